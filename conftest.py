@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.continuous_integration import SYSTEMS
+from pytest_kwait.suite.continuous_integration import CI_SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ _COLOURS = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS")
 @pytest.fixture(scope="session", autouse=True)
 def _as_everywhere() -> Iterator[None]:
     """Runs that a test starts print the same on a CI system, a narrow terminal and elsewhere."""
-    shards = itertools.chain.from_iterable((system.index, system.total) for system in SYSTEMS)
+    shards = itertools.chain.from_iterable((system.index, system.total) for system in CI_SYSTEMS)
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(None, (*_CI, *_COLOURS, *shards)):
             patch.delenv(name, raising=False)

@@ -24,7 +24,7 @@ from benchmarks.plane import some_cluster
 from benchmarks.wire import Connection, Server, requests_per_second
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.embedded import EmbeddedProvider
-from pytest_kwait.simulator.authority import Authority
+from pytest_kwait.simulator.authority import CertificateAuthority
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as Pipe
@@ -170,7 +170,7 @@ async def _serve(pipe: Pipe, body: bytes) -> None:
     async def handler(_: web.BaseRequest) -> web.Response:
         return web.Response(body=body, content_type="application/json")
 
-    authority = Authority("127.0.0.1")
+    authority = CertificateAuthority("127.0.0.1")
     server = await asyncio.get_running_loop().create_server(
         web.Server(handler, access_log=None), "127.0.0.1", 0, ssl=authority.tls
     )

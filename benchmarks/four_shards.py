@@ -17,10 +17,10 @@ from pathlib import Path
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.clusters.provider import Cluster, choose
-from pytest_kwait.suite.owners import run_digest
+from pytest_kwait.clusters.provider import Cluster, choose_provider
+from pytest_kwait.suite.owners import run_label_value
 from pytest_kwait.suite.report_file import read_report
-from pytest_kwait.suite.run_report import merged
+from pytest_kwait.suite.run_report import merge_reports
 
 JOBS = 4
 WORKERS = 2
@@ -52,7 +52,9 @@ def main() -> None:
     """Run the rounds and tell what became of them."""
     kubeconfig, rounds = [*sys.argv[1:], *("-", "3")[len(sys.argv) - 1 :]]
     provider = (
-        choose("embedded") if kubeconfig == "-" else choose("existing", kubeconfig=Path(kubeconfig))
+        choose_provider("embedded")
+        if kubeconfig == "-"
+        else choose_provider("existing", kubeconfig=Path(kubeconfig))
     )
     cluster = provider.start()
     print(f"{JOBS} jobs of {WORKERS} workers, {TESTS} tests, on the {cluster.provider} cluster")
@@ -76,7 +78,7 @@ def _round(cluster: Cluster, number: int) -> list[str]:
         said = [job.communicate(timeout=LIMIT)[0] for job in jobs]
         took = SYSTEM_CLOCK.monotonic() - begun
         ran = [path.name.partition("-")[0] for path in (folder / "ran").iterdir()]
-        report = merged(
+        report = merge_reports(
             read_report(folder / f"report-{shard}.json", "report") for shard in range(1, JOBS + 1)
         )
     waits = sum(not wait.inner and wait.test != "" for wait in report.waits)
@@ -110,7 +112,7 @@ def _job(cluster: Cluster, folder: Path, run: str, shard: int) -> subprocess.Pop
 def _left(cluster: Cluster, run: str) -> list[str]:
     listed = Session.of(cluster.client()).list(
         NAMESPACES,
-        label_selector={"pytest-kwait/run": run_digest(run)},
+        label_selector={"pytest-kwait/run": run_label_value(run)},
         deadline=Deadline.after(60.0),
     )
     return [

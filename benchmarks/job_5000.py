@@ -39,7 +39,7 @@ from pytest_kwait import wait_for_job_pods_running
 from pytest_kwait.api.resource import JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.engine.pending import PENDING
+from pytest_kwait.engine.pending import ACTIVE_WAITS
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def ours(pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int)
 
     def ready() -> bool:
         # Said once everything has been listed.
-        return any(wait.timeline.last.startswith("0 of") for wait in PENDING.waits())
+        return any(wait.timeline.last.startswith("0 of") for wait in ACTIVE_WAITS.waits())
 
     read(pipe, wait, ready, look)
 

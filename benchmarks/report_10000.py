@@ -16,7 +16,7 @@ from benchmarks.pairs import measure, seconds
 from e2e.report.browser import Browser
 from e2e.report.program import MISSING, find_browser
 from e2e.report.samples import night, static_table
-from pytest_kwait.suite.report_page import page
+from pytest_kwait.suite.report_page import render_page
 
 BAR = 2.0
 BYTES = 5_000_000
@@ -54,7 +54,7 @@ def main() -> int:
     report.waits = report.waits[:WAITS]
     with tempfile.TemporaryDirectory() as folder:
         ours, peer = Path(folder, "ours.html"), Path(folder, "peer.html")
-        ours.write_text(page(report), encoding="utf-8")
+        ours.write_text(render_page(report), encoding="utf-8")
         peer.write_text(static_table(report), encoding="utf-8")
         size = ours.stat().st_size
         Path(folder, "browser").mkdir()

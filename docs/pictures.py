@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs.small_png import smaller
+from docs.small_png import shrink
 from e2e.report.browser import Browser
 from e2e.report.program import MISSING, find_browser
 from e2e.report.samples import night
@@ -162,7 +162,7 @@ def save(page: Page, name: str) -> None:
     """Take a picture of what is to be seen."""
     path = FOLDER / f"{name}.png"
     page.screenshot(path)
-    path.write_bytes(smaller(path.read_bytes()))
+    path.write_bytes(shrink(path.read_bytes()))
     if path.stat().st_size > LIMIT:
         raise SystemExit(f"{path} is larger than {LIMIT} bytes")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["smaller"]
+__all__ = ["shrink"]
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOURS = 256
@@ -20,7 +20,7 @@ _COARSE = 0xE0
 """What of each channel decides which sort of colour a rare one is."""
 
 
-def smaller(png: bytes) -> bytes:
+def shrink(png: bytes) -> bytes:
     """Return the same picture with a palette, packed as tightly as zlib can.
 
     Args:

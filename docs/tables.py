@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from e2e.faults.answer_families import ANSWER_FAMILIES
-from e2e.faults.catalogue import ALL
+from e2e.faults.catalogue import ALL_FAULTS
 from e2e.faults.cluster_families import CLUSTER_FAMILIES
-from e2e.faults.families import FAMILIES
+from e2e.faults.families import CORE_FAMILIES
 from e2e.faults.storage_families import STORAGE_FAMILIES
 from e2e.faults.workload_families import WORKLOAD_FAMILIES
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.resources.catalogue import WAITS
-from pytest_kwait.suite.settings import DEFINITIONS
+from pytest_kwait.suite.settings import SETTING_DEFINITIONS
 from pytest_kwait.suite.settings import TIMEOUTS as TIMEOUT_SETTING
 from pytest_kwait.wait.durations import format_duration
 
@@ -57,7 +57,7 @@ def settings() -> str:
             "test" if each.scope == "test" else "run",
             each.help,
         )
-        for each in (*DEFINITIONS.values(), TIMEOUT_SETTING)
+        for each in (*SETTING_DEFINITIONS.values(), TIMEOUT_SETTING)
         if each.option
     ]
     return table(("option", "environment", "ini", "per", "meaning"), rows)
@@ -65,13 +65,19 @@ def settings() -> str:
 
 def faults() -> str:
     """Return what becomes of a wait that meets a fault."""
-    rows = [(fault.title, fault.watching, fault.polling, fault.takes) for fault in ALL]
+    rows = [(fault.title, fault.watching, fault.polling, fault.takes) for fault in ALL_FAULTS]
     return table(("fault", "in watch mode a wait", "in poll mode a wait", "that takes"), rows)
 
 
 def families() -> str:
     """Return the waits that are put to every fault."""
-    every = (*FAMILIES, *WORKLOAD_FAMILIES, *STORAGE_FAMILIES, *CLUSTER_FAMILIES, *ANSWER_FAMILIES)
+    every = (
+        *CORE_FAMILIES,
+        *WORKLOAD_FAMILIES,
+        *STORAGE_FAMILIES,
+        *CLUSTER_FAMILIES,
+        *ANSWER_FAMILIES,
+    )
     rows = [(family.title, str(family.watches or "none")) for family in every]
     return table(("wait", "watches"), rows)
 
@@ -83,7 +89,7 @@ TABLES = {
 }
 
 
-def rendered(page: str) -> str:
+def render_page(page: str) -> str:
     """Return the page with its tables as the code has them now."""
     text = (FOLDER / page).read_text()
     for name, make in TABLES[page].items():
@@ -96,7 +102,7 @@ def rendered(page: str) -> str:
 def main() -> None:
     """Write every page anew."""
     for page in TABLES:
-        (FOLDER / page).write_text(rendered(page))
+        (FOLDER / page).write_text(render_page(page))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 EMBEDDED_LACKS = {
     "images": "it runs no images",
@@ -42,7 +42,7 @@ def _capable(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def kubelets(kwait: Bench) -> tuple[str, ...]:
+def kubelets(kwait: Kwait) -> tuple[str, ...]:
     """The names of the nodes that have a kubelet; those that tests make for themselves have not.
 
     Theirs have taints, so that nobody else's pods come to them.

@@ -10,12 +10,12 @@ from kubernetes.client import CoreV1Api
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 __all__ = ["bind", "kubeconfig_of_default", "user_name"]
 
 
-def kubeconfig_of_default(kwait: Bench, folder: Path) -> Path:
+def kubeconfig_of_default(kwait: Kwait, folder: Path) -> Path:
     """Return a kubeconfig for the service account `default` of the test's namespace."""
     request: Any = {"spec": {"audiences": [], "expirationSeconds": 600}}
     answer = CoreV1Api(kwait.client).create_namespaced_service_account_token(
@@ -30,12 +30,12 @@ def kubeconfig_of_default(kwait: Bench, folder: Path) -> Path:
     return path
 
 
-def user_name(kwait: Bench) -> str:
+def user_name(kwait: Kwait) -> str:
     """Return what the server calls that service account."""
     return f"system:serviceaccount:{kwait.namespace}:default"
 
 
-def bind(kwait: Bench, role: str, *, everywhere: bool = False) -> None:
+def bind(kwait: Kwait, role: str, *, everywhere: bool = False) -> None:
     """Let that service account do what a ClusterRole allows, in its namespace or everywhere."""
     kind = "ClusterRoleBinding" if everywhere else "RoleBinding"
     kwait.create(

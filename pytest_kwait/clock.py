@@ -21,7 +21,7 @@ __all__ = [
     "TEST_CLOCK",
     "Clock",
     "Deadline",
-    "StoppableClock",
+    "PausableClock",
     "SystemClock",
     "async_sleep",
     "rfc3339",
@@ -73,7 +73,7 @@ class SystemClock:
 SYSTEM_CLOCK: Clock = SystemClock()
 
 
-class StoppableClock:
+class PausableClock:
     """A clock that stands still while it is stopped: whoever waits on it has all the time.
 
     Args:
@@ -90,7 +90,7 @@ class StoppableClock:
         if self._stopped_at is None:
             self._stopped_at = self._clock.monotonic()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Go on from where it was stopped; nothing if it was not."""
         stopped_at, self._stopped_at = self._stopped_at, None
         if stopped_at is not None:
@@ -109,24 +109,26 @@ class StoppableClock:
         """Return after `seconds` of this clock; at once for zero or less."""
         end = self.monotonic() + seconds
         while (left := end - self.monotonic()) > 0:
-            self._clock.sleep(left if self._stopped_at is None else _LOOK_AGAIN)
+            self._clock.sleep(left if self._stopped_at is None else _RECHECK_INTERVAL)
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Return True once `event` is set, False after `timeout` seconds of this clock."""
         if timeout is None:
             return self._clock.wait(event)
         end = self.monotonic() + timeout
-        while not self._clock.wait(event, timeout if self._stopped_at is None else _LOOK_AGAIN):
+        while not self._clock.wait(
+            event, timeout if self._stopped_at is None else _RECHECK_INTERVAL
+        ):
             timeout = end - self.monotonic()
             if timeout <= 0:
                 return False
         return True
 
 
-_LOOK_AGAIN = 0.1
+_RECHECK_INTERVAL = 0.1
 """Seconds between two looks at whether a stopped clock goes on."""
 
-TEST_CLOCK = StoppableClock()
+TEST_CLOCK = PausableClock()
 """The clock of the waits of tests: stands still while somebody looks at one with a debugger."""
 
 
@@ -171,11 +173,11 @@ async def async_sleep(seconds: float) -> None:
 
 def rfc3339(seconds: float) -> str:
     """The API's `Time`: `seconds` since the epoch as `2006-01-02T15:04:05Z`, fractions cut off."""
-    return _stamp(int(seconds))
+    return _format_second(int(seconds))
 
 
 @lru_cache(maxsize=64)
-def _stamp(second: int) -> str:
+def _format_second(second: int) -> str:
     """Many things happen in one second."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -43,7 +43,7 @@ class InvalidArgument(KwaitError, ValueError):
         return f"{self.what}={self.value!r}{origin} is not valid: {self.valid}"
 
 
-class Report(Protocol):
+class FailureReport(Protocol):
     """The facts of a wait that did not come true, able to say themselves (see `engine`)."""
 
     @property
@@ -74,7 +74,7 @@ class _WaitError(KwaitError):
         report: the facts; the text is then derived from them.
     """
 
-    def __init__(self, message: str = "", *, report: Report | None = None) -> None:
+    def __init__(self, message: str = "", *, report: FailureReport | None = None) -> None:
         super().__init__(message or (report.headline if report else ""))
         self.report = report
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["FakeClock"]
 
 _NANOSECONDS = 1_000_000_000
-_PATIENCE = 10.0
-_LOOK_AGAIN = 0.001
+_REAL_TIMEOUT = 10.0
+_RECHECK_INTERVAL = 0.001
 
 
 class FakeClock:
@@ -90,9 +90,9 @@ class FakeClock:
             AssertionError: they were not within ten seconds of real time.
         """
         with self._moved:
-            if not self._moved.wait_for(lambda: self._blocked >= threads, _PATIENCE):
+            if not self._moved.wait_for(lambda: self._blocked >= threads, _REAL_TIMEOUT):
                 raise AssertionError(
-                    f"{self._blocked} of {threads} threads reached the clock in {_PATIENCE:g} s"
+                    f"{self._blocked} of {threads} threads reached the clock in {_REAL_TIMEOUT:g} s"
                 )
 
     def _run_until(self, event: threading.Event, end: int | None) -> bool:
@@ -112,14 +112,14 @@ class FakeClock:
             self._blocked += 1
             self._moved.notify_all()
         try:
-            for _ in range(int(_PATIENCE / _LOOK_AGAIN)):
+            for _ in range(int(_REAL_TIMEOUT / _RECHECK_INTERVAL)):
                 if event.is_set() or (end is not None and self._now >= end):
                     return event.is_set()
-                event.wait(_LOOK_AGAIN)
+                event.wait(_RECHECK_INTERVAL)
         finally:
             with self._moved:
                 self._blocked -= 1
-        raise AssertionError(f"nobody moved the clock on within {_PATIENCE:g} s")
+        raise AssertionError(f"nobody moved the clock on within {_REAL_TIMEOUT:g} s")
 
     def _next_call(self) -> int | None:
         with self._moved:
@@ -143,6 +143,8 @@ def _nanoseconds(seconds: float) -> int:
 
 def _wait_for_thread(event: threading.Event) -> bool:
     """Wait in real time: with no limit and nothing planned, only another thread can set `event`."""
-    if not event.wait(_PATIENCE):
-        raise AssertionError(f"a wait without limit: nobody set the event within {_PATIENCE:g} s")
+    if not event.wait(_REAL_TIMEOUT):
+        raise AssertionError(
+            f"a wait without limit: nobody set the event within {_REAL_TIMEOUT:g} s"
+        )
     return True

@@ -9,7 +9,7 @@ import pytest
 from pytest_kwait.clock import (
     SYSTEM_CLOCK,
     Deadline,
-    StoppableClock,
+    PausableClock,
     SystemClock,
     async_sleep,
     rfc3339,
@@ -111,7 +111,7 @@ def test_the_apis_times(seconds: float, second: str, micro: str) -> None:
 
 def test_a_stopped_clock_stands_still_and_goes_on_from_there() -> None:
     real = FakeClock(start=100)
-    clock = StoppableClock(real)
+    clock = PausableClock(real)
     deadline = Deadline.after(10, clock)
     real.advance(3)
     clock.stop()
@@ -119,8 +119,8 @@ def test_a_stopped_clock_stands_still_and_goes_on_from_there() -> None:
     real.advance(1000)
     assert (clock.monotonic(), deadline.remaining) == (103, 7)
     assert clock.time() == real.time()
-    clock.go_on()
-    clock.go_on()
+    clock.resume()
+    clock.resume()
     assert (clock.monotonic(), deadline.remaining) == (103, 7)
     real.advance(7)
     assert deadline.expired
@@ -129,9 +129,9 @@ def test_a_stopped_clock_stands_still_and_goes_on_from_there() -> None:
 @pytest.mark.parametrize("how", ["wait", "sleep"])
 def test_whoever_waits_on_a_stopped_clock_waits_until_it_goes_on(how: str) -> None:
     real = FakeClock()
-    clock = StoppableClock(real)
+    clock = PausableClock(real)
     real.call_later(1, clock.stop)
-    real.call_later(60, clock.go_on)
+    real.call_later(60, clock.resume)
     if how == "wait":
         assert not clock.wait(threading.Event(), 5)
     else:
@@ -141,7 +141,7 @@ def test_whoever_waits_on_a_stopped_clock_waits_until_it_goes_on(how: str) -> No
 
 def test_a_stopped_clock_lets_events_through() -> None:
     real, event = FakeClock(), threading.Event()
-    clock = StoppableClock(real)
+    clock = PausableClock(real)
     clock.stop()
     real.call_later(60, event.set)
     assert clock.wait(event, 5)
@@ -150,6 +150,6 @@ def test_a_stopped_clock_lets_events_through() -> None:
 
 
 def test_zero_and_less_are_no_pause() -> None:
-    clock = StoppableClock(FakeClock())
+    clock = PausableClock(FakeClock())
     clock.sleep(-1)
     assert not clock.wait(threading.Event(), 0)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from docs.tables import FOLDER, TABLES, rendered
+from docs.tables import FOLDER, TABLES, render_page
 
 
 @pytest.mark.parametrize("page", TABLES)
 def test_tables_are_those_of_the_code(page: str) -> None:
-    assert (FOLDER / page).read_text() == rendered(page), "run `python -m docs.tables`"
+    assert (FOLDER / page).read_text() == render_page(page), "run `python -m docs.tables`"

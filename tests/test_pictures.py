@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from docs.small_png import smaller
+from docs.small_png import shrink
 from tests.test_links import ROOT
 
 PICTURES = sorted((ROOT / "docs" / "images").glob("*.png"))
@@ -34,7 +34,7 @@ def test_a_palette_keeps_the_picture(kind: int) -> None:
         )
     )
 
-    found = _chunks(smaller(_png((8, kind), filtered)))
+    found = _chunks(shrink(_png((8, kind), filtered)))
 
     assert struct.unpack(">IIBBBBB", found[b"IHDR"]) == (3, 5, 8, 3, 0, 0, 0)
     palette = [tuple(found[b"PLTE"][at : at + 3]) for at in range(0, len(found[b"PLTE"]), 3)]
@@ -48,7 +48,7 @@ def test_a_palette_keeps_the_picture(kind: int) -> None:
 def test_more_colours_than_a_palette_has_become_near_ones() -> None:
     row = b"".join(bytes((0, number % 256, number // 256)) for number in range(300))
 
-    found = _chunks(smaller(_png((8, 2), b"\0" + row, (300, 1))))
+    found = _chunks(shrink(_png((8, 2), b"\0" + row, (300, 1))))
 
     assert len(found[b"PLTE"]) <= 256 * 3
     data = zlib.decompress(found[b"IDAT"])[1:]
@@ -59,7 +59,7 @@ def test_more_colours_than_a_palette_has_become_near_ones() -> None:
 
 def test_what_no_browser_writes_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^a PNG of 16 bits and colour type 2, not one of a brow"):
-        smaller(_png((16, 2), b""))
+        shrink(_png((16, 2), b""))
 
 
 def _png(form: tuple[int, int], data: bytes, size: tuple[int, int] = (3, 5)) -> bytes:

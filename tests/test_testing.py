@@ -90,7 +90,7 @@ def test_a_wait_without_limit_is_ended_by_another_thread() -> None:
 
 
 def test_a_wait_that_nothing_can_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testing, "_PATIENCE", 0.01)
+    monkeypatch.setattr(testing, "_REAL_TIMEOUT", 0.01)
     with pytest.raises(AssertionError) as caught:
         FakeClock().wait(threading.Event())
     assert str(caught.value) == "a wait without limit: nobody set the event within 0.01 s"
@@ -132,14 +132,14 @@ def test_by_hand_an_event_ends_a_wait() -> None:
 
 
 def test_by_hand_forgetting_to_move_the_clock_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testing, "_PATIENCE", 0.01)
+    monkeypatch.setattr(testing, "_REAL_TIMEOUT", 0.01)
     with pytest.raises(AssertionError) as caught:
         FakeClock(auto=False).sleep(1)
     assert str(caught.value) == "nobody moved the clock on within 0.01 s"
 
 
 def test_waiting_for_threads_that_never_come_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testing, "_PATIENCE", 0.01)
+    monkeypatch.setattr(testing, "_REAL_TIMEOUT", 0.01)
     with pytest.raises(AssertionError) as caught:
         FakeClock(auto=False).until_blocked(2)
     assert str(caught.value) == "0 of 2 threads reached the clock in 0.01 s"

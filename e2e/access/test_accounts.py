@@ -13,7 +13,7 @@ from pytest_kwait import wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -30,7 +30,7 @@ subjects: [{kind: ServiceAccount, name: reader}]
 """
 
 
-def acting(bench: Bench, token: str) -> CoreV1Api:
+def acting(bench: Kwait, token: str) -> CoreV1Api:
     """A client of the same cluster that shows this token and nothing else."""
     there: Any = bench.client.configuration
     ours: Any = Configuration()
@@ -53,7 +53,7 @@ def is_nobody(user: CoreV1Api, namespace: str) -> bool:
     return False
 
 
-def test_a_service_account_with_a_role(kwait: Bench, wait_for_authorization_update: Wait) -> None:
+def test_a_service_account_with_a_role(kwait: Kwait, wait_for_authorization_update: Wait) -> None:
     """The token is asked for; what the account may do is its roles' alone."""
     kwait.apply(READER)
     user = f"system:serviceaccount:{kwait.namespace}:reader"
@@ -75,7 +75,7 @@ def test_a_service_account_with_a_role(kwait: Bench, wait_for_authorization_upda
     assert "at the cluster scope" in refusal(refused)[1]
 
 
-def test_a_token_that_is_kept_in_a_secret(kwait: Bench) -> None:
+def test_a_token_that_is_kept_in_a_secret(kwait: Kwait) -> None:
     """It comes a moment after the secret, and is nobody's once the secret is gone."""
     kwait.apply(READER)
     notes = {"kubernetes.io/service-account.name": "reader"}
@@ -100,7 +100,7 @@ def test_a_token_that_is_kept_in_a_secret(kwait: Bench) -> None:
     wait.poll_immediate(0.1, 240, lambda: is_nobody(reader, kwait.namespace))
 
 
-def test_a_token_that_is_nobodys(kwait: Bench) -> None:
+def test_an_unknown_token_is_unauthorized(kwait: Kwait) -> None:
     """Unlike one who may not, who is known."""
     with pytest.raises(ApiException) as refused:
         acting(kwait, "unknown").list_namespaced_pod(kwait.namespace)

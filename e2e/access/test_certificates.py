@@ -18,12 +18,12 @@ from kubernetes.client import CertificatesV1Api
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 
-def test_who_has_an_issued_certificate_is_known_by_it(kwait: Bench, tmp_path: Path) -> None:
+def test_an_issued_certificate_authenticates_its_user(kwait: Kwait, tmp_path: Path) -> None:
     """`kubectl certificate approve` is all it takes; nobody but an approver can do that."""
     name = kwait.namespace
     key = ec.generate_private_key(ec.SECP256R1())
@@ -64,14 +64,14 @@ def test_who_has_an_issued_certificate_is_known_by_it(kwait: Bench, tmp_path: Pa
     assert user["groups"] == ["testers", "system:authenticated"]
 
 
-def _approve(kwait: Bench, name: str) -> None:
+def _approve(kwait: Kwait, name: str) -> None:
     condition = {"type": "Approved", "status": "True", "reason": "Test", "message": "by a test"}
     body = {"status": {"conditions": [condition]}}
     api = CertificatesV1Api(kwait.client)
     api.patch_certificate_signing_request_approval(name, body)
 
 
-def _who_am_i(kwait: Bench, files: tuple[Path, Path]) -> dict[str, Any]:
+def _who_am_i(kwait: Kwait, files: tuple[Path, Path]) -> dict[str, Any]:
     """What the server takes the holder of a certificate for."""
     configuration = kwait.client.configuration
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 __all__ = ["NODE", "note", "pod", "running"]
 
@@ -25,7 +25,7 @@ def note(text: str, name: str = "note") -> Obj:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"is": text}}
 
 
-def running(kwait: Bench, **spec: Any) -> Obj:
+def running(kwait: Kwait, **spec: Any) -> Obj:
     kwait.create(pod(**spec))
     found: Obj = kwait.wait_for("pod/p", "jsonpath={.status.phase}=Running")
     return found

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.clusters.faults import Faults
 
 
 @pytest.fixture
-def faults(kwait: Bench) -> Faults:
+def faults(kwait: Kwait) -> Faults:
     """Give what breaks the cluster."""
     if kwait.cluster.provider != "embedded":
         pytest.skip("faults on demand are the embedded cluster's")

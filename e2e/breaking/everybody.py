@@ -14,7 +14,7 @@ from pytest_kwait.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.clusters.faults import Faults
 
     Wait = Callable[..., Any]
@@ -52,7 +52,7 @@ spec:
 
 @pytest.mark.disruptive
 @pytest.mark.parametrize("resource", ["disk", "memory"])
-def test_a_node_under_pressure_evicts(kwait: Bench, faults: Faults, resource: Any) -> None:
+def test_a_node_under_pressure_evicts(kwait: Kwait, faults: Faults, resource: Any) -> None:
     running(kwait, nodeName=NODE)
     fault = faults.pressure(NODE, resource)
     kind = f"{resource.capitalize()}Pressure"
@@ -65,7 +65,7 @@ def test_a_node_under_pressure_evicts(kwait: Bench, faults: Faults, resource: An
 
 @pytest.mark.disruptive
 @pytest.mark.parametrize("way", ["partition_node", "stop_kubelet"])
-def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Bench, faults: Faults, way: str) -> None:
+def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Kwait, faults: Faults, way: str) -> None:
     kwait.create(pod("sleep 2", nodeName=NODE, restartPolicy="Never"))
     kwait.wait_for("pod/p", "condition=Ready")
     with getattr(faults, way)(NODE):
@@ -79,7 +79,7 @@ def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Bench, faults: Faults,
 
 
 @pytest.mark.disruptive
-def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Bench, faults: Faults) -> None:
+def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Kwait, faults: Faults) -> None:
     stamps = []
     with faults.jump_clock("2h"):
         stamps.append(kwait.create(note("a", "later")))
@@ -88,7 +88,7 @@ def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Bench, faults: Faults) -> N
     assert ahead > now
 
 
-def test_an_autoscaler_follows_what_pods_use(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
+def test_an_autoscaler_follows_what_pods_use(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
     """With the first pod that says what it uses there is `metrics.k8s.io`, for everybody."""
     kwait.apply(WEB % "100m", AUTOSCALER)
     assert wait_for_hpa_replicas("web", 4)["status"]["desiredReplicas"] == 4

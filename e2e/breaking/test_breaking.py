@@ -23,7 +23,7 @@ from pytest_kwait.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.clusters.faults import Fault, Faults
 
 Obj = dict[str, Any]
@@ -41,7 +41,7 @@ TOLD = ("KWAIT_", "PYTEST")
     ids=["429", "500", "latency"],
 )
 def test_a_wait_goes_on_when_requests_fail(
-    kwait: Bench, faults: Faults, broken: Callable[[Faults], Fault]
+    kwait: Kwait, faults: Faults, broken: Callable[[Faults], Fault]
 ) -> None:
     kwait.create(pod())
     fault = broken(faults)
@@ -55,7 +55,7 @@ def test_a_wait_goes_on_when_requests_fail(
     ids=["watches", "history"],
 )
 def test_a_wait_goes_on_when_watches_break(
-    kwait: Bench, faults: Faults, broken: Callable[[Faults], Fault]
+    kwait: Kwait, faults: Faults, broken: Callable[[Faults], Fault]
 ) -> None:
     kwait.apply(note("before"))
     ended: list[Obj] = []
@@ -78,21 +78,21 @@ def test_a_wait_goes_on_when_watches_break(
     assert ended
 
 
-def test_a_pull_that_fails_is_what_the_wait_says(kwait: Bench, faults: Faults) -> None:
+def test_a_pull_that_fails_is_what_the_wait_says(kwait: Kwait, faults: Faults) -> None:
     faults.fail_pulls("unexpected status from HEAD request: 403 Forbidden")
     kwait.create(pod(image="example.com/app:1"))
     with raises(WaitFailed, match="403 Forbidden"):
         kwait.wait_for("pod/p", "condition=Ready")
 
 
-def test_a_pull_that_is_slow_is_waited_for(kwait: Bench, faults: Faults) -> None:
+def test_a_pull_that_is_slow_is_waited_for(kwait: Kwait, faults: Faults) -> None:
     fault = faults.slow_pulls("500ms")
     kwait.create(pod(image="example.com/app:2"))
     kwait.wait_for("pod/p", "condition=Ready")
     assert fault.hits == 1
 
 
-def test_a_container_out_of_memory_is_what_the_wait_says(kwait: Bench, faults: Faults) -> None:
+def test_a_container_out_of_memory_is_what_the_wait_says(kwait: Kwait, faults: Faults) -> None:
     running(kwait, restartPolicy="Never")
     faults.run_out_of_memory("p")
     with raises(WaitFailed, match="OOMKilled"):
@@ -100,7 +100,7 @@ def test_a_container_out_of_memory_is_what_the_wait_says(kwait: Bench, faults: F
 
 
 @pytest.mark.usefixtures("faults")
-def test_what_everybody_feels() -> None:
+def test_cluster_wide_faults() -> None:
     """It needs a cluster of its own: who waits to be alone here holds up all others."""
     suite = Path(__file__).with_name("everybody.py")
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
@@ -138,7 +138,7 @@ def test_dies(kwait, broken):
 
 
 def test_no_fault_outlives_its_test_or_its_process(
-    kwait: Bench, faults: Faults, tmp_path: Path
+    kwait: Kwait, faults: Faults, tmp_path: Path
 ) -> None:
     status, said = run(tmp_path, kwait.cluster.kubeconfig, INNER, "-p", "no:faulthandler")
     assert status == 3, said
@@ -153,7 +153,7 @@ def test_no_fault_outlives_its_test_or_its_process(
     assert (tmp_path / "fine").exists(), said
 
 
-def test_a_real_cluster_refuses(kwait: Bench) -> None:
+def test_a_real_cluster_refuses(kwait: Kwait) -> None:
     if kwait.cluster.provider == "embedded":
         pytest.skip("this one is no real one")
     with raises(ClusterError, match="faults are made on the embedded cluster alone"):

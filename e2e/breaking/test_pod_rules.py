@@ -11,7 +11,7 @@ from pytest_kwait import WaitFailed, WaitTimeout
 from pytest_kwait.errors import ClusterError
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 Obj = dict[str, Any]
 
@@ -25,13 +25,13 @@ def app(**spec: Any) -> Obj:
 
 
 @pytest.fixture(autouse=True)
-def embedded(request: pytest.FixtureRequest, kwait: Bench) -> None:
+def embedded(request: pytest.FixtureRequest, kwait: Kwait) -> None:
     real = "real" in request.node.name
     if (kwait.cluster.provider == "embedded") == real:
         pytest.skip("rules for pods are the embedded cluster's")
 
 
-def test_a_rule_says_when_and_how_containers_end(kwait: Bench) -> None:
+def test_a_rule_says_when_and_how_containers_end(kwait: Kwait) -> None:
     kwait.cluster.pods(label="app=web").run(for_="500ms", exit=3, message="no database")
     kwait.create(app(restartPolicy="Never"))
     pod = kwait.wait_for("pod/p", "jsonpath={.status.phase}=Failed")
@@ -39,14 +39,14 @@ def test_a_rule_says_when_and_how_containers_end(kwait: Bench) -> None:
     assert (ended["exitCode"], ended["message"]) == (3, "no database")
 
 
-def test_a_wait_sees_an_image_that_cannot_be_pulled(kwait: Bench) -> None:
+def test_a_wait_sees_an_image_that_cannot_be_pulled(kwait: Kwait) -> None:
     kwait.cluster.pods(name="p").pull_error("manifest unknown")
     kwait.create(app())
     with raises(WaitFailed, match="manifest unknown"):
         kwait.wait_for("pod/p", "condition=Ready", grace="1s", timeout="60s")
 
 
-def test_a_rule_ends_with_its_block(kwait: Bench) -> None:
+def test_a_rule_ends_with_its_block(kwait: Kwait) -> None:
     with kwait.cluster.pods(label="app=web").never_ready():
         kwait.create(app())
         kwait.wait_for("pod/p", "jsonpath={.status.phase}=Running")
@@ -57,6 +57,6 @@ def test_a_rule_ends_with_its_block(kwait: Bench) -> None:
     kwait.wait_for("pod/p", "condition=Ready")
 
 
-def test_a_real_cluster_refuses(kwait: Bench) -> None:
+def test_a_real_cluster_refuses(kwait: Kwait) -> None:
     with raises(ClusterError, match="faults are made on the embedded cluster alone"):
         kwait.cluster.pods(label="app=web").crash_loop()

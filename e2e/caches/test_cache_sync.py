@@ -13,7 +13,7 @@ from pytest_kwait import cache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 CONFIG = {
     "apiVersion": "v1",
@@ -54,14 +54,14 @@ WIDGETS = {
 
 
 @pytest.mark.wait_for_cache_sync("configmaps", "pods")
-def test_marker(kwait: Bench) -> None:
+def test_cache_sync_marker(kwait: Kwait) -> None:
     """The marker names resources; their informers on the test's namespace are synced and here."""
     names = {c["metadata"]["name"] for c in kwait.informers["configmaps"].store.list()}
 
     assert "kube-root-ca.crt" in names
 
 
-def test_factory(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None:
+def test_factory_sync(kwait: Kwait, wait_for_cache_sync: Callable[..., bool]) -> None:
     """A factory starts one informer per resource; one wait covers them all."""
     kwait.create(CONFIG)
     factory = cache.SharedInformerFactory(kwait.client, namespace=kwait.namespace)
@@ -82,7 +82,7 @@ def test_factory(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None
 
 
 def test_named_sync_logs(
-    kwait: Bench, wait_for_cache_sync: Callable[..., bool], caplog: pytest.LogCaptureFixture
+    kwait: Kwait, wait_for_cache_sync: Callable[..., bool], caplog: pytest.LogCaptureFixture
 ) -> None:
     """With a name, the log says what is waited for and when it is there."""
     factory = cache.SharedInformerFactory(kwait.client, namespace=kwait.namespace)
@@ -101,7 +101,7 @@ def test_named_sync_logs(
     assert any(message.startswith("Caches are synced") for message in messages)
 
 
-def test_a_set_stop_ends_the_wait(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None:
+def test_a_set_stop_ends_the_wait(kwait: Kwait, wait_for_cache_sync: Callable[..., bool]) -> None:
     """False, not an error: whoever set `stop` knows why."""
     stop = threading.Event()
     stop.set()
@@ -109,7 +109,7 @@ def test_a_set_stop_ends_the_wait(kwait: Bench, wait_for_cache_sync: Callable[..
     assert wait_for_cache_sync(lambda: False, stop=stop) is False
 
 
-def test_custom_resources(kwait: Bench, wait_for_cache_sync: Callable[..., bool]) -> None:
+def test_sync_of_custom_resources(kwait: Kwait, wait_for_cache_sync: Callable[..., bool]) -> None:
     """Custom resources are cached like built-in ones."""
     kwait.apply(WIDGETS)
     try:

@@ -10,7 +10,7 @@ from pytest_kwait import cache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.suite.informers import RecordedInformers
 
 
@@ -19,9 +19,7 @@ def config(name: str, app: str = "web", **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def test_history_of_a_controller(
-    kwait: Bench, kwait_informers: Callable[..., RecordedInformers]
-) -> None:
+def test_informer_history(kwait: Kwait, kwait_informers: Callable[..., RecordedInformers]) -> None:
     """What a controller did, step by step: replicas come, and go with their owner."""
     informers = kwait_informers("replicasets", "pods", label_selector="app=web")
     labels = {"app": "web"}
@@ -64,7 +62,7 @@ def test_history_of_a_controller(
     assert informers["pods"].store.list() == []
 
 
-def test_lister(kwait: Bench, kwait_informers: Callable[..., RecordedInformers]) -> None:
+def test_informer_lister(kwait: Kwait, kwait_informers: Callable[..., RecordedInformers]) -> None:
     """Reading the copy asks the server nothing, and what is read is the reader's own."""
     kwait.create(config("a", a="1"), config("b", app="db"))
     configs = kwait_informers("configmaps", all_namespaces=True)["configmaps"].lister()
@@ -75,8 +73,8 @@ def test_lister(kwait: Bench, kwait_informers: Callable[..., RecordedInformers])
     assert configs.get(f"{kwait.namespace}/b")["metadata"]["labels"] == {"app": "db"}
 
 
-def test_indexes_transforms_and_handlers(
-    kwait: Bench, wait_for_cache_sync: Callable[..., bool]
+def test_informer_indexes_transforms_and_handlers(
+    kwait: Kwait, wait_for_cache_sync: Callable[..., bool]
 ) -> None:
     """What client-go's factory takes: indexers, a transform, a resync, handlers that sync."""
     kwait.create(config("a", secret="x"), config("b", app="db"))

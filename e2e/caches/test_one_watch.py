@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from e2e.faults.trial import Trial, Trials
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 LIMIT = 30.0
 UNDER_WAY = 0.3
@@ -37,7 +37,7 @@ class Silent(PodSetWait):
 
 
 @pytest.fixture
-def place(kwait: Bench) -> Place:
+def place(kwait: Kwait) -> Place:
     """Where objects are made, by a client that does not lead through the proxy."""
     return Place(kwait.client, kwait.namespace, kwait.cluster.nodes[0])
 

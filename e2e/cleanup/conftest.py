@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.clusters import Cluster
-    from pytest_kwait.suite.bench import Bench
+    from pytest_kwait.suite.bench import Kwait
 
 PARTS = 20
 """Into how many shards the suite of the runs can be split, with one test each."""
@@ -97,7 +97,7 @@ class Runs:
         folder: where the suite of the runs is.
     """
 
-    def __init__(self, bench: Bench, folder: Path) -> None:
+    def __init__(self, bench: Kwait, folder: Path) -> None:
         self._bench = bench
         self._cluster: Cluster = bench.cluster
         self._folder = folder
@@ -144,9 +144,9 @@ class Runs:
 
     def left(self) -> list[str]:
         """Return all objects of the runs that are in the cluster and not on their way out of it."""
-        from pytest_kwait.suite.owners import run_digest
+        from pytest_kwait.suite.owners import run_label_value
 
-        selector = {"pytest-kwait/run": run_digest(self.id)}
+        selector = {"pytest-kwait/run": run_label_value(self.id)}
         found: list[str] = []
         for kind in KINDS:
             metadata = [each["metadata"] for each in self._everywhere(kind, selector)]
@@ -174,7 +174,7 @@ class Runs:
 
 
 @pytest.fixture
-def runs(kwait: Bench, tmp_path: Path) -> Iterator[Runs]:
+def runs(kwait: Kwait, tmp_path: Path) -> Iterator[Runs]:
     """Runs beside this one."""
     made = Runs(kwait, tmp_path)
     try:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .test_killed_runs import look_alikes, namespaces
+from e2e.cleanup.test_killed_runs import look_alikes, namespaces
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from e2e.cleanup.conftest import Runs
+    from pytest_kwait import Kwait
 
-    from .conftest import Runs
 
-
-def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(kwait: Bench, runs: Runs) -> None:
+def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(kwait: Kwait, runs: Runs) -> None:
     """What only looks kept stays: copies of a kept namespace's marks under other names."""
     output = runs.start("--kwait-keep=always", end="pass").until_over()
     kept = runs.left()

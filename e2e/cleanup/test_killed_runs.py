@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import CoreV1Api
 
+from e2e.cleanup.conftest import PARTS
 from pytest_kwait.clock import SYSTEM_CLOCK
-
-from .conftest import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait import Bench
-
-    from .conftest import Runs
+    from e2e.cleanup.conftest import Runs
+    from pytest_kwait import Kwait
 
 
 def test_one_janitor_leaves_nothing_of_dead_runs_and_everything_else(
-    kwait: Bench, runs: Runs
+    kwait: Kwait, runs: Runs
 ) -> None:
     """Killed in the middle of a test, runs can remove nothing themselves.
 
@@ -79,7 +77,7 @@ def test_what_a_killed_worker_leaves_goes_at_the_end_of_the_run(runs: Runs) -> N
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment(kwait: Bench, runs: Runs) -> None:
+def test_killed_at_any_moment(kwait: Kwait, runs: Runs) -> None:
     """From before its first request until after its last, a killed run leaves nothing for long."""
     first = runs.start()
     first.until_ready()
@@ -96,7 +94,7 @@ def test_killed_at_any_moment(kwait: Bench, runs: Runs) -> None:
     assert (status, sorted(runs.left())) == (0, sorted(foreign)), said
 
 
-def test_what_a_finalizer_holds_is_named(kwait: Bench, runs: Runs) -> None:
+def test_what_a_finalizer_holds_is_named(kwait: Kwait, runs: Runs) -> None:
     """The janitor asks for the deletion, and says who is in its way."""
     run = runs.start(end="exit")
     run.until_ready()
@@ -126,7 +124,7 @@ def namespaces(objects: Iterable[str]) -> list[str]:
     return [each for each in objects if each.startswith("namespaces/")]
 
 
-def look_alikes(kwait: Bench, namespace: str) -> list[str]:
+def look_alikes(kwait: Kwait, namespace: str) -> list[str]:
     """Make what only looks like ours: our labels alone, copies of marks, Leases of other tools."""
     copied = kwait.get(namespace)["metadata"]
     marks = {"labels": copied["labels"], "annotations": copied["annotations"]}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.clusters import Cluster
 
     Wait = Callable[..., Any]
@@ -47,7 +47,7 @@ def talker() -> dict[str, Any]:
 
 
 @pytest.fixture
-def group(kwait: Bench, wait_for_crd_established: Wait) -> Iterator[str]:
+def group(kwait: Kwait, wait_for_crd_established: Wait) -> Iterator[str]:
     """The group of a kind `Greeting` that is served, and that clients find."""
     group = group_name()
     definition = greetings(group)

@@ -15,7 +15,7 @@ pytest.importorskip("kopf", reason="kopf is not installed")
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -48,7 +48,7 @@ def operator(
 
 
 def test_an_operator_reconciles(
-    operator: subprocess.Popen[bytes], kwait: Bench, wait_for: Wait, group: str
+    operator: subprocess.Popen[bytes], kwait: Kwait, wait_for: Wait, group: str
 ) -> None:
     kwait.create(
         {

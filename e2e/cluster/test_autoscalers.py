@@ -10,7 +10,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -40,14 +40,14 @@ spec:
 """
 
 
-def test_an_autoscaler_that_never_gets_there(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
+def test_an_autoscaler_that_never_gets_there(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
     kwait.create(AUTOSCALER % "nowhere")
 
     with raises(WaitFailed, "it keeps 2 to 4 replicas"):
         wait_for_hpa_replicas("web", 5, timeout="4m", grace="500ms")
 
 
-def test_an_autoscaler_that_scales(kwait: Bench, wait_for_hpa_replicas: Wait) -> None:
+def test_an_autoscaler_that_scales(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
     """It looks at its target every 15 s; up to its minimum it scales without metrics."""
     kwait.create(AUTOSCALER % "web", WEB)
 

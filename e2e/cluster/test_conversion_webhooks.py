@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.cluster.admission import Server, serving
-from e2e.conformance.endpoint import Endpoint
+from e2e.conformance.endpoint import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from e2e.conformance.endpoint import Answer
-    from pytest_kwait import Bench
+    from e2e.conformance.endpoint import RawResponse
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -85,16 +85,16 @@ class Servers:
         group: the kind's group.
     """
 
-    def __init__(self, kwait: Bench, group: str) -> None:
+    def __init__(self, kwait: Kwait, group: str) -> None:
         self.group = group
         self._namespace = kwait.namespace
-        self._endpoint = Endpoint(kwait.cluster.kubeconfig)
+        self._endpoint = RawClient(kwait.cluster.kubeconfig)
 
     def path(self, version: str, rest: str = "") -> str:
         """Where they are in that version."""
         return f"/apis/{self.group}/{version}/namespaces/{self._namespace}/servers{rest}"
 
-    def create(self, version: str, name: str, **spec: str) -> Answer:
+    def create(self, version: str, name: str, **spec: str) -> RawResponse:
         """Make one."""
         obj = {
             "apiVersion": f"{self.group}/{version}",
@@ -108,7 +108,7 @@ class Servers:
         """Read one, or all."""
         return self._endpoint.request("GET", self.path(version, rest), headers=headers).body
 
-    def patch(self, version: str, rest: str, form: str, **spec: str) -> Answer:
+    def patch(self, version: str, rest: str, form: str, **spec: str) -> RawResponse:
         """Change one."""
         body: Obj = {"spec": spec}
         if form == APPLY:
@@ -121,7 +121,7 @@ class Servers:
 
 
 @pytest.fixture
-def servers(kwait: Bench, wait_for_crd_established: Wait) -> Iterator[Servers]:
+def servers(kwait: Kwait, wait_for_crd_established: Wait) -> Iterator[Servers]:
     group = f"{kwait.namespace}.example.com"
     with serving(Server(convert)) as server:
         kwait.create(definition(server, group))

@@ -15,7 +15,7 @@ from pytest_kwait import InvalidArgument, WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -27,7 +27,7 @@ def group() -> str:
 
 
 def test_objects_can_be_made_at_once(
-    kwait: Bench, group: str, wait_for_crd_established: Wait
+    kwait: Kwait, group: str, wait_for_crd_established: Wait
 ) -> None:
     kwait.create(definition(group))
 
@@ -41,7 +41,7 @@ def test_objects_can_be_made_at_once(
     assert len(kwait.list(f"widgets.{group}")) == 2
 
 
-def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Bench, group: str) -> None:
+def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Kwait, group: str) -> None:
     """Nobody has waited: discovery does not tell of it yet."""
     kwait.create(definition(group))
     kwait.apply({"apiVersion": f"{group}/v2", "kind": "Widget", "metadata": {"name": "early"}})
@@ -49,7 +49,7 @@ def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Bench, group: st
 
 
 def test_names_that_another_definition_has(
-    kwait: Bench, group: str, wait_for_crd_established: Wait
+    kwait: Kwait, group: str, wait_for_crd_established: Wait
 ) -> None:
     """It may go: believed after `grace`."""
     kwait.create(definition(group))
@@ -67,7 +67,7 @@ def test_a_definition_that_is_not_there(wait_for_crd_established: Wait) -> None:
         wait_for_crd_established("widgets")
 
 
-def test_a_definition_that_goes(kwait: Bench, group: str, wait_for_crd_established: Wait) -> None:
+def test_a_definition_that_goes(kwait: Kwait, group: str, wait_for_crd_established: Wait) -> None:
     """One that objects with finalizers hold serves no new ones."""
     kwait.create(definition(group))
     wait_for_crd_established(f"widgets.{group}", timeout="4m")

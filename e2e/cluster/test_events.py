@@ -13,12 +13,12 @@ from pytest_kwait import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 
-def test_an_event_of_a_pod(kwait: Bench, wait_for_event: Wait) -> None:
+def test_an_event_of_a_pod(kwait: Kwait, wait_for_event: Wait) -> None:
     """By the object, the reason and words of the message; those of the past count."""
     kwait.create(pod("web"), pod("other"))
 
@@ -29,7 +29,7 @@ def test_an_event_of_a_pod(kwait: Bench, wait_for_event: Wait) -> None:
     assert scheduled["kind"] == started["kind"] == "Event"
 
 
-def test_a_warning(kwait: Bench, wait_for_event: Wait) -> None:
+def test_wait_for_a_warning_event(kwait: Kwait, wait_for_event: Wait) -> None:
     broken = container(image="no such image")
     kwait.create(pod("broken", broken))
 
@@ -38,7 +38,7 @@ def test_a_warning(kwait: Bench, wait_for_event: Wait) -> None:
     assert event["involvedObject"]["name"] == "broken"
 
 
-def test_events_of_the_later_api(kwait: Bench, wait_for_event: Wait) -> None:
+def test_events_of_the_later_api(kwait: Kwait, wait_for_event: Wait) -> None:
     """What is written as `events.k8s.io` is found like any other."""
     kwait.create(
         {
@@ -66,7 +66,7 @@ def test_events_of_the_later_api(kwait: Bench, wait_for_event: Wait) -> None:
     assert event["involvedObject"]["kind"] == "Widget"
 
 
-def test_the_events_that_came_instead(kwait: Bench, wait_for_event: Wait) -> None:
+def test_timeout_lists_the_other_events(kwait: Kwait, wait_for_event: Wait) -> None:
     """A wait in vain says which there were."""
     kwait.create(pod("web"))
     wait_for_event("Started", about="pod/web", timeout="4m")

@@ -12,7 +12,7 @@ from e2e.service_accounts import bind, kubeconfig_of_default, user_name
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.clusters.provider import Cluster
 
 
@@ -50,7 +50,7 @@ def test_a_context_that_is_not_allowed(kwait_cluster: Cluster, tmp_path: Path) -
     ) in said
 
 
-def test_an_identity_that_may_not_make_namespaces(kwait: Bench, tmp_path: Path) -> None:
+def test_an_identity_that_may_not_make_namespaces(kwait: Kwait, tmp_path: Path) -> None:
     """A service account may do nothing by itself; a namespace that is given must be readable."""
     path = kubeconfig_of_default(kwait, tmp_path)
 

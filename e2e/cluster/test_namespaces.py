@@ -12,7 +12,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -34,13 +34,13 @@ metadata: {name: held, namespace: %s, finalizers: []}
 
 
 @pytest.fixture
-def namespace(kwait: Bench) -> str:
+def namespace(kwait: Kwait) -> str:
     """The name of a further namespace; the bench removes it, too."""
     return str(kwait.create(NAMESPACE)[0]["metadata"]["name"])
 
 
 @pytest.fixture
-def held(kwait: Bench, namespace: str) -> Iterator[str]:
+def held(kwait: Kwait, namespace: str) -> Iterator[str]:
     """The same, with an object in it that does not go before the test lets it."""
     kwait.apply(HELD % namespace)
     yield namespace
@@ -61,13 +61,13 @@ def test_what_every_namespace_gets(
 
 @pytest.mark.wait_for_default_service_account(timeout="4m")
 @pytest.mark.wait_for_kube_root_ca(timeout="4m")
-def test_marker(kwait: Bench) -> None:
+def test_marker(kwait: Kwait) -> None:
     """As a precondition."""
     assert kwait.get("serviceaccount/default")
 
 
 def test_namespaces_that_go_and_one_that_is_kept(
-    kwait: Bench, held: str, wait_for: Wait, wait_for_namespaces_deleted: Wait
+    kwait: Kwait, held: str, wait_for: Wait, wait_for_namespaces_deleted: Wait
 ) -> None:
     """By name, or with the UIDs of those that are meant; the message says what keeps one."""
     first, second = kwait.create(NAMESPACE, NAMESPACE)
@@ -85,7 +85,7 @@ def test_namespaces_that_go_and_one_that_is_kept(
 
 
 def test_nothing_comes_into_a_namespace_that_goes(
-    kwait: Bench, held: str, wait_for_pod_running: Wait, wait_for: Wait
+    kwait: Kwait, held: str, wait_for_pod_running: Wait, wait_for: Wait
 ) -> None:
     """A wait for what is not there yet ends early: nobody can create it any more."""
     kwait.delete(f"namespace/{held}")

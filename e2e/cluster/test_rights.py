@@ -9,7 +9,7 @@ from e2e.raising import times_out
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -31,8 +31,8 @@ subjects:
 """
 
 
-def test_rights_that_come_and_go(
-    kwait: Bench, wait_for_authorization_update: Wait, wait_for_named_authorization_update: Wait
+def test_wait_for_granted_and_revoked_permissions(
+    kwait: Kwait, wait_for_authorization_update: Wait, wait_for_named_authorization_update: Wait
 ) -> None:
     wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
     kwait.apply(READER)
@@ -48,7 +48,7 @@ def test_rights_that_come_and_go(
     wait_for_authorization_update("jane", "list", "pods", False, timeout="4m")
 
 
-def test_the_whole_cluster(
+def test_wait_for_cluster_wide_permissions(
     wait_for_authorization_update: Wait, wait_for_authz_update: Wait
 ) -> None:
     """Members of `system:masters` may do everything."""
@@ -62,7 +62,7 @@ def test_the_whole_cluster(
     wait_for_authz_update("root", everything, groups=masters, timeout="4m")
 
 
-def test_rights_that_do_not_come(wait_for_authorization_update: Wait) -> None:
+def test_missing_permissions_time_out(wait_for_authorization_update: Wait) -> None:
     times_out(
         "user jane did not become allowed to list pods",
         wait_for_authorization_update,

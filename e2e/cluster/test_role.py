@@ -17,7 +17,7 @@ from e2e.service_accounts import bind, kubeconfig_of_default, user_name
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 DOCS = Path(__file__).parents[2] / "docs" / "namespaces.md"
 JANITOR = "import sys; from pytest_kwait.cli import main; sys.exit(main())"
@@ -31,7 +31,7 @@ def test_fails(wait_for_pod_running):
 
 
 def test_a_run_with_the_documented_role_lacks_nothing(
-    kwait: Bench, tmp_path: Path, wait_for_authorization_update: Callable[..., Any]
+    kwait: Kwait, tmp_path: Path, wait_for_authorization_update: Callable[..., Any]
 ) -> None:
     """Neither do its workers, the evidence of a failure, and the janitor of what was kept."""
     documented = re.search(r"```yaml\n(.*?)```", DOCS.read_text(), re.S)

@@ -11,7 +11,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -34,7 +34,7 @@ def test_a_group_of_the_server_itself(wait_for_api_service_available: Wait) -> N
 
 
 def test_a_group_whose_service_is_missing(
-    kwait: Bench, wait_for_api_service_available: Wait
+    kwait: Kwait, wait_for_api_service_available: Wait
 ) -> None:
     """Believed after `grace`. It disturbs the discovery of everybody: it is there for a moment."""
     group = f"g{secrets.token_hex(4)}.example"

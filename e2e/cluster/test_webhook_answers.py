@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from e2e.cluster.admission import Server, serving, webhook
-from e2e.conformance.endpoint import Endpoint
+from e2e.conformance.endpoint import RawClient
 from e2e.raising import raises
 from e2e.workloads.manifest import deployment
 from pytest_kwait import WaitFailed
@@ -16,7 +16,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -64,8 +64,8 @@ def answer(answers: dict[str, dict[str, Any]]) -> Callable[[dict[str, Any]], dic
 class Speaker:
     """Creates config maps that ask for an answer; a refusal is looked at, not tried again."""
 
-    def __init__(self, kwait: Bench) -> None:
-        self._endpoint = Endpoint(kwait.cluster.kubeconfig)
+    def __init__(self, kwait: Kwait) -> None:
+        self._endpoint = RawClient(kwait.cluster.kubeconfig)
         self._path = f"/api/v1/namespaces/{kwait.namespace}/configmaps"
 
     def say(self, said: str) -> tuple[int, Any]:
@@ -75,7 +75,7 @@ class Speaker:
         return answer.status, answer.body
 
 
-def test_changes(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_webhook_patches(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     """What cannot be changed so is refused in words that say why."""
     with serving(Server(answer(MUTATING))) as server:
         kwait.create(webhook(server, kwait.namespace, mutating=True, failure_policy="Fail"))
@@ -91,7 +91,7 @@ def test_changes(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
             assert refusal["message"] == f"Internal error occurred: {why}"
 
 
-def test_refusals(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_webhook_denials(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     """A refusal has the webhook's own code, and never less than 400."""
     with serving(Server(answer(VALIDATING))) as server:
         kwait.create(webhook(server, kwait.namespace, failure_policy="Fail"))
@@ -107,8 +107,8 @@ def test_refusals(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
         assert re.search('expected response.uid="[-0-9a-f]{36}", got "mine"$', refusal["message"])
 
 
-def test_pods_that_a_webhook_refuses(
-    kwait: Bench, wait_for_webhook_ready: Wait, wait_for_deployment_complete: Wait
+def test_pods_denied_by_a_webhook(
+    kwait: Kwait, wait_for_webhook_ready: Wait, wait_for_deployment_complete: Wait
 ) -> None:
     """The controller tells of it as of any refusal, and goes on once there is none."""
     with serving(Server(answer({}))) as server:

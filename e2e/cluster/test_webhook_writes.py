@@ -10,7 +10,7 @@ from e2e.cluster.admission import Answer, Server, deny, serving, webhook
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -30,7 +30,9 @@ def web(replicas: int) -> dict[str, Any]:
     }
 
 
-def test_one_that_asks_and_writes_itself(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_a_webhook_that_reads_and_writes_the_cluster(
+    kwait: Kwait, wait_for_webhook_ready: Wait
+) -> None:
     """Before it lets a pod in it looks around in the cluster, and leaves a note there."""
     asked: list[dict[str, Any]] = []
 
@@ -57,7 +59,7 @@ def test_one_that_asks_and_writes_itself(kwait: Bench, wait_for_webhook_ready: W
     assert [json.loads(one["data"]["seen"]) for one in notes] == [["web"]] * 3
 
 
-def test_what_one_refuses_is_told_by_the_owner(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_a_denied_pod_is_reported_by_its_owner(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     with serving(Server(deny)) as server:
         kwait.create(webhook(server, kwait.namespace, plural="pods", failure_policy="Fail"))
         wait_for_webhook_ready(f"validatingwebhookconfiguration/{kwait.namespace}", timeout="30s")

@@ -14,12 +14,12 @@ from pytest_kwait import ApiError, WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 
-def test_one_that_refuses(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_a_denying_webhook(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     """A refusal in its name is an answer; `denial` says which one it must be."""
     with serving(Server(deny)) as server:
         kwait.create(webhook(server, kwait.namespace))
@@ -37,7 +37,7 @@ def test_one_that_refuses(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
         )
 
 
-def test_one_that_changes_what_it_sees(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_a_mutating_webhook(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     """`mutation` is what must come back; the probe may be one's own, and is never stored."""
     probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}}
     with serving(Server(annotate)) as server:
@@ -58,7 +58,7 @@ def test_one_that_changes_what_it_sees(kwait: Bench, wait_for_webhook_ready: Wai
     assert not kwait.list("cm", field_selector="metadata.name=probe")
 
 
-def test_one_whose_server_comes_late(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_a_webhook_whose_server_starts_late(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     """With failurePolicy Fail whatever is let through has been answered for."""
     first = Server(allow)
     first.server_close()
@@ -72,7 +72,7 @@ def test_one_whose_server_comes_late(kwait: Bench, wait_for_webhook_ready: Wait)
         kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "allowed"}})
 
 
-def test_what_cannot_be_proven(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_webhooks_that_a_dry_run_cannot_prove(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     """With failurePolicy Ignore, being let through says nothing."""
     with serving(Server(allow)) as server:
         kwait.create(webhook(server, kwait.namespace))
@@ -82,7 +82,7 @@ def test_what_cannot_be_proven(kwait: Bench, wait_for_webhook_ready: Wait) -> No
             wait_for_webhook_ready(name, timeout="4m", grace="500ms")
 
 
-def test_a_probe_that_cannot_be_made_up(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_webhooks_without_a_possible_probe(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     with serving(Server(deny)) as server:
         kwait.create(webhook(server, kwait.namespace, plural="deployments"))
         name = f"validatingwebhookconfiguration/{kwait.namespace}"
@@ -106,7 +106,7 @@ def test_a_probe_that_cannot_be_made_up(kwait: Bench, wait_for_webhook_ready: Wa
             wait_for_webhook_ready(name, {**deployment, "spec": {}}, timeout="4m")
 
 
-def test_a_configuration_that_comes_late(kwait: Bench, wait_for_webhook_ready: Wait) -> None:
+def test_a_configuration_that_comes_late(kwait: Kwait, wait_for_webhook_ready: Wait) -> None:
     with serving(Server(deny)) as server:
         configuration = webhook(server, kwait.namespace)
         threading.Timer(0.5, kwait.create, [configuration]).start()

@@ -21,7 +21,7 @@ from pytest_kwait import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 CONFIG = """
 apiVersion: v1
@@ -37,11 +37,11 @@ data: {colour: red}
 
 
 @pytest.fixture(autouse=True)
-def _applied(kwait: Bench) -> None:
+def _applied(kwait: Kwait) -> None:
     kwait.apply(CONFIG)
 
 
-def test_jsonpath(wait_for: Callable[..., Any]) -> None:
+def test_wait_for_jsonpath(wait_for: Callable[..., Any]) -> None:
     """Paths are those of kubectl, with a value or without."""
     found = wait_for("cm/settings", "jsonpath={.data.colour}=blue")
 
@@ -52,7 +52,7 @@ def test_jsonpath(wait_for: Callable[..., Any]) -> None:
     assert phase["kind"] == "Namespace"
 
 
-def test_combinations(wait_for: Callable[..., Any]) -> None:
+def test_wait_for_combined_conditions(wait_for: Callable[..., Any]) -> None:
     """Conditions are made of conditions; a callable is one too."""
     blue = all_of("create", lambda obj: obj["data"]["colour"] == "blue")
 
@@ -61,7 +61,7 @@ def test_combinations(wait_for: Callable[..., Any]) -> None:
     assert wait_for("cm/nowhere", any_of("create", "delete")) is None
 
 
-def test_over_time(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+def test_wait_for_stable_condition(kwait: Kwait, wait_for: Callable[..., Any]) -> None:
     """`stable_for` waits until it has held; `consistently` demands that it hold from now on."""
     wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
     wait_for("cm/settings", consistently("2s", not_("delete")))
@@ -74,7 +74,7 @@ def test_over_time(kwait: Bench, wait_for: Callable[..., Any]) -> None:
         wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))
 
 
-def test_several(wait_for: Callable[..., Any]) -> None:
+def test_wait_for_several_objects(wait_for: Callable[..., Any]) -> None:
     """Several objects share one limit; a selection is counted."""
     both = wait_for(["cm/settings", "cm/extras"], "create")
 
@@ -82,7 +82,7 @@ def test_several(wait_for: Callable[..., Any]) -> None:
     assert len(wait_for("cm", "create", selector="app=shop", count=at_least(1))) == 2
 
 
-def test_what_goes_wrong(wait_for: Callable[..., Any]) -> None:
+def test_failed_waits_for_conditions(wait_for: Callable[..., Any]) -> None:
     """What cannot be meant is refused at once; what does not come says why."""
     with raises(InvalidArgument, "a bracket is not closed"):
         wait_for("cm/settings", "jsonpath={.data[}")

@@ -11,7 +11,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
 def pod(name: str, **container: Any) -> dict[str, Any]:
@@ -20,14 +20,14 @@ def pod(name: str, **container: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def test_a_phase_of_a_pod_that_cannot_start(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+def test_a_phase_of_a_pod_that_cannot_start(kwait: Kwait, wait_for: Callable[..., Any]) -> None:
     kwait.create(pod("typo", image="Busybox:not a tag"))
 
     with raises(WaitFailed, "can no longer have .* equal to 'Running': InvalidImageName"):
         wait_for("pod/typo", "jsonpath={.status.phase}=Running", timeout="4m")
 
 
-def test_a_phase_after_the_last(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+def test_a_phase_after_the_last(kwait: Kwait, wait_for: Callable[..., Any]) -> None:
     kwait.create(pod("done"))
     wait_for("pod/done", "jsonpath={.status.phase}=Succeeded", timeout="4m")
 
@@ -35,7 +35,7 @@ def test_a_phase_after_the_last(kwait: Bench, wait_for: Callable[..., Any]) -> N
         wait_for("pod/done", "jsonpath={.status.phase}=Running", timeout="4m")
 
 
-def test_numbers_of_a_job_that_has_failed(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+def test_numbers_of_a_job_that_has_failed(kwait: Kwait, wait_for: Callable[..., Any]) -> None:
     template = {"spec": pod("x", command=["false"])["spec"]}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pi"}}
     kwait.create({**job, "spec": {"backoffLimit": 0, "template": template}})
@@ -44,7 +44,7 @@ def test_numbers_of_a_job_that_has_failed(kwait: Bench, wait_for: Callable[..., 
         wait_for("job/pi", "jsonpath={.status.succeeded}=1", timeout="4m")
 
 
-def test_replicas_that_a_quota_refuses(kwait: Bench, wait_for: Callable[..., Any]) -> None:
+def test_replicas_that_a_quota_refuses(kwait: Kwait, wait_for: Callable[..., Any]) -> None:
     hold_to_quota(kwait, pods="1")
     kwait.create(replica_set("web", 2))
 

@@ -16,11 +16,11 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Answer", "Endpoint"]
+__all__ = ["RawClient", "RawResponse"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class RawResponse:
     """What the server said to one request."""
 
     status: int
@@ -41,7 +41,7 @@ class Answer:
             return self.text
 
 
-class Endpoint:
+class RawClient:
     """One API server, reached with the credentials of a kubeconfig.
 
     Args:
@@ -72,7 +72,7 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
         timeout: float | None = None,
-    ) -> Answer:
+    ) -> RawResponse:
         """Send one request and return the whole answer, whatever its status.
 
         Args:
@@ -89,7 +89,7 @@ class Endpoint:
         )
         # A header that was sent several times is one text, joined by commas.
         given = {name: response.headers[name] for name in response.headers}
-        return Answer(response.status, given, response.data)
+        return RawResponse(response.status, given, response.data)
 
     def stream(self, path: str, *, timeout: float = 30.0) -> Iterator[dict[str, Any]]:
         """Yield the JSON lines of a watch until the server ends it."""

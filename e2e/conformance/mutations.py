@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from e2e.conformance.endpoint import Endpoint
-from e2e.conformance.transcript import play
-from pytest_kwait.simulator.registry import Registry
+from e2e.conformance.endpoint import RawClient
+from e2e.conformance.transcript import play_transcript
+from pytest_kwait.simulator.registry import Scheme
 from pytest_kwait.simulator.schema import Form, struct_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.schema import Shape, Struct
 
-__all__ = ["KINDS", "broken", "steps"]
+__all__ = ["KINDS", "break_field", "make_steps"]
 
 SAMPLES = Path(__file__).parents[1] / "registry" / "samples.yaml"
 KINDS = (
@@ -97,7 +97,7 @@ _NEVER = frozenset({"apiVersion", "kind", "managedFields", "status"})
 _DEEPEST = 5
 
 
-def broken(sample: dict[str, Any], rng: Random) -> dict[str, Any]:
+def break_field(sample: dict[str, Any], rng: Random) -> dict[str, Any]:
     """A copy of `sample` with something odd in it."""
     found = deepcopy(sample)
     group, _, version = sample["apiVersion"].rpartition("/")
@@ -157,10 +157,10 @@ def _made(shape: Shape, rng: Random, depth: int) -> Any:
     return rng.choice(_ODD[shape.form])
 
 
-def steps(seed: int, count: int, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
+def make_steps(seed: int, count: int, kinds: frozenset[str]) -> Iterator[dict[str, Any]]:
     """Steps of a transcript, each a dry create of a broken object."""
     samples = [one for one in yaml.safe_load_all(SAMPLES.read_text()) if one["kind"] in kinds]
-    registry = Registry()
+    registry = Scheme()
     for number in range(count):
         rng = Random(f"{seed} {number}")
         sample = rng.choice(samples)
@@ -171,7 +171,7 @@ def steps(seed: int, count: int, kinds: frozenset[str]) -> Iterator[dict[str, An
         path = f"{root}{kind.api_version}{where}/{kind.plural}"
         yield {
             "do": f"POST {path}?dryRun=All&fieldValidation=Strict",
-            "body": broken(sample, rng),
+            "body": break_field(sample, rng),
             "headers_compared": ["Warning"],
         }
 
@@ -193,7 +193,7 @@ def _unordered(outcome: dict[str, Any]) -> Any:
 def _compare(one: Path, other: Path, made: list[dict[str, Any]]) -> int:
     """Print each difference, and return how many there are."""
     with ThreadPoolExecutor(2) as pool:
-        answers = pool.map(lambda path: list(play(Endpoint(path), made)), (one, other))
+        answers = pool.map(lambda path: list(play_transcript(RawClient(path), made)), (one, other))
     differ = 0
     for step, mine, theirs in zip(made, *answers, strict=True):
         if _same(mine, theirs):
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--kind", action="append", choices=KINDS, default=[])
     given = parser.parse_args()
-    made = list(steps(given.seed, given.count, frozenset(given.kind or KINDS)))
+    made = list(make_steps(given.seed, given.count, frozenset(given.kind or KINDS)))
     if given.what == "transcript":
         for step in made:
             sys.stdout.write(f"- {json.dumps(step)}\n")

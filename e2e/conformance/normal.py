@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["normal"]
+__all__ = ["normalize_body"]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -18,7 +18,7 @@ _IGNORED = frozenset({"managedFields"})
 """Held to the real server by a transcript of their own."""
 
 
-def normal(value: Any, names: dict[str, str], *, fields: bool = False) -> Any:
+def normalize_body(value: Any, names: dict[str, str], *, fields: bool = False) -> Any:
     """`value` with placeholders for what cannot be the same twice.
 
     Args:
@@ -33,8 +33,8 @@ def normal(value: Any, names: dict[str, str], *, fields: bool = False) -> Any:
             if fields or key not in _IGNORED
         }
     if isinstance(value, list):
-        return [normal(item, names, fields=fields) for item in value]
-    return _text(value, names) if isinstance(value, str) else value
+        return [normalize_body(item, names, fields=fields) for item in value]
+    return _normalize_text(value, names) if isinstance(value, str) else value
 
 
 def _normal_field(key: str, value: Any, names: dict[str, str], fields: bool) -> Any:
@@ -44,17 +44,17 @@ def _normal_field(key: str, value: Any, names: dict[str, str], fields: bool) -> 
         return f"<{key}>"
     if key == "managedFields" and isinstance(value, list):
         # A server orders them by whole seconds of time first, which may pass between any two steps.
-        value = sorted(value, key=_manager)
+        value = sorted(value, key=_normalize_managed_fields_entry)
     if key == "description":
         return ""
-    return normal(value, names, fields=fields)
+    return normalize_body(value, names, fields=fields)
 
 
-def _manager(entry: dict[str, Any]) -> tuple[str, str, str]:
+def _normalize_managed_fields_entry(entry: dict[str, Any]) -> tuple[str, str, str]:
     return entry["operation"], entry["manager"], entry.get("subresource", "")
 
 
-def _text(text: str, names: dict[str, str]) -> str:
+def _normalize_text(text: str, names: dict[str, str]) -> str:
     for found, shown in names.items():
         text = text.replace(found, shown)
     text = _WEB_TOKEN.sub("<token>", text)

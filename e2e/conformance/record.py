@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from e2e.conformance.endpoint import Endpoint
-from e2e.conformance.transcript import load, play
+from e2e.conformance.endpoint import RawClient
+from e2e.conformance.transcript import load_transcript, play_transcript
 
 TRANSCRIPTS = Path(__file__).with_name("transcripts")
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -23,12 +23,12 @@ def main() -> None:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("names", nargs="*", help="the transcripts (default: all)")
     arguments = parser.parse_args()
-    endpoint = Endpoint(arguments.kubeconfig)
+    endpoint = RawClient(arguments.kubeconfig)
     RECORDINGS.mkdir(exist_ok=True)
     for path in sorted(TRANSCRIPTS.glob("*.yaml")):
         if arguments.names and path.stem not in arguments.names:
             continue
-        outcomes = list(play(endpoint, load(path)))
+        outcomes = list(play_transcript(endpoint, load_transcript(path)))
         text = json.dumps(outcomes, indent=1, sort_keys=True) + "\n"
         RECORDINGS.joinpath(f"{path.stem}.json").write_text(text)
         sys.stdout.write(f"{path.stem}: {len(outcomes)} steps\n")

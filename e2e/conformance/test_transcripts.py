@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.conformance.endpoint import Endpoint
-from e2e.conformance.transcript import load, play
+from e2e.conformance.endpoint import RawClient
+from e2e.conformance.transcript import load_transcript, play_transcript
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster
@@ -18,9 +18,11 @@ TRANSCRIPTS = sorted(Path(__file__).with_name("transcripts").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_answers_are_those_of_a_real_server(path: Path, kwait_cluster: Cluster) -> None:
+def test_transcript_equals_recording(path: Path, kwait_cluster: Cluster) -> None:
     recording = path.parent.with_name("recordings") / f"{path.stem}.json"
     expected: list[dict[str, Any]] = json.loads(recording.read_text())
-    outcomes = list(play(Endpoint(kwait_cluster.kubeconfig), load(path), expected))
+    outcomes = list(
+        play_transcript(RawClient(kwait_cluster.kubeconfig), load_transcript(path), expected)
+    )
     for number, (outcome, wanted) in enumerate(zip(outcomes, expected, strict=True), 1):
         assert outcome == wanted, f"{path.stem}, step {number}: {wanted['do']}"

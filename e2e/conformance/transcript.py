@@ -33,16 +33,16 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from e2e.conformance.normal import normal
+from e2e.conformance.normal import normalize_body
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from e2e.conformance.endpoint import Answer, Endpoint
+    from e2e.conformance.endpoint import RawClient, RawResponse
 
-__all__ = ["Outcome", "load", "play"]
+__all__ = ["Outcome", "load_transcript", "play_transcript"]
 
 Outcome = dict[str, Any]
 
@@ -51,20 +51,20 @@ _UNTIL = 240.0
 _SETTLES = 20.0
 
 
-def load(path: Path) -> list[dict[str, Any]]:
+def load_transcript(path: Path) -> list[dict[str, Any]]:
     """The steps of a transcript."""
     steps: list[dict[str, Any]] = yaml.safe_load(path.read_text())
     return steps
 
 
-def play(
-    endpoint: Endpoint, steps: list[dict[str, Any]], recorded: list[Outcome] | None = None
+def play_transcript(
+    endpoint: RawClient, steps: list[dict[str, Any]], recorded: list[Outcome] | None = None
 ) -> Iterator[Outcome]:
     """Send the requests in a namespace of their own; one outcome for each step.
 
     Args:
         endpoint: the API server.
-        steps: what `load` has read.
+        steps: what `load_transcript` has read.
         recorded: the outcomes that are wanted; None where they are to be recorded.
     """
     namespace = f"conformance-{secrets.token_hex(4)}"
@@ -105,7 +105,7 @@ def _groups(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield group
 
 
-def _answer(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) -> Answer:
+def _answer(endpoint: RawClient, step: dict[str, Any], values: dict[str, str]) -> RawResponse:
     answer = _send(endpoint, step, values)
     while answer.status == 429 and "initializing" in answer.text:
         SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
@@ -121,7 +121,7 @@ def _pauses(step: dict[str, Any]) -> bool:
     return "watch=1" in step["do"] and bool(step.get("alone"))
 
 
-def _is_invalid(answer: Answer, awaited: Outcome) -> bool:
+def _is_invalid(answer: RawResponse, awaited: Outcome) -> bool:
     return bool(answer.status == awaited["status"] == 422)
 
 
@@ -131,12 +131,12 @@ def _changes_nothing(step: dict[str, Any]) -> bool:
 
 
 def _settled(
-    endpoint: Endpoint,
+    endpoint: RawClient,
     step: dict[str, Any],
     values: dict[str, str],
-    answer: Answer,
+    answer: RawResponse,
     awaited: Outcome,
-) -> Answer:
+) -> RawResponse:
     """The first answer that is as awaited, or the last one."""
     deadline = SYSTEM_CLOCK.monotonic() + _SETTLES
     while _outcome(step, answer, values) != awaited:
@@ -149,14 +149,14 @@ def _settled(
     return answer
 
 
-def _awaited(step: dict[str, Any], answer: Answer) -> bool:
+def _awaited(step: dict[str, Any], answer: RawResponse) -> bool:
     awaited = step.get("until", answer.status)
     if isinstance(awaited, int):
         return answer.status == awaited
     return all(_at(answer.body, path) == value for path, value in awaited.items())
 
 
-def _await_account(endpoint: Endpoint, namespace: str) -> None:
+def _await_account(endpoint: RawClient, namespace: str) -> None:
     """Let the controllers make what each namespace has, by watching for it."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts?watch=1&timeoutSeconds=20"
     next(endpoint.stream(path))
@@ -164,7 +164,7 @@ def _await_account(endpoint: Endpoint, namespace: str) -> None:
     next(endpoint.stream(path))
 
 
-def _send(endpoint: Endpoint, step: dict[str, Any], values: dict[str, str]) -> Answer:
+def _send(endpoint: RawClient, step: dict[str, Any], values: dict[str, str]) -> RawResponse:
     method, _, path = _filled(step["do"], values).partition(" ")
     body = step.get("body")
     if isinstance(body, dict | list):
@@ -208,7 +208,7 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-def _outcome(step: dict[str, Any], answer: Answer, values: dict[str, str]) -> Outcome:
+def _outcome(step: dict[str, Any], answer: RawResponse, values: dict[str, str]) -> Outcome:
     names = {values["ns"]: "<namespace>", values["id"]: "<id>"}
     outcome: Outcome = {"do": step["do"], "status": answer.status}
     compare = step.get("compare", "body")
@@ -218,9 +218,9 @@ def _outcome(step: dict[str, Any], answer: Answer, values: dict[str, str]) -> Ou
             body = [
                 event for line in body.splitlines() if not _incidental(event := json.loads(line))
             ]
-        outcome["body"] = normal(body, names, fields=compare == "fields")
+        outcome["body"] = normalize_body(body, names, fields=compare == "fields")
         if compare == "unordered":
             outcome["body"] = _ordered(outcome["body"])
     for header in step.get("headers_compared", ()):
-        outcome[header] = normal(answer.headers.get(header, ""), names)
+        outcome[header] = normalize_body(answer.headers.get(header, ""), names)
     return outcome

@@ -7,8 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from e2e.controlplane.failures import (
+    FAILED,
+    NOT_RUNNING,
+    UNAVAILABLE,
+    BrokenError,
+    UnavailableError,
+)
+
 from . import assets
-from .failures import FAILED, NOT_RUNNING, UNAVAILABLE, BrokenError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .failures import BrokenError, UnavailableError
-from .processes import dies_with_parent
+from e2e.controlplane.failures import BrokenError, UnavailableError
+from e2e.controlplane.processes import dies_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .patience import until
+from e2e.controlplane.patience import poll_until
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
@@ -76,7 +76,7 @@ def _start(boot: Boot, name: str, command: list[str]) -> subprocess.Popen[bytes]
 
 def _answers() -> bool:
     socket = Path(CONTAINERD_SOCKET)
-    return until(lambda: socket.exists() and _ctr("version", quiet=True) == 0, _PATIENCE)
+    return poll_until(lambda: socket.exists() and _ctr("version", quiet=True) == 0, _PATIENCE)
 
 
 def _ctr(*arguments: str, quiet: bool = False) -> int:

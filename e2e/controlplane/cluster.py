@@ -15,13 +15,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from e2e.controlplane.failures import BrokenError, UnavailableError
+from e2e.controlplane.node import Machine, Node
+from e2e.controlplane.patience import sleep
+from e2e.controlplane.processes import Component, Identity, free_ports
+from e2e.controlplane.readiness import Readiness
+from e2e.controlplane.servers import ControlPlane
+
 from . import assets, cgroups
-from .failures import BrokenError, UnavailableError
-from .node import Machine, Node
-from .patience import rest
-from .processes import Component, Identity, free_ports
-from .readiness import Readiness
-from .servers import ControlPlane
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +105,7 @@ class Folder:
             for identity in (each for found in state.processes.values() for each in found):
                 identity.end()
             for cgroup in state.cgroups:
-                cgroups.remove(cgroup)
+                cgroups.remove_cgroup(cgroup)
             _remove_copy(self.path / "kubeconfig", Path(state.kubeconfig))
         self._empty({"lock", "logs"})
 
@@ -200,7 +201,7 @@ class Cluster:
                     component.stop()
                     component.start()
             self._save()
-            rest(_PAUSE)
+            sleep(_PAUSE)
 
     def stop(self) -> None:
         """End everything, the nodes first; the logs stay."""

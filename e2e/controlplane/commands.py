@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from e2e.controlplane.cluster import Cluster, Folder, State, default_folder, new_folder
+from e2e.controlplane.failures import FAILED, NOT_RUNNING, BrokenError, UnavailableError
+from e2e.controlplane.processes import dies_with_parent, environment
+
 from . import assets, node
-from .cluster import Cluster, Folder, State, default_folder, new_folder
-from .failures import FAILED, NOT_RUNNING, BrokenError, UnavailableError
-from .processes import dies_with_parent, environment
 
 if TYPE_CHECKING:
     import argparse

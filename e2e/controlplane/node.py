@@ -14,10 +14,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.controlplane.boot import CONTAINERD_SOCKET, Boot
+from e2e.controlplane.failures import UnavailableError
+from e2e.controlplane.processes import Component
+
 from . import cgroups, images
-from .boot import CONTAINERD_SOCKET, Boot
-from .failures import UnavailableError
-from .processes import Component
 
 # A file, and the Debian or Ubuntu package it comes from.
 _NEEDED = {
@@ -237,8 +238,8 @@ class _Supervised(Component):
         self._cgroup = cgroup
 
     def start(self) -> None:
-        cgroups.remove(self._cgroup)
-        cgroups.create(self._cgroup)
+        cgroups.remove_cgroup(self._cgroup)
+        cgroups.create_cgroup(self._cgroup)
         super().start()
 
 

@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def until(done: Callable[[], bool], patience: float, pause: float = 0.05) -> bool:
+def poll_until(done: Callable[[], bool], patience: float, pause: float = 0.05) -> bool:
     """Ask until the answer is yes, and tell whether that came within the patience."""
     deadline = time.monotonic() + patience  # noqa: TID251 - a tool, outside of the product
     while not done():
         if time.monotonic() > deadline:  # noqa: TID251
             return False
-        rest(pause)
+        sleep(pause)
     return True
 
 
-def rest(seconds: float) -> None:
+def sleep(seconds: float) -> None:
     """Do nothing for a while."""
     time.sleep(seconds)  # noqa: TID251

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .failures import BrokenError
-from .patience import until
+from e2e.controlplane.failures import BrokenError
+from e2e.controlplane.patience import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ class Identity:
                 os.kill(self.pid, number)
             except ProcessLookupError:
                 return True
-        return until(lambda: not self.alive(), patience, 0.02)
+        return poll_until(lambda: not self.alive(), patience, 0.02)
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -8,13 +8,13 @@ import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
-from .failures import BrokenError
-from .patience import until
+from e2e.controlplane.failures import BrokenError
+from e2e.controlplane.patience import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .servers import ControlPlane
+    from e2e.controlplane.servers import ControlPlane
 
 _PAUSE = 0.1
 
@@ -52,7 +52,7 @@ class Readiness:
             ok, answer = self._get(path)
             return ok and satisfied(answer)
 
-        if not until(asked, patience, _PAUSE):
+        if not poll_until(asked, patience, _PAUSE):
             last = answer.decode(errors="replace")[-2000:]
             raise BrokenError(f"not ready after {patience:.0f} s: {path} last answered\n{last}")
 

@@ -8,8 +8,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .certificates import Authority, Pair
-from .processes import Component, free_ports
+from e2e.controlplane.certificates import Authority, Pair
+from e2e.controlplane.processes import Component, free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

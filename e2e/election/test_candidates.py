@@ -20,7 +20,7 @@ from pytest_kwait.election import LeaderElector, LeaseLock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench, Candidate, Candidates
+    from pytest_kwait import Candidate, Candidates, Kwait
     from pytest_kwait.wait import Context
 
 LEASE, RENEW, RETRY = 3.0, 2.0, 0.5
@@ -129,7 +129,7 @@ def test_a_leader_that_is_cut_off_stops_within_its_renew_deadline(
 
 
 def test_ones_own_process_loses_its_lease(
-    kwait: Bench, kwait_leader_election: Callable[..., Candidates]
+    kwait: Kwait, kwait_leader_election: Callable[..., Candidates]
 ) -> None:
     """The operator under test competes with a candidate: it must wait, lead, and stop when told."""
     election = kwait_leader_election(1, lease="operator")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.election import LeaderElector, LeaseLock
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.wait import Context
 
 
@@ -18,7 +18,7 @@ def begin(leads: threading.Event, _ctx: Context) -> None:
     leads.set()
 
 
-def test_a_leader_that_stops_hands_over_at_once(kwait: Bench) -> None:
+def test_a_leader_that_stops_hands_over_at_once(kwait: Kwait) -> None:
     stops = {name: threading.Event() for name in "ab"}
     leads = {name: threading.Event() for name in "ab"}
     threads = []

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from .shop import SUITE
+from e2e.evidence.shop import SUITE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def test_a_test_whose_worker_died_has_all_of_it_too(outcome: Outcome) -> None:
     assert re.search(removed, outcome.said), outcome.said
 
 
-def test_every_kind_is_there_and_no_secret(outcome: Outcome) -> None:
+def test_artifacts_have_every_kind_but_no_secrets(outcome: Outcome) -> None:
     """Custom kinds as well; a config map keeps its data."""
     objects = outcome.space("test_shop") / "objects"
 
@@ -141,7 +141,7 @@ def test_logs_of_both_runs_and_events_are_there(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("test", ["test_setup", "test_teardown"])
-def test_the_namespace_was_still_there(outcome: Outcome, test: str) -> None:
+def test_artifacts_are_gathered_before_cleanup(outcome: Outcome, test: str) -> None:
     """Before it went away, after a setup that failed and in a teardown that did."""
     found = _only(outcome.space(test) / "namespace.yaml")
 
@@ -151,7 +151,7 @@ def test_the_namespace_was_still_there(outcome: Outcome, test: str) -> None:
         assert "door: green" in colours
 
 
-def test_ci_systems_are_told(outcome: Outcome) -> None:
+def test_artifacts_are_announced_to_ci(outcome: Outcome) -> None:
     """By annotations, a table for the step, and links in the file of JUnit."""
     lines = outcome.said.splitlines()
     assert sum(line.startswith("::error file=test_shop.py,line=") for line in lines) == 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from e2e.failing_fast.starts import job
 from e2e.pods.manifest import container, pod
 from pytest_kwait import (
     wait_for_container_started,
@@ -17,8 +18,6 @@ from pytest_kwait import (
     wait_for_pod_success,
     wait_for_pods_with_label_running_ready,
 )
-
-from .starts import job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

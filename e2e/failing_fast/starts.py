@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
-    Heal = Callable[[Bench], None]
+    Heal = Callable[[Kwait], None]
     Wait = Callable[[ApiClient, str], Any]
 
 __all__ = ["Start", "job", "label_node", "label_of", "starts"]
@@ -96,14 +96,14 @@ def _volume(name: str, **source: Any) -> dict[str, Any]:
 
 
 def _creating(*objects: dict[str, Any]) -> Heal:
-    def heal(kwait: Bench) -> None:
+    def heal(kwait: Kwait) -> None:
         kwait.create(*objects)
 
     return heal
 
 
 def _patching(kind: str, name: str, op: str, path: str, value: object = None) -> Heal:
-    def heal(kwait: Bench) -> None:
+    def heal(kwait: Kwait) -> None:
         session, deadline = Session.of(kwait.client), Deadline.after(20.0)
         session.patch(
             session.resolve(kind, deadline=deadline),
@@ -117,7 +117,7 @@ def _patching(kind: str, name: str, op: str, path: str, value: object = None) ->
     return heal
 
 
-def label_node(kwait: Bench, label: str, value: str | None) -> None:
+def label_node(kwait: Kwait, label: str, value: str | None) -> None:
     """Give the first node a label; None takes it away."""
     session, patch = Session.of(kwait.client), {"metadata": {"labels": {label: value}}}
     session.patch(NODES, kwait.cluster.nodes[0], patch, deadline=Deadline.after(20.0))

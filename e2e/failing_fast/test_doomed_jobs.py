@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.failing_fast.hopeless import HOPELESS, LASTING, LOOPING, Hopeless
 from pytest_kwait import WaitFailed
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import WaitTimeout
 
-from .hopeless import HOPELESS, LASTING, LOOPING, Hopeless
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 PROMPT = 2.0
 """Seconds after the grace in which a wait must be over."""
@@ -24,7 +23,7 @@ PROMPT = 2.0
 TRIES = 3
 
 
-def complaint(kwait: Bench, hopeless: Hopeless) -> str:
+def complaint(kwait: Kwait, hopeless: Hopeless) -> str:
     """Wait with default settings; return what is wrong with how it ended, empty if nothing is.
 
     What ends late is waited for again, as it is still hopeless: a busy machine makes late what is
@@ -38,7 +37,7 @@ def complaint(kwait: Bench, hopeless: Hopeless) -> str:
     return said
 
 
-def complaint_of_one(kwait: Bench, hopeless: Hopeless) -> str:
+def complaint_of_one(kwait: Kwait, hopeless: Hopeless) -> str:
     """Wait once."""
     try:
         hopeless.wait(kwait.client, kwait.namespace)
@@ -65,7 +64,7 @@ def held_for(evidence: Mapping[str, Any]) -> float:
     return float(evidence["elapsed_seconds"]) - first
 
 
-def complaints(kwait: Bench, cases: Sequence[Hopeless]) -> dict[str, str]:
+def complaints(kwait: Kwait, cases: Sequence[Hopeless]) -> dict[str, str]:
     """Let all of them fail at the same time."""
     with ThreadPoolExecutor(len(cases)) as pool:
         kwait.create(*(obj for case in cases for obj in case.objects))
@@ -74,17 +73,17 @@ def complaints(kwait: Bench, cases: Sequence[Hopeless]) -> dict[str, str]:
     return {title: text for title, text in found.items() if text}
 
 
-def test_what_nothing_heals(kwait: Bench) -> None:
+def test_permanent_failures(kwait: Kwait) -> None:
     """After five seconds, or at once where the API says that it is over."""
     assert complaints(kwait, HOPELESS) == {}
 
 
-def test_what_may_pass(kwait: Bench) -> None:
+def test_transient_failures(kwait: Kwait) -> None:
     """After three quarters of a minute, in which a kubelet has tried again."""
     assert complaints(kwait, LASTING) == {}
 
 
 @pytest.mark.slow
-def test_crash_loops(kwait: Bench) -> None:
+def test_crash_loops(kwait: Kwait) -> None:
     """From the third restart on, once the pause outlasts the grace: in some 90 seconds."""
     assert complaints(kwait, LOOPING) == {}

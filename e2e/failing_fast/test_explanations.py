@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait
+from e2e.failing_fast.starts import job
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises, times_out
 from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.clusters.provider import connect
 
-from .starts import job
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 NO = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1000}
 
 
-def test_every_part_in_its_place(kwait: Bench, wait_for_job_complete: Wait) -> None:
+def test_order_of_message_sections(kwait: Kwait, wait_for_job_complete: Wait) -> None:
     """From the one reason down to the command to look further."""
     script = "echo no database; sleep 1; exit 3"
     kwait.create(job("broken", container(script=script), backoffLimit=0))
@@ -54,7 +53,7 @@ def test_every_part_in_its_place(kwait: Bench, wait_for_job_complete: Wait) -> N
 
 
 def test_warnings_are_grouped(
-    kwait: Bench, wait_for_event: Wait, wait_for_pods_running: Wait
+    kwait: Kwait, wait_for_event: Wait, wait_for_pods_running: Wait
 ) -> None:
     """The same trouble of two pods is one line."""
     missing = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]
@@ -71,7 +70,7 @@ def test_warnings_are_grouped(
     )
 
 
-def test_the_log_of_the_run_before(kwait: Bench, wait_for_pod_ready: Wait) -> None:
+def test_the_log_of_the_run_before(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
     """A container that runs again says nothing of why it ended: its last run does."""
     script = 'echo "run with $LATE"; test "$LATE" = yes || exit 1; sleep 300'
     late = [{"name": "LATE", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "key"}}}]
@@ -117,7 +116,7 @@ def has_ended(pod: dict[str, Any]) -> bool:
     return bool((statuses[0].get("lastState") or {}).get("terminated"))
 
 
-def test_nothing_secret_is_shown(kwait: Bench, wait_for_pod_success: Wait) -> None:
+def test_nothing_secret_is_shown(kwait: Kwait, wait_for_pod_success: Wait) -> None:
     """Of what a container gives away in its log, and of the data of a Secret."""
     script = "echo Authorization: Bearer s3cr3t-t0ken; echo password=hunter2; exit 1"
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
@@ -134,7 +133,7 @@ def test_nothing_secret_is_shown(kwait: Bench, wait_for_pod_success: Wait) -> No
     assert [word for word in ("s3cr3t", "hunter2", "Yg==", "Yw==") if word in said] == []
 
 
-def test_what_there_is_where_a_name_matches_nothing(kwait: Bench, wait_for_pod_ready: Wait) -> None:
+def test_message_lists_existing_names(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
     """The nearest name first."""
     kwait.create(pod("database"), pod("web-0"))
 
@@ -147,7 +146,7 @@ def test_what_there_is_where_a_name_matches_nothing(kwait: Bench, wait_for_pod_r
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_a_read_that_is_forbidden(kwait: Bench, mode: Any) -> None:
+def test_a_read_that_is_forbidden(kwait: Kwait, mode: Any) -> None:
     """At once, and by name of what is missing."""
     client = connect(kwait.cluster.kubeconfig).client()
     client.set_default_header("Impersonate-User", "robot")  # type: ignore[no-untyped-call]
@@ -156,8 +155,8 @@ def test_a_read_that_is_forbidden(kwait: Bench, mode: Any) -> None:
         pytest_kwait.wait_for_pod_ready(client, kwait.namespace, "web", timeout="4m", mode=mode)
 
 
-def test_a_pod_that_is_stuck_dooms_only_what_needs_it(
-    kwait: Bench, wait_for_pods_running: Wait
+def test_a_stuck_pod_fails_only_waits_that_need_it(
+    kwait: Kwait, wait_for_pods_running: Wait
 ) -> None:
     """Two of three come, in more time than it takes to be sure of the third."""
     late = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}

@@ -12,7 +12,7 @@ from pytest_kwait import WaitFailed, WaitTimeout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
 def job(
@@ -39,7 +39,7 @@ def job(
 
 
 def test_a_failed_job_never_completes(
-    kwait: Bench, wait_for_job_complete: Callable[..., Any]
+    kwait: Kwait, wait_for_job_complete: Callable[..., Any]
 ) -> None:
     """The message has the reason, the pod's exit code and its last words."""
     kwait.create(job("broken", script="echo cannot go on; exit 3"))
@@ -55,7 +55,7 @@ def test_a_failed_job_never_completes(
 
 
 def test_an_image_that_does_not_exist(
-    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 ) -> None:
     """The name alone tells that no retry will help; no need to wait for the whole limit."""
     kwait.create(job("typo", image="Busybox:not a tag"))
@@ -65,7 +65,7 @@ def test_an_image_that_does_not_exist(
 
 
 def test_pods_that_ended_will_not_run(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_job_pods_running: Callable[..., Any],
     wait_for_job_finish: Callable[..., Any],
 ) -> None:
@@ -78,7 +78,7 @@ def test_pods_that_ended_will_not_run(
 
 
 def test_a_job_deleted_while_it_is_awaited(
-    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 ) -> None:
     """Gone is gone: after it has been seen, a missing object is an answer."""
     kwait.create(job("short-lived"))
@@ -89,8 +89,8 @@ def test_a_job_deleted_while_it_is_awaited(
     times_out("short-lived", wait_for_job_pods_running, "short-lived", 1)
 
 
-def test_a_limit_says_what_was_seen(
-    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+def test_a_timeout_reports_the_last_state(
+    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 ) -> None:
     """At the limit the message tells what was awaited and what was there instead."""
     kwait.create(job("one", parallelism=1))
@@ -103,7 +103,9 @@ def test_a_limit_says_what_was_seen(
     assert "2" in str(caught.value)
 
 
-def test_patience_is_a_setting(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) -> None:
+def test_failing_fast_is_a_setting(
+    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
+) -> None:
     """`fail_fast=False` waits to the limit whatever the signs are."""
     kwait.create(job("typo", image="Busybox:not a tag"))
 

@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.failing_fast.registry import Registry, is_local
+from e2e.failing_fast.starts import Start, label_node, label_of, starts
 from e2e.pods.manifest import container, pod
 from pytest_kwait import wait_for_pod_ready
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import WaitFailed, WaitTimeout
 
-from .registry import Registry, is_local
-from .starts import Start, label_node, label_of, starts
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
-def outcome(kwait: Bench, start: Start) -> str:
+def outcome(kwait: Kwait, start: Start) -> str:
     """Wait as a test does, with default settings; the limit alone is set."""
     try:
         start.wait(kwait.client, kwait.namespace)
@@ -34,7 +33,7 @@ def outcome(kwait: Bench, start: Start) -> str:
     return "came"
 
 
-def heal(kwait: Bench, slow: list[Start], scale: float) -> None:
+def heal(kwait: Kwait, slow: list[Start], scale: float) -> None:
     """Bring what is missing, when a cluster that takes `scale` of the time has missed it."""
     began = SYSTEM_CLOCK.monotonic()
     for start in sorted(slow, key=lambda start: start.after):
@@ -50,7 +49,7 @@ def suspected(records: list[logging.LogRecord]) -> Iterator[str]:
 
 
 @pytest.fixture
-def registry(kwait: Bench) -> Iterator[Registry | None]:
+def registry(kwait: Kwait) -> Iterator[Registry | None]:
     """A registry that opens late; None where the nodes cannot reach one of this machine's."""
     node = kwait.get(f"node/{kwait.cluster.nodes[0]}")
     addresses = [each["address"] for each in node["status"]["addresses"]]
@@ -73,7 +72,7 @@ def image_from(registry: Registry) -> Start:
 
 
 def test_slow_starts_are_waited_for(
-    kwait: Bench, registry: Registry | None, caplog: pytest.LogCaptureFixture
+    kwait: Kwait, registry: Registry | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All at the same time; those that look hopeless were seen to, and given time."""
     caplog.set_level(logging.INFO, logger="pytest_kwait.wait")

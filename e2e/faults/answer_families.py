@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from e2e.faults.family import POLL, Family
+from e2e.faults.place import template
 from pytest_kwait import (
     rolling_update,
     wait_for_pods_responding,
@@ -11,9 +13,6 @@ from pytest_kwait import (
     wait_for_service_reachable,
 )
 from pytest_kwait.api.resource import PODS, REPLICATION_CONTROLLERS, SERVICES
-
-from .family import POLL, Family
-from .place import template
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

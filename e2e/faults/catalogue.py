@@ -7,22 +7,31 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.outage import SETTLING
+from e2e.faults.exchange import status_body
+from pytest_kwait.api.outage import STARTUP_GRACE
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.engine.error_policy import PATIENCE, REPEATS, retry_pauses
+from pytest_kwait.engine.error_policy import REPEATS, REQUEST_TIMEOUT, make_retry_backoff
 from pytest_kwait.engine.stream import INACTIVITY
 
-from .exchange import status_body
-
 if TYPE_CHECKING:
-    from .exchange import Exchange, Request
+    from e2e.faults.exchange import Exchange, Request
 
-__all__ = ["ALL", "FAULTS", "REFUSALS", "RESET", "SILENCES", "TOO_BUSY", "TOO_OLD", "Door", "Fault"]
+__all__ = [
+    "ALL_FAULTS",
+    "FAULTS",
+    "REFUSALS",
+    "RESET",
+    "SILENCES",
+    "TOO_BUSY",
+    "TOO_OLD",
+    "ConnectionBehavior",
+    "Fault",
+]
 
 Harm = Callable[["Exchange"], Awaitable[None]]
 
 
-class Door(Enum):
+class ConnectionBehavior(Enum):
     """What becomes of a new connection."""
 
     OPEN = "open"
@@ -37,7 +46,7 @@ _HALF = b'{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata"
 _GARBAGE = b"<html><body>It works!</body></html>\n"
 
 
-_FIRST, _MOST = retry_pauses().duration, retry_pauses().cap
+_FIRST, _MOST = make_retry_backoff().duration, make_retry_backoff().cap
 SOON = f"{_FIRST:g} to {2 * _FIRST:g} s at first, up to {2 * _MOST:g} s while it lasts"
 ON = "watches on from where it was"
 ANEW = "lists anew, and watches from there"
@@ -70,8 +79,8 @@ class Fault:
     title: str
     answers: Harm
     breaks: Harm
-    meets: Callable[[Request], bool] = lambda _: True
-    door: Door = Door.OPEN
+    applies_to: Callable[[Request], bool] = lambda _: True
+    door: ConnectionBehavior = ConnectionBehavior.OPEN
     after: float = 0.0
     watching: str = ON
     polling: str = AGAIN
@@ -80,7 +89,7 @@ class Fault:
     @property
     def watches_only(self) -> bool:
         """Whether it meets nothing but watches."""
-        return self.meets is _is_watch
+        return self.applies_to is _is_watch
 
 
 async def _reset(exchange: Exchange) -> None:
@@ -213,7 +222,7 @@ def _status(code: int, reason: str, **headers: str) -> Harm:
 
 
 def _watch_fault(title: str, answers: Harm, breaks: Harm, **told: Any) -> Fault:
-    return Fault(title, answers, breaks, meets=_is_watch, **{"polling": UNMET, **told})
+    return Fault(title, answers, breaks, applies_to=_is_watch, **{"polling": UNMET, **told})
 
 
 RESET = Fault("connection reset", _reset, _reset)
@@ -255,12 +264,14 @@ FAULTS = (
         polling=f"{AGAIN}; {DOUBT}",
     ),
     Fault("another protocol than HTTP", _no_http, _reset),
-    Fault("connection refused", _reset, _reset, door=Door.SHUT),
-    Fault("connection closed in the handshake", _reset, _reset, door=Door.SLAMMED),
+    Fault("connection refused", _reset, _reset, door=ConnectionBehavior.SHUT),
+    Fault("connection closed in the handshake", _reset, _reset, door=ConnectionBehavior.SLAMMED),
 )
 """What passes by itself and says so at once: every wait outlives it."""
 
-_SILENT = f"{PATIENCE:g} s of a list, {INACTIVITY:g} s of a watch; a grace never runs out on it"
+_SILENT = (
+    f"{REQUEST_TIMEOUT:g} s of a list, {INACTIVITY:g} s of a watch; a grace never runs out on it"
+)
 
 SILENCES = tuple(
     Fault(title, answers, breaks, watching=f"gives it up, and {ON}", takes=_SILENT)
@@ -273,7 +284,7 @@ SILENCES = tuple(
 )
 """Half-open connections, of which only time can tell that they are dead."""
 
-_HOLDS = f"no time; after an outage {SETTLING:g} s, in which it must hold"
+_HOLDS = f"no time; after an outage {STARTUP_GRACE:g} s, in which it must hold"
 
 REFUSALS = tuple(
     Fault(
@@ -301,5 +312,5 @@ TOO_BUSY = Fault(
     takes="60 s longer, or the limit of the wait",
 )
 
-ALL = (*FAULTS, *SILENCES, *REFUSALS, TOO_BUSY)
+ALL_FAULTS = (*FAULTS, *SILENCES, *REFUSALS, TOO_BUSY)
 """Every fault, as the table in the documentation has them."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from e2e.cluster.definition import definition
+from e2e.faults.family import POLL, Family
 from pytest_kwait import (
     wait_for_api_server_healthy,
     wait_for_api_service_available,
@@ -27,12 +28,10 @@ from pytest_kwait.api.resource import (
     Resource,
 )
 
-from .family import POLL, Family
-
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from .place import Place
+    from e2e.faults.place import Place
 
 __all__ = ["CLUSTER_FAMILIES"]
 

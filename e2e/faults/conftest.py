@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
+from e2e.faults.families import Place
+from e2e.faults.trial import Trials
+from e2e.faults.upstream import Upstream
 from pytest_kwait.api import outage
 from pytest_kwait.cache import shared_informer
 from pytest_kwait.cache.reflector import Reflector
@@ -22,16 +25,12 @@ from pytest_kwait.resources import (
 )
 from pytest_kwait.wait import Backoff
 
-from .families import Place
-from .trial import Trials
-from .upstream import Upstream
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 _SILENCE = 2.0
 _SETTLING = 1.0
@@ -42,13 +41,13 @@ _PAUSES = Backoff(duration=0.1, factor=2.0, jitter=1.0, steps=38, cap=30.0)
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a silent connection count as dead after 2 s; in earnest that takes 10 to 150 s."""
-    monkeypatch.setattr(error_policy, "PATIENCE", _SILENCE)
+    monkeypatch.setattr(error_policy, "REQUEST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(stream, "INACTIVITY", _SILENCE)
-    monkeypatch.setattr(pod_info, "PER_HOST", _SILENCE)
-    monkeypatch.setattr(api_server, "PER_LOOK", _SILENCE)
-    monkeypatch.setattr(node_agents, "PER_NODE", _SILENCE)
-    monkeypatch.setattr(responding, "PER_POD", _SILENCE)
-    monkeypatch.setattr(service_answers, "PER_ANSWER", _SILENCE)
+    monkeypatch.setattr(pod_info, "HOST_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(api_server, "REQUEST_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(node_agents, "NODE_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(responding, "POD_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(service_answers, "REQUEST_TIMEOUT", _SILENCE)
     patient = partial(Reflector, backoff=_PAUSES, list_timeout=_SILENCE, inactivity=_SILENCE)
     monkeypatch.setattr(shared_informer, "Reflector", patient)
 
@@ -62,7 +61,7 @@ def brisk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick_settling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe a refusal after an outage in a second, not five."""
-    monkeypatch.setattr(outage, "SETTLING", _SETTLING)
+    monkeypatch.setattr(outage, "STARTUP_GRACE", _SETTLING)
 
 
 @pytest.fixture
@@ -82,5 +81,5 @@ def trials(kwait_client: ApiClient, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def place(kwait: Bench) -> Place:
+def place(kwait: Kwait) -> Place:
     return Place(kwait.client, kwait.namespace, kwait.cluster.nodes[0])

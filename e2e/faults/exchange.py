@@ -16,9 +16,9 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from .upstream import Upstream
+    from e2e.faults.upstream import Upstream
 
-__all__ = ["Answer", "Exchange", "Request", "read_request"]
+__all__ = ["Exchange", "Request", "UpstreamResponse", "read_request"]
 
 _PATH = re.compile(
     r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+(?=/))?"
@@ -63,7 +63,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class UpstreamResponse:
     """What the API server said, as far as its body has no end: that is still to be read."""
 
     status: str
@@ -173,7 +173,7 @@ class Exchange:
         """Say nothing more, for as long as the client listens."""
         await asyncio.Event().wait()
 
-    async def ask(self) -> Answer:
+    async def ask(self) -> UpstreamResponse:
         """Return the right answer, from a connection of its own.
 
         Raises:
@@ -196,7 +196,7 @@ class Exchange:
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + request.body)
         await writer.drain()
         status = (await reader.readline()).decode().strip().partition(" ")[2]
-        return Answer(status, await _headers(reader), reader)
+        return UpstreamResponse(status, await _headers(reader), reader)
 
     _onward: asyncio.StreamWriter | None = None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from e2e.faults.family import POLL, Family
+from e2e.faults.place import Place, config_map, template
 from pytest_kwait import (
     cache,
     wait_for,
@@ -24,15 +26,12 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.clock import Deadline
 
-from .family import POLL, Family
-from .place import Place, config_map, template
-
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.options import Mode
 
-__all__ = ["FAMILIES", "POLL", "Family", "Place"]
+__all__ = ["CORE_FAMILIES", "POLL", "Family", "Place"]
 
 READY = {
     "phase": "Running",
@@ -322,7 +321,7 @@ class CacheWait(Family):
         return bool(result["metadata"]["name"] == f"{self.name}-changed")
 
 
-FAMILIES: tuple[type[Family], ...] = (
+CORE_FAMILIES: tuple[type[Family], ...] = (
     JobWait,
     PolledJobWait,
     ConditionWait,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from .place import Place
+    from e2e.faults.place import Place
 
 __all__ = ["POLL", "Family"]
 

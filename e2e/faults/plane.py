@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from e2e.controlplane.cluster import State
-from e2e.controlplane.patience import until
+from e2e.controlplane.patience import poll_until
 from e2e.controlplane.processes import dies_with_parent, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Plane", "running_plane"]
+__all__ = ["DisposableControlPlane", "run_control_plane"]
 
 _PATIENCE = 60.0
 
 
-class Plane:
+class DisposableControlPlane:
     """A running control plane without nodes.
 
     Args:
@@ -48,7 +48,7 @@ class Plane:
 
 
 @contextmanager
-def running_plane(folder: Path) -> Iterator[Plane]:
+def run_control_plane(folder: Path) -> Iterator[DisposableControlPlane]:
     """Give a control plane without nodes that ends with the block."""
     command = [sys.executable, "-m", "e2e.controlplane", "serve", f"--dir={folder}", "--no-node"]
     server = subprocess.Popen(
@@ -61,9 +61,9 @@ def running_plane(folder: Path) -> Iterator[Plane]:
         preexec_fn=dies_with_parent(signal.SIGTERM),
     )
     try:
-        assert until(lambda: _is_ready(folder) or server.poll() is not None, _PATIENCE)
+        assert poll_until(lambda: _is_ready(folder) or server.poll() is not None, _PATIENCE)
         assert server.poll() is None, server.communicate()[1]
-        yield Plane(folder)
+        yield DisposableControlPlane(folder)
     finally:
         server.terminate()
         server.communicate(timeout=_PATIENCE)

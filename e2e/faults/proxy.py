@@ -7,19 +7,18 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+from e2e.faults.catalogue import ConnectionBehavior
+from e2e.faults.exchange import Exchange, Request, read_request
 from pytest_kwait.clock import SYSTEM_CLOCK
-
-from .catalogue import Door
-from .exchange import Exchange, Request, read_request
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Coroutine
     from typing import Any, Self
 
-    from .catalogue import Fault
-    from .exchange import Answer
-    from .upstream import Upstream
+    from e2e.faults.catalogue import Fault
+    from e2e.faults.exchange import UpstreamResponse
+    from e2e.faults.upstream import Upstream
 
 __all__ = ["Proxy"]
 
@@ -41,7 +40,7 @@ class _Strike:
 
     def takes(self, request: Request) -> bool:
         """Say whether it meets this request, and count that."""
-        if self.left == 0 or not self.fault.meets(request):
+        if self.left == 0 or not self.fault.applies_to(request):
             return False
         if self.left is not None:
             self.left -= 1
@@ -138,7 +137,7 @@ class Proxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._do(self._listen(Door.OPEN))
+        self._do(self._listen(ConnectionBehavior.OPEN))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,25 +164,25 @@ class Proxy:
         self._strike = _Strike(fault, requests)
         for relay in list(self._streams.values()):
             relay.cancel()
-        if fault.door is not Door.OPEN:
+        if fault.door is not ConnectionBehavior.OPEN:
             await self._stop_listening()
             await self._listen(fault.door)
 
     async def _end(self) -> None:
         strike, self._strike = self._strike, None
-        if strike is not None and strike.fault.door is not Door.OPEN:
+        if strike is not None and strike.fault.door is not ConnectionBehavior.OPEN:
             await self._stop_listening()
-            await self._listen(Door.OPEN)
+            await self._listen(ConnectionBehavior.OPEN)
 
-    async def _listen(self, door: Door) -> None:
-        if door is Door.SHUT:
+    async def _listen(self, door: ConnectionBehavior) -> None:
+        if door is ConnectionBehavior.SHUT:
             return
         listening = self._listening = _bound(self.port)
         listening.setblocking(False)
         listening.listen(100)
         self._loop.add_reader(listening, self._accept, listening, door)
 
-    def _accept(self, listening: socket.socket, door: Door) -> None:
+    def _accept(self, listening: socket.socket, door: ConnectionBehavior) -> None:
         # By hand: both an asyncio.Server and `sock_accept` that are ended just now lose, unclosed,
         # what they have accepted.
         try:
@@ -191,7 +190,7 @@ class Proxy:
         except (BlockingIOError, ConnectionAbortedError):
             return
         connection.setblocking(False)
-        serve = self._serve if door is Door.OPEN else self._slam
+        serve = self._serve if door is ConnectionBehavior.OPEN else self._slam
         task = asyncio.ensure_future(serve(connection), loop=self._loop)
         self._tasks[task] = connection
         task.add_done_callback(self._ended)
@@ -294,7 +293,7 @@ class Proxy:
             await self._strike.fault.breaks(exchange)
 
 
-async def _relay(answer: Answer, exchange: Exchange) -> None:
+async def _relay(answer: UpstreamResponse, exchange: Exchange) -> None:
     """Pass the events of a watch on, line by line."""
     begun = b""
     async for piece in answer.pieces():

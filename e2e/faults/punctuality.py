@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pytest_kwait.engine import evidence
 
 if TYPE_CHECKING:
-    from .stalls import Stalls
-    from .trial import Outcome, Trial
+    from e2e.faults.stalls import ProcessStalls
+    from e2e.faults.trial import Outcome, Trial
 
 __all__ = ["LATE", "TRIES", "ends_at_its_limit", "ends_at_once"]
 
@@ -29,7 +29,7 @@ it is ends late each time.
 """
 
 
-def ends_at_its_limit(trial: Trial, outcome: Outcome, limit: float, stalls: Stalls) -> bool:
+def ends_at_its_limit(trial: Trial, outcome: Outcome, limit: float, stalls: ProcessStalls) -> bool:
     """Say whether a wait that comes to its limit ends there, and its evidence soon after.
 
     Args:
@@ -52,7 +52,7 @@ def ends_at_its_limit(trial: Trial, outcome: Outcome, limit: float, stalls: Stal
     return False
 
 
-def ends_at_once(trial: Trial, outcome: Outcome, timeout: float, stalls: Stalls) -> bool:
+def ends_at_once(trial: Trial, outcome: Outcome, timeout: float, stalls: ProcessStalls) -> bool:
     """Say whether a wait that is refused ends without waiting for anything, or asking again.
 
     The wait before it over the same proxy may have had a request on its way when it ended: that is

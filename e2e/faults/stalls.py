@@ -10,13 +10,13 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Stalls"]
+__all__ = ["ProcessStalls"]
 
 STEP = 0.01
 """Seconds between two looks at the clock."""
 
 
-class Stalls:
+class ProcessStalls:
     """A thread that does nothing but look at the clock, and notes when it was kept from that.
 
     A wait that oversleeps, or hangs on a socket, does not keep it; a machine that is busy with

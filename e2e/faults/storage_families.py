@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from e2e.faults.family import POLL, Family
 from e2e.storage.manifest import attachment, claim, volume
 from pytest_kwait import (
     wait_for_persistent_volume_claim_deleted,
@@ -18,12 +19,10 @@ from pytest_kwait.api.resource import (
     VOLUME_ATTACHMENTS,
 )
 
-from .family import POLL, Family
-
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from .place import Place
+    from e2e.faults.place import Place
 
 __all__ = ["STORAGE_FAMILIES"]
 

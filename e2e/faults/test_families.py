@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.faults.answer_families import ANSWER_FAMILIES
+from e2e.faults.catalogue import FAULTS, REFUSALS, SILENCES, TOO_BUSY, ConnectionBehavior, Fault
+from e2e.faults.cluster_families import CLUSTER_FAMILIES
+from e2e.faults.punctuality import ends_at_its_limit, ends_at_once
+from e2e.faults.stalls import ProcessStalls
+from e2e.faults.storage_families import STORAGE_FAMILIES
+from e2e.faults.workload_families import WORKLOAD_FAMILIES
 from pytest_kwait.clock import SYSTEM_CLOCK
-
-from .answer_families import ANSWER_FAMILIES
-from .catalogue import FAULTS, REFUSALS, SILENCES, TOO_BUSY, Door, Fault
-from .cluster_families import CLUSTER_FAMILIES
-from .punctuality import ends_at_its_limit, ends_at_once
-from .stalls import Stalls
-from .storage_families import STORAGE_FAMILIES
-from .workload_families import WORKLOAD_FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from _pytest.mark import ParameterSet
 
-    from .families import Place
-    from .family import Family
-    from .trial import Trial, Trials
+    from e2e.faults.families import Place
+    from e2e.faults.family import Family
+    from e2e.faults.trial import Trial, Trials
 
 TIMEOUT = 200.0
 OUTAGE = 0.4
@@ -78,7 +77,7 @@ def tried(
 
 
 @pytest.mark.parametrize("kinds", GROUPS)
-def test_waits_outlive(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
+def test_wait_survives_fault(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
     """Met at the first request, and again midway: in a watch, or when something else is asked."""
     cases = [Case(kind, fault) for kind in kinds for fault in FAULTS]
     with tried(cases, trials, place) as waits:
@@ -99,7 +98,9 @@ def test_waits_outlive(kinds: list[type[Family]], trials: Trials, place: Place) 
 
 @pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize("kinds", GROUPS)
-def test_waits_outlive_silence(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
+def test_wait_survives_silent_connection(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
     """At the first request, and at the first question of those that ask something besides."""
     cases = [Case(kind, fault) for kind in kinds for fault in SILENCES]
     asking = [Case(case.kind, midway(case)) for case in cases if case.kind.asks]
@@ -115,7 +116,9 @@ def test_waits_outlive_silence(kinds: list[type[Family]], trials: Trials, place:
 
 @pytest.mark.usefixtures("little_evidence")
 @pytest.mark.parametrize("kinds", GROUPS)
-def test_waits_keep_their_limits(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
+def test_wait_keeps_its_timeout_under_fault(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
     """Under faults that never end; what is refused ends them at once."""
     # What holds already, or comes by itself, has no need of a watch.
     cases = [
@@ -124,7 +127,7 @@ def test_waits_keep_their_limits(kinds: list[type[Family]], trials: Trials, plac
         for fault in (*FAULTS, *SILENCES, TOO_BUSY, *REFUSALS)
         if kind.lasts or not fault.watches_only
     ]
-    with Stalls() as stalls, tried(cases, trials, place) as waits:
+    with ProcessStalls() as stalls, tried(cases, trials, place) as waits:
         for case, trial in waits:
             trial.proxy.strike(case.fault, None)
             trial.begin(LIMIT if expected(case.fault) == "WaitTimeout" else TIMEOUT)
@@ -156,7 +159,7 @@ def pass_by(waits: Sequence[tuple[Case, Trial]]) -> None:
     """Open the doors again that a fault has shut."""
     SYSTEM_CLOCK.sleep(OUTAGE)
     for case, trial in waits:
-        if case.fault.door is not Door.OPEN:
+        if case.fault.door is not ConnectionBehavior.OPEN:
             trial.proxy.heal()
 
 
@@ -165,7 +168,7 @@ def midway(case: Case) -> Fault:
     asks = case.kind.asks
     if not asks or case.fault.watches_only:
         return case.fault
-    return replace(case.fault, meets=lambda request: request.label.startswith(asks))
+    return replace(case.fault, applies_to=lambda request: request.label.startswith(asks))
 
 
 def ends(waits: Sequence[tuple[Case, Trial]]) -> dict[str, str]:

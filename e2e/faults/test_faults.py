@@ -10,21 +10,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.faults.catalogue import (
+    FAULTS,
+    REFUSALS,
+    RESET,
+    SILENCES,
+    TOO_OLD,
+    ConnectionBehavior,
+    Fault,
+)
+from e2e.faults.families import CORE_FAMILIES, CacheWait, JobWait, MinionsWait
+from e2e.faults.punctuality import ends_at_once
+from e2e.faults.stalls import ProcessStalls
 from pytest_kwait import WaitFailed
 from pytest_kwait.api.resource import JOBS
 from pytest_kwait.clock import SYSTEM_CLOCK
 
-from .catalogue import FAULTS, REFUSALS, RESET, SILENCES, TOO_OLD, Door, Fault
-from .families import FAMILIES, CacheWait, JobWait, MinionsWait
-from .punctuality import ends_at_once
-from .stalls import Stalls
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .exchange import Request
-    from .families import Place
-    from .trial import Outcome, Trial, Trials
+    from e2e.faults.exchange import Request
+    from e2e.faults.families import Place
+    from e2e.faults.trial import Outcome, Trial, Trials
 
 TIMEOUT = 200.0
 OUTAGE = 0.4
@@ -56,14 +63,14 @@ def strike_midway(fault: Fault, tried: Sequence[Trial], requests: int | None) ->
 
 def outlive(fault: Fault, trials: Trials, place: Place) -> None:
     """Let every family meet a fault that passes; what is awaited comes true behind its back."""
-    first = [family(place, f"first-{i}") for i, family in enumerate(FAMILIES)]
-    midway = [family(place, f"midway-{i}") for i, family in enumerate(FAMILIES)]
+    first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
+    midway = [family(place, f"midway-{i}") for i, family in enumerate(CORE_FAMILIES)]
     with trials.of(*first, *midway) as tried:
         strike_first(fault, tried[: len(first)], requests=1)
         strike_midway(fault, tried[len(first) :], requests=1)
         for trial in tried:
             trial.family.bring_about()
-        if fault.door is not Door.OPEN:
+        if fault.door is not ConnectionBehavior.OPEN:
             SYSTEM_CLOCK.sleep(OUTAGE)
             for trial in tried:
                 trial.proxy.heal()
@@ -85,23 +92,23 @@ def title(trial: Trial) -> str:
 
 @pytest.mark.usefixtures("brisk_cache")
 @named(FAULTS)
-def test_every_wait_outlives(fault: Fault, trials: Trials, place: Place) -> None:
+def test_wait_survives_fault(fault: Fault, trials: Trials, place: Place) -> None:
     """Met at the first requests, and midway in a watch."""
     outlive(fault, trials, place)
 
 
 @pytest.mark.usefixtures("short_patience")
 @named(SILENCES)
-def test_every_wait_outlives_silence(fault: Fault, trials: Trials, place: Place) -> None:
+def test_wait_survives_silent_connection(fault: Fault, trials: Trials, place: Place) -> None:
     """A half-open connection is given up, and another one tells."""
     outlive(fault, trials, place)
 
 
 @named(REFUSALS)
-def test_every_wait_ends_at_once_when_refused(fault: Fault, trials: Trials, place: Place) -> None:
+def test_wait_fails_at_once_when_unauthorized(fault: Fault, trials: Trials, place: Place) -> None:
     """Without asking again."""
-    first = [family(place, f"first-{i}") for i, family in enumerate(FAMILIES)]
-    with Stalls() as stalls, trials.of(*first) as tried:
+    first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
+    with ProcessStalls() as stalls, trials.of(*first) as tried:
         strike_first(fault, tried, requests=None)
         ends = outcomes(tried)
 
@@ -112,14 +119,14 @@ def test_every_wait_ends_at_once_when_refused(fault: Fault, trials: Trials, plac
 
 @pytest.mark.usefixtures("quick_settling")
 @named(REFUSALS)
-def test_every_wait_ends_soon_when_refused_midway(
+def test_wait_fails_soon_when_unauthorized_midway(
     fault: Fault, trials: Trials, place: Place
 ) -> None:
     """After a broken connection 401 and 403 must hold for a while, 5 s but for this test."""
     # A cache that has synced is waited for no more.
-    lasting = [family for family in FAMILIES if family is not CacheWait]
+    lasting = [family for family in CORE_FAMILIES if family is not CacheWait]
     midway = [family(place, f"midway-{i}") for i, family in enumerate(lasting)]
-    with Stalls() as stalls, trials.of(*midway) as tried:
+    with ProcessStalls() as stalls, trials.of(*midway) as tried:
         strike_midway(fault, tried, requests=None)
         struck = SYSTEM_CLOCK.monotonic()
         ends = outcomes(tried)
@@ -137,10 +144,12 @@ def refused(tried: Sequence[Trial]) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("brisk_cache", "quick_settling")
-def test_every_wait_outlives_a_server_that_starts(trials: Trials, place: Place) -> None:
+def test_wait_survives_a_starting_server(trials: Trials, place: Place) -> None:
     """One that was away, and then refuses everybody until it has read the roles."""
     away, forbidden = RESET, REFUSALS[1]
-    with trials.of(*(family(place, f"first-{i}") for i, family in enumerate(FAMILIES))) as tried:
+    with trials.of(
+        *(family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES))
+    ) as tried:
         strike_first(away, tried, requests=None)
         for trial in tried:
             # Lost on a kept connection, then on a new one: now the server counts as away.
@@ -163,7 +172,7 @@ def test_every_wait_outlives_a_server_that_starts(trials: Trials, place: Place) 
         ),
     ],
 )
-def test_what_is_gone_in_the_dark_is_gone(
+def test_deletion_during_an_outage_is_noticed(
     fault: Fault | None, reason: str, trials: Trials, place: Place
 ) -> None:
     """A job that is deleted, or made anew, while the server cannot be asked ends its waits."""
@@ -193,7 +202,7 @@ def is_question(request: Request) -> bool:
 
 
 @pytest.mark.usefixtures("short_patience")
-def test_kubelets_that_cannot_be_asked(trials: Trials, place: Place) -> None:
+def test_unreachable_kubelets(trials: Trials, place: Place) -> None:
     """A kubelet that is silent, or broken, is asked again; one that may not be asked is not."""
     faults = [SILENCES[0], *(f for f in FAULTS if f.title == "503"), REFUSALS[1]]
     families = [MinionsWait(place, f"minions-{i}") for i in range(len(faults))]
@@ -201,7 +210,7 @@ def test_kubelets_that_cannot_be_asked(trials: Trials, place: Place) -> None:
         for trial, fault in zip(tried, faults, strict=True):
             # Where the server was away a moment ago, a refusal must hold to be believed.
             requests = None if fault in REFUSALS else 1
-            trial.proxy.strike(replace(fault, meets=is_question), requests)
+            trial.proxy.strike(replace(fault, applies_to=is_question), requests)
             trial.begin(TIMEOUT)
             trial.family.bring_about()
 

@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.controlplane import assets
+from e2e.faults.families import CORE_FAMILIES, Family, Place
+from e2e.faults.plane import DisposableControlPlane, run_control_plane
+from e2e.faults.punctuality import LATE, TRIES
+from e2e.faults.stalls import ProcessStalls
 from pytest_kwait import wait_for
 from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, NODES, Resource
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import connect
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import WaitTimeout
-
-from .families import FAMILIES, Family, Place
-from .plane import Plane, running_plane
-from .punctuality import LATE, TRIES
-from .stalls import Stalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,11 +42,11 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DisposableControlPlane]:
     programs = os.environ.get("KUBEBUILDER_ASSETS", "")
     if not Path(programs).is_relative_to(assets.storage()) or not programs:
         pytest.skip("only `python -m e2e.controlplane run` has servers that may be killed")
-    with running_plane(tmp_path_factory.mktemp("plane") / "cluster") as plane:
+    with run_control_plane(tmp_path_factory.mktemp("plane") / "cluster") as plane:
         session = Session.of(connect(plane.kubeconfig).client())
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         session.create(NODES, node, deadline=Deadline.after(TIMEOUT))
@@ -56,12 +55,14 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 @pytest.mark.parametrize("user", ["admin", "powerless"])
 @pytest.mark.parametrize("victim", ["kube-apiserver", "etcd"])
-def test_every_wait_outlives_a_killed_server(plane: Plane, victim: str, user: str) -> None:
+def test_wait_survives_a_killed_server(
+    plane: DisposableControlPlane, victim: str, user: str
+) -> None:
     """Of whoever may do all, and of whoever needs a role, which a server that starts reads late."""
     direct = connect(plane.kubeconfig).client()
     place = Place(direct, namespace(direct, f"{user}-{victim}"), NODE, lambda _, pod: pod)
     client = connect(plane.kubeconfig, user).client()
-    families = [family(place, f"killed-{i}") for i, family in enumerate(FAMILIES)]
+    families = [family(place, f"killed-{i}") for i, family in enumerate(CORE_FAMILIES)]
     with ThreadPoolExecutor(len(families)) as pool:
         for family in families:
             family.prepare()
@@ -80,14 +81,14 @@ def test_every_wait_outlives_a_killed_server(plane: Plane, victim: str, user: st
 
 
 @pytest.mark.usefixtures("little_evidence")
-def test_every_wait_keeps_its_limit_while_a_server_is_killed(plane: Plane) -> None:
+def test_wait_keeps_its_timeout_while_a_server_is_killed(plane: DisposableControlPlane) -> None:
     """It ends within a second after, wherever the server is with its start.
 
     Whatever ends late on a machine that is busy is late again if it is its own fault.
     """
     direct = connect(plane.kubeconfig).client()
     place = Place(direct, namespace(direct, "limits"), NODE, lambda _, pod: pod)
-    families = [family(place, f"limit-{i}") for i, family in enumerate(FAMILIES)]
+    families = [family(place, f"limit-{i}") for i, family in enumerate(CORE_FAMILIES)]
     client = connect(plane.kubeconfig).client()
 
     def waited(family: Family) -> tuple[float, float]:
@@ -102,7 +103,7 @@ def test_every_wait_keeps_its_limit_while_a_server_is_killed(plane: Plane) -> No
     for family in families:
         family.prepare()
     late = families
-    with Stalls() as stalls, ThreadPoolExecutor(len(families)) as pool:
+    with ProcessStalls() as stalls, ThreadPoolExecutor(len(families)) as pool:
         for _ in range(TRIES):
             waits = [pool.submit(waited, family) for family in late]
             SYSTEM_CLOCK.sleep(UNDER_WAY)
@@ -150,5 +151,7 @@ def until_ready(client: ApiClient) -> None:
     """Return once the API server says that it is ready, and its storage takes what is written."""
     session, deadline = Session.of(client), Deadline.after(TIMEOUT)
     trace = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trace"}}
-    retrying(lambda left: session.request("GET", "/readyz", deadline=left), deadline)
-    retrying(lambda left: session.apply(CONFIG_MAPS, trace, "default", deadline=left), deadline)
+    request_with_retry(lambda left: session.request("GET", "/readyz", deadline=left), deadline)
+    request_with_retry(
+        lambda left: session.apply(CONFIG_MAPS, trace, "default", deadline=left), deadline
+    )

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.faults.catalogue import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD, Fault
+from e2e.faults.families import CORE_FAMILIES, POLL, CacheWait, Family, PolledJobWait
+from e2e.faults.punctuality import TRIES, ends_at_its_limit
+from e2e.faults.stalls import ProcessStalls
 from pytest_kwait.clock import SYSTEM_CLOCK
 
-from .catalogue import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD, Fault
-from .families import FAMILIES, POLL, CacheWait, Family, PolledJobWait
-from .punctuality import TRIES, ends_at_its_limit
-from .stalls import Stalls
-
 if TYPE_CHECKING:
-    from .families import Place
-    from .trial import Outcome, Trial, Trials
+    from e2e.faults.families import Place
+    from e2e.faults.trial import Outcome, Trial, Trials
 
 LIMIT = 1.0
 """Seconds that a wait is given when nothing comes of it."""
@@ -33,7 +32,7 @@ TIMEOUT = 120.0
 RATE = 8.0
 """Requests per second that each watched resource may cost while everything fails."""
 
-PAIRS = tuple(FAMILIES[start : start + 2] for start in range(0, len(FAMILIES), 2))
+PAIRS = tuple(CORE_FAMILIES[start : start + 2] for start in range(0, len(CORE_FAMILIES), 2))
 
 WATCHED = {
     "job, watch mode": {"jobs", "pods"},
@@ -49,7 +48,7 @@ WATCHED = {
 
 @pytest.mark.parametrize("pair", PAIRS, ids=[" and ".join(f.title for f in p) for p in PAIRS])
 @pytest.mark.usefixtures("little_evidence")
-def test_deadline_is_held_without_a_storm(
+def test_timeout_is_kept_without_a_request_storm(
     pair: tuple[type[Family], ...], trials: Trials, place: Place
 ) -> None:
     """Faults that never end, all at the same time."""
@@ -59,7 +58,7 @@ def test_deadline_is_held_without_a_storm(
         for i, family in enumerate(pair)
         for j, fault in enumerate(faults)
     }
-    with Stalls() as stalls, trials.of(*waits) as tried:
+    with ProcessStalls() as stalls, trials.of(*waits) as tried:
         for trial in tried:
             trial.proxy.strike(waits[trial.family], None)
             trial.begin(LIMIT if expected(trial.family, waits[trial.family])[1] else TIMEOUT)
@@ -86,12 +85,12 @@ def expected(family: Family, fault: Fault) -> tuple[str, bool]:
     return "WaitTimeout", True
 
 
-def test_what_a_wait_asks_for(trials: Trials, place: Place) -> None:
+def test_requests_of_a_wait_under_fault(trials: Trials, place: Place) -> None:
     """Two requests per watched resource, however long it takes, and what mends a broken watch.
 
     A watch that was cut off goes on where it was; one that is too old is listed anew.
     """
-    wanted = [(case, family) for case in _CASES for family in FAMILIES if family.watches]
+    wanted = [(case, family) for case in _CASES for family in CORE_FAMILIES if family.watches]
     differing: dict[str, object] = {}
     # A busy server may break a watch that nobody wanted broken; seldom, and not the same each time.
     for attempt in range(TRIES):

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.faults.families import (
+    CORE_FAMILIES,
+    CacheWait,
+    ConditionWait,
+    DeletionWait,
+    Family,
+    MinionsWait,
+)
+from e2e.faults.workload_families import PodGoneWait
 from pytest_kwait.clock import SYSTEM_CLOCK
 
-from .families import FAMILIES, CacheWait, ConditionWait, DeletionWait, Family, MinionsWait
-from .workload_families import PodGoneWait
-
 if TYPE_CHECKING:
-    from .families import Place
-    from .trial import Trials
+    from e2e.faults.families import Place
+    from e2e.faults.trial import Trials
 
 TIMEOUT = 20.0
-WATCHING = [family for family in FAMILIES if family.watches]
+WATCHING = [family for family in CORE_FAMILIES if family.watches]
 
 
 @pytest.mark.parametrize("family", WATCHING, ids=[family.title for family in WATCHING])
@@ -48,7 +54,7 @@ def test_a_wait_costs_a_list_and_a_watch_of_each_resource(
 @pytest.mark.parametrize(
     "family", [DeletionWait, PodGoneWait], ids=[DeletionWait.title, PodGoneWait.title]
 )
-def test_a_deletion_is_awaited_by_metadata_alone(
+def test_a_deletion_wait_requests_only_metadata(
     family: type[Family], trials: Trials, place: Place
 ) -> None:
     """Whatever the object holds is not sent for it."""
@@ -65,9 +71,7 @@ def test_a_deletion_is_awaited_by_metadata_alone(
     ]
 
 
-def test_twenty_waits_for_the_same_thing_at_the_same_time_have_one_watch(
-    trials: Trials, place: Place
-) -> None:
+def test_twenty_concurrent_waits_share_one_watch(trials: Trials, place: Place) -> None:
     """Who comes while a list is on its way has the next one, as it may be older than his call."""
     family = ConditionWait(place, "popular")
     with trials.of(family) as [trial], ThreadPoolExecutor(20) as pool:

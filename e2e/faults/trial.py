@@ -7,11 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from e2e.faults.proxy import Proxy
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-
-from .proxy import Proxy
 
 if TYPE_CHECKING:
     import ssl
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from .exchange import Request
-    from .families import Family
-    from .upstream import Upstream
+    from e2e.faults.exchange import Request
+    from e2e.faults.families import Family
+    from e2e.faults.upstream import Upstream
 
 __all__ = ["Outcome", "Trial", "Trials"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from e2e.faults.family import POLL, Family
+from e2e.faults.place import config_map, template
 from pytest_kwait import (
     create_and_wait,
     delete_and_wait,
@@ -29,9 +31,6 @@ from pytest_kwait.api.resource import (
     STATEFUL_SETS,
     Resource,
 )
-
-from .family import POLL, Family
-from .place import config_map, template
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -15,13 +15,13 @@ from kubernetes.client.exceptions import ApiException
 from e2e.cluster.admission import Server, deny, serving, webhook
 from e2e.inner_runs import begin, run
 from pytest_kwait import wait
-from pytest_kwait.suite.owners import run_digest
+from pytest_kwait.suite.owners import run_label_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 LIVING = """
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_it(kwait):
 """
 
 
-def test_two_living_runs_with_one_id(kwait: Bench, tmp_path: Path) -> None:
+def test_two_living_runs_with_one_id(kwait: Kwait, tmp_path: Path) -> None:
     """The later one ends with one message; the earlier one is none the wiser."""
     path = kwait.cluster.kubeconfig
     options = [f"--kwait-run-id=twice-{uuid.uuid4().hex[:8]}", "--kwait-heartbeat=1s"]
@@ -109,7 +109,7 @@ def test_two_living_runs_with_one_id(kwait: Bench, tmp_path: Path) -> None:
         first.wait()
 
 
-def test_how_many_and_how_quickly_is_that_of_the_run(kwait: Bench, tmp_path: Path) -> None:
+def test_how_many_and_how_quickly_is_that_of_the_run(kwait: Kwait, tmp_path: Path) -> None:
     """Three workers would make three namespaces at once."""
     path = kwait.cluster.kubeconfig
     bounds = ["--kwait-namespace-limit=2", "--kwait-namespace-rate=0.5", "-n3"]
@@ -124,7 +124,7 @@ def test_how_many_and_how_quickly_is_that_of_the_run(kwait: Bench, tmp_path: Pat
 
 
 def test_a_test_that_is_run_again_does_not_meet_its_predecessor(
-    kwait: Bench, tmp_path: Path
+    kwait: Kwait, tmp_path: Path
 ) -> None:
     """Something holds the namespace of the first attempt, which is still being deleted."""
     (tmp_path / "conftest.py").write_text(AGAIN)
@@ -140,12 +140,12 @@ def test_a_test_that_is_run_again_does_not_meet_its_predecessor(
 
 
 @pytest.fixture
-def refuse(kwait: Bench) -> Iterator[Callable[[str, str], None]]:
+def refuse(kwait: Kwait) -> Iterator[Callable[[str, str], None]]:
     """Have a webhook refuse what a run wants to make: by the run's id, and the kind."""
     with serving(Server(deny)) as server:
 
         def refuse(run: str, plural: str) -> None:
-            labels = {"pytest-kwait/run": run_digest(run)}
+            labels = {"pytest-kwait/run": run_label_value(run)}
             configuration = webhook(server, kwait.namespace, plural=plural)
             configuration["webhooks"][0]["namespaceSelector"] = {"matchLabels": labels}
             kwait.create(configuration)
@@ -166,7 +166,7 @@ def refuse(kwait: Bench) -> Iterator[Callable[[str, str], None]]:
 
 
 def test_a_webhook_that_refuses_namespaces(
-    kwait: Bench, tmp_path: Path, refuse: Callable[[str, str], None]
+    kwait: Kwait, tmp_path: Path, refuse: Callable[[str, str], None]
 ) -> None:
     """Who needs one is told why there is none; all other tests are run."""
     suite = """
@@ -187,7 +187,7 @@ def test_needy(kwait): pass
 
 
 def test_a_namespace_that_never_gets_ready(
-    kwait: Bench, tmp_path: Path, refuse: Callable[[str, str], None]
+    kwait: Kwait, tmp_path: Path, refuse: Callable[[str, str], None]
 ) -> None:
     """The message comes before the test's own timeout, and the namespace goes."""
     # So that it is short, and a slow machine has time for all else.

@@ -14,7 +14,7 @@ from pytest_kwait import WaitTimeout
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 SUITE = """
 JOB = {
@@ -47,7 +47,7 @@ def held(**metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", **metadata}}
 
 
-def test_no_test_meets_what_the_one_before_it_has_made(kwait: Bench, tmp_path: Path) -> None:
+def test_no_test_meets_what_the_one_before_it_has_made(kwait: Kwait, tmp_path: Path) -> None:
     """The pods of a Job take their time to go: the next test begins after that."""
     path = kwait.cluster.kubeconfig
     status, said = run(tmp_path, path, SUITE, f"--kwait-namespace={kwait.namespace}")
@@ -58,7 +58,7 @@ def test_no_test_meets_what_the_one_before_it_has_made(kwait: Bench, tmp_path: P
 
 @pytest.mark.kwait(timeouts={"pod_client_deletion": "1s"})
 @pytest.mark.parametrize("verb", ["create", "apply"])
-def test_a_name_whose_last_owner_does_not_go(kwait: Bench, verb: str) -> None:
+def test_a_name_whose_last_owner_does_not_go(kwait: Kwait, verb: str) -> None:
     """It says what holds it; once that lets go, there is a new one."""
     (old,) = kwait.create(held(finalizers=["example.com/hold"]))
     kwait.delete("cm/held")

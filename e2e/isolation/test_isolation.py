@@ -15,12 +15,12 @@ from pytest_kwait import ApiError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}}
 
 
-def test_further_namespaces(kwait: Bench) -> None:
+def test_further_namespaces(kwait: Kwait) -> None:
     """Each is a bench of its own, and goes with the test."""
     peer = kwait.create_namespace("peer", labels={"team": "b"})
     kwait.create(NOTE)
@@ -32,7 +32,7 @@ def test_further_namespaces(kwait: Bench) -> None:
     assert peer.get("cm/note")["metadata"]["namespace"] == peer.namespace
 
 
-def test_what_pods_may_do_in_them(kwait: Bench) -> None:
+def test_what_pods_may_do_in_them(kwait: Kwait) -> None:
     """The server holds pods to the level that was asked for."""
     strict = kwait.create_namespace("strict", pod_security="restricted:latest")
     pod = {
@@ -46,7 +46,7 @@ def test_what_pods_may_do_in_them(kwait: Bench) -> None:
 
 
 def test_what_holds_a_namespace_is_named_at_the_end_of_the_run(
-    kwait: Bench, tmp_path: Path
+    kwait: Kwait, tmp_path: Path
 ) -> None:
     """The tests have passed; the line says which object it is, and which finalizer."""
     suite = """
@@ -74,7 +74,7 @@ def test_it(kwait):
         core.patch_namespaced_config_map("held", found[1], {"metadata": {"finalizers": None}})
 
 
-def test_a_user_who_may_only_work_in_one_namespace(kwait: Bench, tmp_path: Path) -> None:
+def test_a_user_who_may_only_work_in_one_namespace(kwait: Kwait, tmp_path: Path) -> None:
     """With --kwait-namespace what its tests make is removed one by one, and nothing else."""
     path = kubeconfig_of_default(kwait, tmp_path)
     bind(kwait, "admin")
@@ -100,7 +100,7 @@ def test_further(kwait):
     assert [each["metadata"]["name"] for each in kwait.list("cm")] == ["kube-root-ca.crt", "note"]
 
 
-def test_a_level_that_is_none(kwait: Bench) -> None:
+def test_a_level_that_is_none(kwait: Kwait) -> None:
     """What cannot be meant is refused before anything is made."""
     with pytest.raises(ValueError, match="pod_security='tight' is not valid: use privileged"):
         kwait.create_namespace("peer", pod_security="tight")

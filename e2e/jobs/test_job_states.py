@@ -13,7 +13,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -29,7 +29,7 @@ def job(name: str, script: str = "sleep 300", **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_ready(kwait: Bench, wait_for_job_ready: Wait) -> None:
+def test_job_ready(kwait: Kwait, wait_for_job_ready: Wait) -> None:
     """The Job's own count of ready pods, exactly."""
     kwait.create(job("two", parallelism=2, completions=2))
 
@@ -39,7 +39,7 @@ def test_ready(kwait: Bench, wait_for_job_ready: Wait) -> None:
 
 
 def test_ready_of_a_job_that_is_over(
-    kwait: Bench, wait_for_job_finish: Wait, wait_for_job_ready: Wait
+    kwait: Kwait, wait_for_job_finish: Wait, wait_for_job_ready: Wait
 ) -> None:
     kwait.create(job("short", "true"))
     wait_for_job_finish("short")
@@ -48,8 +48,8 @@ def test_ready_of_a_job_that_is_over(
         wait_for_job_ready("short", 1, timeout="4m", grace="500ms")
 
 
-def test_suspend(
-    kwait: Bench,
+def test_job_suspended(
+    kwait: Kwait,
     wait_for_job_ready: Wait,
     wait_for_job_suspend: Wait,
     wait_for_job_condition: Wait,
@@ -68,7 +68,7 @@ def test_suspend(
         wait_for_job_condition("paused", "Complete", timeout="4m", grace="500ms")
 
 
-def test_conditions(kwait: Bench, wait_for_job_condition: Wait) -> None:
+def test_job_conditions(kwait: Kwait, wait_for_job_condition: Wait) -> None:
     """Conditions with their reasons; what excludes one ends the wait for it."""
     kwait.create(job("good", "true"), job("bad", "exit 3"))
 
@@ -82,7 +82,7 @@ def test_conditions(kwait: Bench, wait_for_job_condition: Wait) -> None:
         wait_for_job_condition("bad", "SuccessCriteriaMet", timeout="4m")
 
 
-def test_state(kwait: Bench, wait_for_job_state: Wait) -> None:
+def test_job_state(kwait: Kwait, wait_for_job_state: Wait) -> None:
     """What is awaited is code of the test, which may say in a text what is missing."""
 
     def two_active(each: dict[str, Any]) -> str:
@@ -101,7 +101,7 @@ def test_state(kwait: Bench, wait_for_job_state: Wait) -> None:
     )
 
 
-def test_gone_by_uid(kwait: Bench, wait_for_job_gone: Wait) -> None:
+def test_job_gone_by_uid(kwait: Kwait, wait_for_job_gone: Wait) -> None:
     """A Job of the same name that came after is another one."""
     before = kwait.create(job("again", suspend=True))[0]["metadata"]["uid"]
     times_out("still there, nobody is deleting it", wait_for_job_gone, "again")
@@ -112,8 +112,8 @@ def test_gone_by_uid(kwait: Bench, wait_for_job_gone: Wait) -> None:
     assert wait_for_job_gone("again", before, timeout="5s") is None
 
 
-def test_what_holds_a_job(
-    kwait: Bench,
+def test_finalizers_that_hold_a_job(
+    kwait: Kwait,
     wait_for_job_ready: Wait,
     wait_for_job_gone: Wait,
     wait_for_all_job_pods_gone: Wait,
@@ -144,7 +144,7 @@ def test_what_holds_a_job(
 
 
 def test_pods_of_a_job_that_is_gone(
-    kwait: Bench, wait_for_job_ready: Wait, wait_for_all_job_pods_gone: Wait
+    kwait: Kwait, wait_for_job_ready: Wait, wait_for_all_job_pods_gone: Wait
 ) -> None:
     """They are found by its name; the finished ones of a Job that is there stay."""
     kwait.create(job("short-lived"))
@@ -161,8 +161,8 @@ def test_pods_of_a_job_that_is_gone(
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_both_modes(
-    kwait: Bench, wait_for_job_ready: Wait, wait_for_job_gone: Wait, mode: str
+def test_job_waits_in_watch_and_poll_mode(
+    kwait: Kwait, wait_for_job_ready: Wait, wait_for_job_gone: Wait, mode: str
 ) -> None:
     kwait.create(job("brief"))
 

@@ -11,10 +11,10 @@ import pytest_kwait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
-def test_fixture(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) -> None:
+def test_job_fixture(kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]) -> None:
     """The fixture knows the test's cluster, namespace and settings."""
     kwait.apply("sleepers.yaml")
 
@@ -26,7 +26,7 @@ def test_fixture(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) ->
 
 @pytest.mark.manifests("sleepers.yaml")
 @pytest.mark.wait_for_job_pods_running("sleepers", 3, timeout="4m")
-def test_marker(kwait: Bench) -> None:
+def test_job_marker(kwait: Kwait) -> None:
     """The marker is a precondition: the body starts when it holds."""
     job = kwait.get("job/sleepers")
 
@@ -34,7 +34,7 @@ def test_marker(kwait: Bench) -> None:
 
 
 @pytest.mark.manifests("sleepers.yaml")
-def test_function(kwait: Bench) -> None:
+def test_job_function(kwait: Kwait) -> None:
     """The function takes any client of the official library."""
     pods = pytest_kwait.wait_for_job_pods_running(
         kwait.client, kwait.namespace, "sleepers", 3, timeout="4m", poll="1s"
@@ -45,7 +45,7 @@ def test_function(kwait: Bench) -> None:
 
 @pytest.mark.manifests("sleepers.yaml")
 def test_poll_mode_has_the_same_result(
-    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 ) -> None:
     """`mode="poll"` lists every `poll` interval, as the Kubernetes framework does."""
     polled = wait_for_job_pods_running("sleepers", 3, mode="poll", poll="200ms")
@@ -58,8 +58,8 @@ def test_poll_mode_has_the_same_result(
 
 
 @pytest.mark.manifests("greeting.yaml")
-def test_complete(
-    kwait: Bench,
+def test_job_complete(
+    kwait: Kwait,
     wait_for_job_complete: Callable[..., Any],
     wait_for_job_pods_succeeded: Callable[..., Any],
 ) -> None:
@@ -72,7 +72,7 @@ def test_complete(
 
 
 @pytest.mark.manifests("greeting.yaml", "hopeless.yaml")
-def test_finish_is_either_end(wait_for_job_finish: Callable[..., Any]) -> None:
+def test_job_finished(wait_for_job_finish: Callable[..., Any]) -> None:
     """`wait_for_job_finish` takes success and failure alike."""
 
     def ends(job: dict[str, Any]) -> set[str]:
@@ -83,7 +83,7 @@ def test_finish_is_either_end(wait_for_job_finish: Callable[..., Any]) -> None:
 
 
 @pytest.mark.manifests("hopeless.yaml")
-def test_failed(kwait: Bench, wait_for_job_failed: Callable[..., Any]) -> None:
+def test_job_failed(kwait: Kwait, wait_for_job_failed: Callable[..., Any]) -> None:
     """A Job whose failure is what the test is about."""
     job = wait_for_job_failed("hopeless")
 
@@ -91,7 +91,7 @@ def test_failed(kwait: Bench, wait_for_job_failed: Callable[..., Any]) -> None:
 
 
 def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
-    kwait: Bench, wait_for_job_pods_running: Callable[..., Any]
+    kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]
 ) -> None:
     """Pods are found by the Job's own UID: what an earlier Job left behind is not taken for new."""
     kwait.apply("sleepers.yaml")
@@ -106,7 +106,7 @@ def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
 
 
 @pytest.mark.manifests("sleepers.yaml")
-def test_get_job_pods(kwait: Bench, wait_for_job_pods_running: Callable[..., Any]) -> None:
+def test_get_job_pods(kwait: Kwait, wait_for_job_pods_running: Callable[..., Any]) -> None:
     """`get_job_pods` is one look without waiting."""
     wait_for_job_pods_running("sleepers", 3)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from e2e.jobs.test_job_states import job
 from e2e.raising import raises
 from e2e.workloads.manifest import hold_to_quota
 from pytest_kwait import WaitFailed
 
-from .test_job_states import job
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -25,7 +24,7 @@ def of_account(name: str, account: str) -> dict[str, Any]:
     return made
 
 
-def test_pod_security(kwait: Bench, wait_for_job_pods_running: Wait) -> None:
+def test_job_pods_rejected_by_pod_security(kwait: Kwait, wait_for_job_pods_running: Wait) -> None:
     """The refusal's own text; it does not heal by itself."""
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
     metadata = {"name": kwait.namespace, "labels": enforce}
@@ -36,8 +35,8 @@ def test_pod_security(kwait: Bench, wait_for_job_pods_running: Wait) -> None:
         wait_for_job_pods_running("root", 1, timeout="4m", grace="500ms")
 
 
-def test_pods_beyond_a_quota(
-    kwait: Bench, wait_for_job_complete: Wait, wait_for_job_pods_running: Wait
+def test_job_pods_rejected_by_quota(
+    kwait: Kwait, wait_for_job_complete: Wait, wait_for_job_pods_running: Wait
 ) -> None:
     """Some pods are there, and no more can come; once the quota is freed, they do."""
     hold_to_quota(kwait, pods="1")
@@ -53,8 +52,8 @@ def test_pods_beyond_a_quota(
     freed.join()
 
 
-def test_a_service_account_that_comes_late(
-    kwait: Bench, wait_for_job_ready: Wait, wait_for_job_finish: Wait
+def test_job_waits_for_its_service_account(
+    kwait: Kwait, wait_for_job_ready: Wait, wait_for_job_finish: Wait
 ) -> None:
     """What may come is awaited for the grace."""
     kwait.create(of_account("late", "late"))

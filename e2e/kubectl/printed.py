@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["normal"]
+__all__ = ["normalize_output"]
 
 _RANDOM = "bcdfghjklmnpqrstvwxz2456789"
 _RULES = [
@@ -39,7 +39,7 @@ _RULES = [
 ]
 
 
-def normal(text: str, names: dict[str, str]) -> list[str]:
+def normalize_output(text: str, names: dict[str, str]) -> list[str]:
     """The lines of `text` with placeholders for what cannot be the same twice.
 
     Args:

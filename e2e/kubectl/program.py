@@ -14,10 +14,10 @@ from e2e.controlplane import assets
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["find"]
+__all__ = ["find_kubectl"]
 
 
-def find() -> tuple[Path | None, str]:
+def find_kubectl() -> tuple[Path | None, str]:
     """Return a kubectl of the version that the scripts were recorded with; else why there is none.
 
     It is looked for in KUBEBUILDER_ASSETS, in what `python -m e2e.controlplane build` has made,

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from e2e.kubectl.program import find
-from e2e.kubectl.script import load, play
+from e2e.kubectl.program import find_kubectl
+from e2e.kubectl.script import load_script, play_script
 
 SCRIPTS = Path(__file__).with_name("scripts")
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="the scripts (default: all)")
     parser.add_argument("--into", type=Path, default=RECORDINGS, help="the folder to write to")
     arguments = parser.parse_args()
-    kubectl, reason = find()
+    kubectl, reason = find_kubectl()
     if kubectl is None:
         parser.error(reason)
     arguments.into.mkdir(exist_ok=True)
@@ -33,7 +33,9 @@ def main() -> None:
         if arguments.names and path.stem not in arguments.names:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            outcomes = list(play(load(path), arguments.kubeconfig, kubectl, Path(folder)))
+            outcomes = list(
+                play_script(load_script(path), arguments.kubeconfig, kubectl, Path(folder))
+            )
         text = json.dumps(outcomes, indent=1) + "\n"
         arguments.into.joinpath(f"{path.stem}.json").write_text(text)
         sys.stdout.write(f"{path.stem}: {len(outcomes)} commands\n")

@@ -37,15 +37,15 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from e2e.conformance.endpoint import Endpoint
-from e2e.kubectl.printed import normal
+from e2e.conformance.endpoint import RawClient
+from e2e.kubectl.printed import normalize_output
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["Outcome", "load", "play"]
+__all__ = ["Outcome", "load_script", "play_script"]
 
 Outcome = dict[str, Any]
 Step = dict[str, Any]
@@ -61,14 +61,14 @@ _SETTLES = 60.0
 _PATIENCE = 400.0
 
 
-def load(path: Path) -> dict[str, Any]:
+def load_script(path: Path) -> dict[str, Any]:
     """The script in a file."""
     script: dict[str, Any] = yaml.safe_load(path.read_text())
     script["steps"] = [{"run": step} if isinstance(step, str) else step for step in script["steps"]]
     return script
 
 
-def play(
+def play_script(
     script: dict[str, Any],
     kubeconfig: Path,
     kubectl: Path,
@@ -78,13 +78,13 @@ def play(
     """Run the commands in a namespace of their own; one outcome for each.
 
     Args:
-        script: what `load` has read.
+        script: what `load_script` has read.
         kubeconfig: the cluster, and as whom.
         kubectl: the program.
         folder: an empty one, which the commands run in.
         expected: their outcomes, as far as they are known.
     """
-    endpoint = Endpoint(kubeconfig)
+    endpoint = RawClient(kubeconfig)
     with _namespace(endpoint) as namespace:
         identity = namespace.rpartition("-")[2]
         node = endpoint.request("GET", "/api/v1/nodes").body["items"][0]["metadata"]["name"]
@@ -128,7 +128,7 @@ def play(
 
 
 @contextmanager
-def _namespace(endpoint: Endpoint) -> Iterator[str]:
+def _namespace(endpoint: RawClient) -> Iterator[str]:
     """A namespace that has what controllers make in each."""
     # Without digits: a name that reads as a number is quoted in YAML.
     name = f"kubectl-{''.join(secrets.choice(string.ascii_lowercase) for _ in range(8))}"
@@ -191,7 +191,7 @@ def _groups(steps: list[Step]) -> Iterator[list[Step]]:
         yield group
 
 
-def _settle(endpoint: Endpoint, namespace: str) -> None:
+def _settle(endpoint: RawClient, namespace: str) -> None:
     """Wait until no workload has a generation that its controller has not seen."""
     deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
     for plural in _WORKLOADS:
@@ -237,7 +237,7 @@ def _outcome(step: Step, done: subprocess.CompletedProcess[str], names: dict[str
     outcome: Outcome = {"code": done.returncode}
     compare = step.get("compare", "output")
     for stream, text in (("out", done.stdout), ("err", done.stderr)):
-        lines = normal(text, names)
+        lines = normalize_output(text, names)
         if compare == "last":
             lines = lines[-1:]
         elif compare == "sorted":

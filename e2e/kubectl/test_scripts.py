@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.kubectl.program import find
-from e2e.kubectl.script import load, play
+from e2e.kubectl.program import find_kubectl
+from e2e.kubectl.script import load_script, play_script
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster
@@ -20,19 +20,19 @@ SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.yaml"))
 @pytest.fixture(scope="session")
 def kubectl() -> Path:
     """The program."""
-    program, reason = find()
+    program, reason = find_kubectl()
     if program is None:
         pytest.skip(reason)
     return program
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_kubectl_prints_what_it_prints_on_a_real_cluster(
+def test_kubectl_script_equals_recording(
     path: Path, kubectl: Path, kwait_cluster: Cluster, tmp_path: Path
 ) -> None:
     recording = path.parent.with_name("recordings") / f"{path.stem}.json"
     expected: list[dict[str, Any]] = json.loads(recording.read_text())
-    outcomes = play(load(path), kwait_cluster.kubeconfig, kubectl, tmp_path, expected)
+    outcomes = play_script(load_script(path), kwait_cluster.kubeconfig, kubectl, tmp_path, expected)
     different = [
         f"{wanted}\n{outcome}"
         for outcome, wanted in zip(outcomes, expected, strict=True)

@@ -15,14 +15,14 @@ import pytest_kwait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 pytestmark = pytest.mark.manifests("controllers.yaml")
 
 
 @pytest.mark.parametrize(("controller", "count"), [("rc/web", 3), ("deployment/api", 2)])
 def test_pods_of_a_controller(
-    kwait: Bench, wait_for_pods_on_minions: Callable[..., Any], controller: str, count: int
+    kwait: Kwait, wait_for_pods_on_minions: Callable[..., Any], controller: str, count: int
 ) -> None:
     """The controller's selector is read from the server; each of its pods is known by its host."""
     pods = wait_for_pods_on_minions(controller)
@@ -40,12 +40,12 @@ def test_pods_of_a_selector(wait_for_pods_on_minions: Callable[..., Any]) -> Non
 
 
 @pytest.mark.wait_for_pods_on_minions("rc/web")
-def test_marker(kwait: Bench) -> None:
+def test_minions_marker(kwait: Kwait) -> None:
     """As a precondition."""
     assert all(pod["spec"]["nodeName"] for pod in kwait.list("pods", selector="app=web"))
 
 
-def test_pods_as_a_list(kwait: Bench) -> None:
+def test_pods_as_a_list(kwait: Kwait) -> None:
     """The function takes pods at hand, and any source of what a host's agent knows."""
     pytest_kwait.wait_for_pods_on_minions(kwait.client, kwait.namespace, "rc/web")
     pods = kwait.list("pods", selector="app=web")

@@ -13,7 +13,7 @@ from e2e.raising import times_out
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -76,13 +76,13 @@ def test_all_nodes(
 
 
 @pytest.mark.wait_for_all_nodes_schedulable(timeout="4m")
-def test_marker(kwait: Bench) -> None:
+def test_nodes_marker(kwait: Kwait) -> None:
     """As a precondition of a test that needs the nodes."""
     assert kwait.list("nodes")
 
 
-def test_what_kubelets_run(
-    kwait: Bench,
+def test_pods_that_kubelets_run(
+    kwait: Kwait,
     kubelets: tuple[str, ...],
     wait_for_pods_running_on_nodes: Wait,
     wait_for_number_of_pods: Wait,

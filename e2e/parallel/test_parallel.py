@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 GREETER = {
     "apiVersion": "batch/v1",
@@ -30,7 +30,7 @@ GREETER = {
 
 @pytest.mark.parametrize("number", range(4))
 def test_same_name_in_each_test(
-    kwait: Bench, wait_for_job_complete: Callable[..., Any], number: int
+    kwait: Kwait, wait_for_job_complete: Callable[..., Any], number: int
 ) -> None:
     """A Job of one name in each of several tests: none sees another's."""
     assert kwait.list("jobs") == []
@@ -41,7 +41,7 @@ def test_same_name_in_each_test(
     )
 
 
-def test_a_second_bench(kwait: Bench, kwait_factory: Callable[..., Any]) -> None:
+def test_a_second_bench(kwait: Kwait, kwait_factory: Callable[..., Any]) -> None:
     """`kwait_factory` makes further namespaces, and removes them."""
     with kwait_factory("second") as second:
         assert second.namespace != kwait.namespace

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 SUITE = """
 import json
@@ -68,7 +68,7 @@ class Jobs:
         folder: where their suite is.
     """
 
-    def __init__(self, bench: Bench, folder: Path) -> None:
+    def __init__(self, bench: Kwait, folder: Path) -> None:
         self._bench = bench
         self._folder = folder
         self._started: list[subprocess.Popen[str]] = []
@@ -122,7 +122,7 @@ class Jobs:
 
 
 @pytest.fixture
-def jobs(kwait: Bench, tmp_path: Path) -> Iterator[Jobs]:
+def jobs(kwait: Kwait, tmp_path: Path) -> Iterator[Jobs]:
     """Jobs beside this run."""
     made = Jobs(kwait, tmp_path)
     try:
@@ -162,7 +162,7 @@ def test_a_killed_holder_is_followed(jobs: Jobs) -> None:
     assert jobs.leases() == []
 
 
-def test_what_a_killed_holder_leaves_goes_with_its_sign_of_life(jobs: Jobs, kwait: Bench) -> None:
+def test_what_a_killed_holder_leaves_goes_with_its_sign_of_life(jobs: Jobs, kwait: Kwait) -> None:
     """Where nobody follows it, the janitor removes the run's Lease; the lock's belong to that."""
     killed = jobs.start("killed", "-k", "long")
     jobs.begun("killed")

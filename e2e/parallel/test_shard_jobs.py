@@ -15,7 +15,7 @@ from pytest_kwait.cli import main
 from pytest_kwait.suite.report_file import read_report
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.clusters import Cluster
 
 SUITE = """
@@ -37,7 +37,7 @@ def command(cluster: Cluster, namespace: str, *options: str) -> list[str]:
 
 @pytest.mark.needs("images")
 def test_two_pods_share_a_suite(
-    kwait: Bench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    kwait: Kwait, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """No image with Python is at hand here, so the pods borrow that of their node."""
     (tmp_path / "test_suite.py").write_text(SUITE)
@@ -86,7 +86,7 @@ def test_two_pods_share_a_suite(
 
 @pytest.mark.needs("images")
 def test_pods_that_cannot_start_end_it_early(
-    kwait: Bench, capfd: pytest.CaptureFixture[str]
+    kwait: Kwait, capfd: pytest.CaptureFixture[str]
 ) -> None:
     status = main(
         command(
@@ -99,7 +99,7 @@ def test_pods_that_cannot_start_end_it_early(
     assert kwait.list("jobs") == []
 
 
-def test_where_no_images_run_it_says_so(kwait: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+def test_where_no_images_run_it_says_so(kwait: Kwait, capfd: pytest.CaptureFixture[str]) -> None:
     if kwait.cluster.provider != "embedded":
         pytest.skip("on a cluster that runs images")
     assert main(command(kwait.cluster, kwait.namespace, "--shards=2", "--image=suite:1")) == 1

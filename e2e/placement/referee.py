@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["NAME", "Referee", "running_referee"]
+__all__ = ["NAME", "KubeScheduler", "run_kube_scheduler"]
 
 NAME = "referee"
 """The `schedulerName` of pods that it looks at."""
@@ -27,7 +27,7 @@ _SCORE = re.compile(
 )
 
 
-class Referee:
+class KubeScheduler:
     """What a kube-scheduler found.
 
     Args:
@@ -48,13 +48,13 @@ class Referee:
 
 
 @contextmanager
-def running_referee(program: Path, kubeconfig: Path, folder: Path) -> Iterator[Referee]:
+def run_kube_scheduler(program: Path, kubeconfig: Path, folder: Path) -> Iterator[KubeScheduler]:
     """Give a kube-scheduler that ends with the block.
 
     It asks us, as its extender, to filter the nodes that are left, and to bind.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    referee = Referee(folder / "kube-scheduler.log")
+    referee = KubeScheduler(folder / "kube-scheduler.log")
 
     class Extender(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

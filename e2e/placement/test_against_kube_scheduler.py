@@ -15,16 +15,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.controlplane import assets
-from e2e.controlplane.patience import until
-from e2e.faults.plane import running_plane
+from e2e.controlplane.patience import poll_until
+from e2e.faults.plane import run_control_plane
+from e2e.placement.referee import NAME, KubeScheduler, run_kube_scheduler
+from e2e.placement.worlds import (
+    NAMESPACES,
+    OVERHEAD_CLASS,
+    SERVICES,
+    GeneratedCluster,
+    generate_cluster,
+)
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
-from pytest_kwait.scheduler.algorithm.spread_constraints import spread_selectors
-
-from .referee import NAME, Referee, running_referee
-from .worlds import NAMESPACES, OVERHEAD_CLASS, SERVICES, World, made_up
+from pytest_kwait.scheduler.algorithm.spread_constraints import collect_spread_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +48,7 @@ _NOWHERE = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no
 class Cluster:
     """A real cluster whose nodes and pods nobody runs, and its scheduler."""
 
-    def __init__(self, session: Session, referee: Referee) -> None:
+    def __init__(self, session: Session, referee: KubeScheduler) -> None:
         self._session = session
         self.referee = referee
         self._pool = ThreadPoolExecutor(4)
@@ -73,18 +78,18 @@ class Cluster:
             {"metadata": {"name": OVERHEAD_CLASS}, "handler": "runc", "overhead": overhead},
         )
         accounts = "/api/v1/serviceaccounts"
-        assert until(lambda: self._namespaces(accounts) >= set(NAMESPACES), TIMEOUT)
+        assert poll_until(lambda: self._namespaces(accounts) >= set(NAMESPACES), TIMEOUT)
 
-    def fill(self, world: World) -> None:
+    def fill(self, world: GeneratedCluster) -> None:
         """Make the nodes and the pods on them."""
         submit = self._pool.submit
         nodes = [submit(self.send, "POST", "/api/v1/nodes", node) for node in world.nodes]
         for made in (*nodes, *[submit(self._place, pod) for pod in world.placed]):
             made.result()
-        assert until(lambda: all(map(is_settled, self.nodes())), TIMEOUT)
+        assert poll_until(lambda: all(map(is_settled, self.nodes())), TIMEOUT)
         # Its scheduler sees the nodes a little later than we do; pods it sees in their order.
         tries = count()
-        assert until(lambda: self._is_seen(f"w{world.seed}-try-{next(tries)}"), TIMEOUT)
+        assert poll_until(lambda: self._is_seen(f"w{world.seed}-try-{next(tries)}"), TIMEOUT)
 
     def clear(self) -> None:
         """Remove all nodes and pods."""
@@ -124,7 +129,7 @@ class Cluster:
             messages.extend(each["message"] for each in conditions if each["status"] == "False")
             return bool(messages)
 
-        assert until(is_answered, TIMEOUT, 0.01)
+        assert poll_until(is_answered, TIMEOUT, 0.01)
         self._leaving.append(self._pool.submit(self.send, "DELETE", one, gracePeriodSeconds=0))
         return taken, messages[0]
 
@@ -163,7 +168,7 @@ class Snapshot:
     def spread_selectors(self, pod: Obj) -> Sequence[Mapping[str, Any]]:
         """Return the selectors of the services of a pod."""
         selector = SERVICES.get(pod["metadata"]["namespace"])
-        return spread_selectors(pod, [{"spec": {"selector": selector}}], None)
+        return collect_spread_selectors(pod, [{"spec": {"selector": selector}}], None)
 
 
 def pods_of(pod: Obj) -> str:
@@ -186,8 +191,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip("only `python -m e2e.controlplane run` has a kube-scheduler to compare with")
     folder = tmp_path_factory.mktemp("placement")
     with (
-        running_plane(folder / "cluster") as plane,
-        running_referee(Path(programs) / "kube-scheduler", plane.kubeconfig, folder) as referee,
+        run_control_plane(folder / "cluster") as plane,
+        run_kube_scheduler(Path(programs) / "kube-scheduler", plane.kubeconfig, folder) as referee,
     ):
         cluster = Cluster(Session.of(connect(plane.kubeconfig).client()), referee)
         cluster.prepare()
@@ -195,7 +200,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.close()
 
 
-def test_the_same_nodes_fit_for_the_same_reasons_and_as_well(cluster: Cluster) -> None:
+def test_feasible_nodes_reasons_and_scores_equal_kube_schedulers(cluster: Cluster) -> None:
     """200 pods, 20 each in ten clusters: feasible nodes, failure texts, and scores by plugin."""
     ours: dict[str, list[str]] = {}
     theirs: dict[str, list[str]] = {}
@@ -204,7 +209,7 @@ def test_the_same_nodes_fit_for_the_same_reasons_and_as_well(cluster: Cluster) -
     scores: dict[str, dict[str, int]] = {}
     algorithm = Algorithm()
     for seed in WORLDS:
-        world = made_up(seed, NODES, PLACED, WAITING)
+        world = generate_cluster(seed, NODES, PLACED, WAITING)
         cluster.fill(world)
         snapshot = Snapshot(cluster.list())
         for pod in world.waiting:

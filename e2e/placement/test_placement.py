@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from e2e.pods.manifest import pod
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 _HOST = "kubernetes.io/hostname"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -19,12 +19,12 @@ def near(app: str, topology: str = _HOST) -> dict[str, Any]:
     return {_REQUIRED: [{"topologyKey": topology, "labelSelector": {"matchLabels": {"app": app}}}]}
 
 
-def open_nodes(kwait: Bench) -> int:
+def open_nodes(kwait: Kwait) -> int:
     """Return how many nodes take any pod."""
     return sum(not node["spec"].get("taints") for node in kwait.list("nodes"))
 
 
-def refused(kwait: Bench, name: str, text: str) -> None:
+def refused(kwait: Kwait, name: str, text: str) -> None:
     """Wait until the scheduler says that no node takes the pod, in these words."""
 
     def says_so(found: dict[str, Any]) -> bool:
@@ -46,7 +46,7 @@ _NO_VICTIMS = "No preemption victims found for incoming pod"
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
-def node_of(kwait: Bench, name: str) -> str:
+def node_of(kwait: Kwait, name: str) -> str:
     """Wait until the pod has a node."""
     found = kwait.wait_for(
         f"pod/{name}", lambda one: bool(one["spec"].get("nodeName")), timeout="4m", fail_fast=False
@@ -54,7 +54,7 @@ def node_of(kwait: Bench, name: str) -> str:
     return str(found["spec"]["nodeName"])
 
 
-def test_apart(kwait: Bench) -> None:
+def test_pod_anti_affinity(kwait: Kwait) -> None:
     """One on each node, and the one too many waits until another leaves."""
     names = [f"web-{number}" for number in range(open_nodes(kwait))]
     affinity = {"podAntiAffinity": near("web")}
@@ -69,7 +69,7 @@ def test_apart(kwait: Bench) -> None:
     assert node_of(kwait, "late") == where
 
 
-def test_those_that_are_there_keep_others_away(kwait: Bench) -> None:
+def test_anti_affinity_of_existing_pods(kwait: Kwait) -> None:
     names = [f"shy-{number}" for number in range(open_nodes(kwait))]
     for name in names:
         terms = [*near("loud")[_REQUIRED], *near("shy")[_REQUIRED]]
@@ -86,7 +86,7 @@ def test_those_that_are_there_keep_others_away(kwait: Bench) -> None:
     )
 
 
-def test_beside(kwait: Bench) -> None:
+def test_pod_affinity(kwait: Kwait) -> None:
     """A pod waits for the one that it wants to be beside."""
     kwait.create(pod("web", affinity={"podAffinity": near("db")}))
     refused(kwait, "web", message(r"node\(s\) didn't match pod affinity rules", _NOT_HELPFUL))
@@ -95,7 +95,7 @@ def test_beside(kwait: Bench) -> None:
     assert node_of(kwait, "web") == node_of(kwait, "db")
 
 
-def test_spread(kwait: Bench) -> None:
+def test_topology_spread(kwait: Kwait) -> None:
     """As many on each node; where the nodes lack the label, nowhere."""
     names = [f"web-{number}" for number in range(2 * open_nodes(kwait))]
     constraint = {
@@ -121,7 +121,7 @@ def test_spread(kwait: Bench) -> None:
     )
 
 
-def test_names_that_exclude_one_another(kwait: Bench) -> None:
+def test_contradictory_node_affinity(kwait: Kwait) -> None:
     fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in "ab"]
     terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
     kwait.create(pod("torn", affinity={"nodeAffinity": {_REQUIRED: terms}}))

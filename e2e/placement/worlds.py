@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NAMESPACES", "OVERHEAD_CLASS", "SERVICES", "World", "made_up"]
+__all__ = ["NAMESPACES", "OVERHEAD_CLASS", "SERVICES", "GeneratedCluster", "generate_cluster"]
 
 Obj = dict[str, Any]
 
@@ -34,7 +34,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True)
-class World:
+class GeneratedCluster:
     """A cluster and pods to find a place for.
 
     Args:
@@ -50,12 +50,12 @@ class World:
     waiting: list[Obj]
 
 
-def made_up(seed: int, nodes: int, placed: int, waiting: int) -> World:
+def generate_cluster(seed: int, nodes: int, placed: int, waiting: int) -> GeneratedCluster:
     """Return the world of this seed."""
     random = Random(seed)
     some = [_node(random, f"w{seed}-node-{number}") for number in range(nodes)]
     names = [node["metadata"]["name"] for node in some]
-    return World(
+    return GeneratedCluster(
         seed,
         some,
         [_placed(random, f"w{seed}-placed-{number}", names) for number in range(placed)],

@@ -10,14 +10,14 @@ from e2e.pods.manifest import container, pod
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
 
 
-def test_a_port_of_a_pod_is_a_port_here(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+def test_a_port_of_a_pod_is_a_port_here(kwait: Kwait, wait_for_pods_responding: Wait) -> None:
     """What the pod serves can be had at a local address, whatever a command has put there."""
     kwait.create(pod("web", container(script=SERVER, ports=[{"containerPort": 8080}])))
     wait_for_pods_responding(pods=["web"], timeout="4m", poll="200ms")

@@ -11,13 +11,13 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 
-def test_started_running_terminated(
-    kwait: Bench,
+def test_container_started_running_terminated(
+    kwait: Kwait,
     wait_for_container_started: Wait,
     wait_for_container_running: Wait,
     wait_for_container_terminated: Wait,
@@ -36,7 +36,7 @@ def test_started_running_terminated(
         wait_for_container_running("two", "short")
 
 
-def test_to_fail(kwait: Bench, wait_for_container_to_fail: Wait) -> None:
+def test_container_that_fails(kwait: Kwait, wait_for_container_to_fail: Wait) -> None:
     """A container that ought to fail, and for which reason."""
     env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "missing", "key": "a"}}}]
     kwait.create(pod("broken", container(env=env)))
@@ -46,7 +46,7 @@ def test_to_fail(kwait: Bench, wait_for_container_to_fail: Wait) -> None:
     assert broken["status"]["phase"] == "Pending"
 
 
-def test_a_container_that_is_not_there(kwait: Bench, wait_for_container_running: Wait) -> None:
+def test_a_container_that_is_not_there(kwait: Kwait, wait_for_container_running: Wait) -> None:
     """Names are checked against the pod; what is there is named."""
     kwait.create(pod("web"))
 

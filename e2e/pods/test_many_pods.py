@@ -13,7 +13,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -39,8 +39,8 @@ def names(pods: list[dict[str, Any]]) -> list[str]:
     return [each["metadata"]["name"] for each in pods]
 
 
-def test_numbers(
-    kwait: Bench,
+def test_number_of_pods(
+    kwait: Kwait,
     wait_for_number_of_pods: Wait,
     wait_for_pods_running: Wait,
     wait_for_pod_success: Wait,
@@ -57,8 +57,8 @@ def test_numbers(
     times_out(r"did not come to exactly 1 pod within LIMIT: 3, 2 more", wait_for_number_of_pods, 1)
 
 
-def test_labels(
-    kwait: Bench,
+def test_pods_by_label(
+    kwait: Kwait,
     wait_for_pods_with_label: Wait,
     wait_for_pods_with_label_scheduled: Wait,
     wait_for_pods_with_label_running: Wait,
@@ -72,8 +72,8 @@ def test_labels(
     assert names(wait_for_pods_with_label_running_ready(WEB, 2)) == ["a", "b"]
 
 
-def test_one_hopeless_pod_of_all(
-    kwait: Bench, wait_for_pods_with_label_running_ready: Wait
+def test_one_failing_pod_of_many(
+    kwait: Kwait, wait_for_pods_with_label_running_ready: Wait
 ) -> None:
     kwait.create(pod("a", labels=WEB), pod("b", container(image="Busybox:not a tag"), labels=WEB))
 
@@ -81,8 +81,8 @@ def test_one_hopeless_pod_of_all(
         wait_for_pods_with_label_running_ready(WEB, 2, timeout="4m", grace="2s")
 
 
-def test_running_ready_but_for_a_few(
-    kwait: Bench, wait_for_pods_running_ready: Wait, wait_for_pod_success: Wait
+def test_running_and_ready_except_a_few(
+    kwait: Kwait, wait_for_pods_running_ready: Wait, wait_for_pod_success: Wait
 ) -> None:
     """Succeeded pods do not matter; what is hopeless may be allowed for."""
     kwait.create(pod("over", container(script="true")))
@@ -94,7 +94,7 @@ def test_running_ready_but_for_a_few(
         wait_for_pods_running_ready(2, timeout="4m", grace="2s")
 
 
-def test_almost_all(kwait: Bench, wait_for_almost_all_pods_ready: Wait) -> None:
+def test_almost_all_pods(kwait: Kwait, wait_for_almost_all_pods_ready: Wait) -> None:
     """Controllers must have the replicas they are to have."""
     kwait.create(replica_set("web", 2), replica_set("api", 1))
 
@@ -104,7 +104,7 @@ def test_almost_all(kwait: Bench, wait_for_almost_all_pods_ready: Wait) -> None:
 
 
 def test_scheduling_gates(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_pods_scheduling_gated: Wait,
     wait_for_pods_with_scheduling_gates: Wait,
     wait_for_pod_scheduled: Wait,
@@ -124,6 +124,6 @@ def test_scheduling_gates(
 @pytest.mark.manifests("web.yaml")
 @pytest.mark.wait_for_pod_ready("web")
 @pytest.mark.wait_for_pods_running(1)
-def test_markers(kwait: Bench) -> None:
+def test_pod_set_markers(kwait: Kwait) -> None:
     """As preconditions."""
     assert kwait.get("pod/web")["status"]["phase"] == "Running"

@@ -8,16 +8,16 @@ import kubernetes.client
 
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises
-from pytest_kwait.scheduler.algorithm.quantities import value
+from pytest_kwait.scheduler.algorithm.quantities import parse_value
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
-def room(kwait: Bench) -> tuple[str, int]:
+def room(kwait: Kwait) -> tuple[str, int]:
     """Return a node and the mebibytes that it has for pods."""
     node = kwait.cluster.nodes[0]
-    return node, value(kwait.get(f"node/{node}")["status"]["allocatable"]["memory"]) >> 20
+    return node, parse_value(kwait.get(f"node/{node}")["status"]["allocatable"]["memory"]) >> 20
 
 
 def asking(name: str, node: str, mebibytes: int) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def asking(name: str, node: str, mebibytes: int) -> dict[str, Any]:
     return pod(name, container(resources=resources), nodeName=node)
 
 
-def resize(kwait: Bench, name: str, mebibytes: int) -> None:
+def resize(kwait: Kwait, name: str, mebibytes: int) -> None:
     resources = {"requests": {"memory": f"{mebibytes}Mi"}}
     body = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_pod_resize(
@@ -33,7 +33,7 @@ def resize(kwait: Bench, name: str, mebibytes: int) -> None:
     )
 
 
-def test_a_resize_waits_for_room(kwait: Bench) -> None:
+def test_a_resize_waits_for_room(kwait: Kwait) -> None:
     """It is deferred, and made when another pod has gone."""
     node, memory = room(kwait)
     most = memory * 6 // 10
@@ -52,7 +52,7 @@ def test_a_resize_waits_for_room(kwait: Bench) -> None:
     assert kwait.wait_for("pod/small", "condition=Ready")["status"]["phase"] == "Running"
 
 
-def test_a_resize_beyond_the_node_is_refused(kwait: Bench) -> None:
+def test_a_resize_beyond_the_node_is_refused(kwait: Kwait) -> None:
     """Nobody waits for what can never be."""
     node, memory = room(kwait)
     kwait.create(asking("small", node, 8))

@@ -15,7 +15,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -24,7 +24,7 @@ FROM_NOWHERE = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "k
 HUGE = {"requests": {"cpu": "1000"}}
 
 
-def release(kwait: Bench, name: str) -> None:
+def release(kwait: Kwait, name: str) -> None:
     """Take the finalizers off a pod."""
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_pod(
         name, kwait.namespace, {"metadata": {"finalizers": None}}
@@ -32,7 +32,7 @@ def release(kwait: Bench, name: str) -> None:
 
 
 def test_running_and_ready(
-    kwait: Bench, wait_for_pod_running: Wait, wait_for_pod_ready: Wait
+    kwait: Kwait, wait_for_pod_running: Wait, wait_for_pod_ready: Wait
 ) -> None:
     kwait.create(pod("web"))
 
@@ -44,7 +44,7 @@ def test_running_and_ready(
     }.items()
 
 
-def test_a_readiness_probe_that_comes_late(kwait: Bench, wait_for_pod_running_ready: Wait) -> None:
+def test_a_readiness_probe_that_comes_late(kwait: Kwait, wait_for_pod_running_ready: Wait) -> None:
     probe = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}
     kwait.create(
         pod("web", container(script="sleep 2; touch /tmp/up; sleep 300", readinessProbe=probe))
@@ -53,8 +53,8 @@ def test_a_readiness_probe_that_comes_late(kwait: Bench, wait_for_pod_running_re
     assert wait_for_pod_running_ready("web", timeout="4m")["metadata"]["name"] == "web"
 
 
-def test_success_and_its_log(
-    kwait: Bench, wait_for_pod_success: Wait, wait_for_pod_no_longer_running: Wait
+def test_pod_success_and_its_log(
+    kwait: Kwait, wait_for_pod_success: Wait, wait_for_pod_no_longer_running: Wait
 ) -> None:
     kwait.create(pod("greeter", container(script="echo hello")))
 
@@ -63,7 +63,7 @@ def test_success_and_its_log(
     assert kwait.logs("greeter") == "hello\n"
 
 
-def test_a_failed_pod_never_succeeds(kwait: Bench, wait_for_pod_success: Wait) -> None:
+def test_a_failed_pod_never_succeeds(kwait: Kwait, wait_for_pod_success: Wait) -> None:
     """The message has the exit code and the last words."""
     kwait.create(pod("broken", container(script="echo no database; exit 3")))
 
@@ -79,7 +79,7 @@ def test_a_failed_pod_never_succeeds(kwait: Bench, wait_for_pod_success: Wait) -
 
 @pytest.mark.parametrize("awaited", ["running", "ready", "running_ready"])
 def test_a_pod_that_has_ended_will_not_run(
-    kwait: Bench, wait_for_pod_success: Wait, awaited: str
+    kwait: Kwait, wait_for_pod_success: Wait, awaited: str
 ) -> None:
     kwait.create(pod("over", container(script="true")))
     wait_for_pod_success("over")
@@ -90,14 +90,14 @@ def test_a_pod_that_has_ended_will_not_run(
         )
 
 
-def test_an_always_restarted_pod_never_succeeds(kwait: Bench, wait_for_pod_success: Wait) -> None:
+def test_an_always_restarted_pod_never_succeeds(kwait: Kwait, wait_for_pod_success: Wait) -> None:
     kwait.create(pod("server", restartPolicy="Always"))
 
     with raises(WaitFailed, "restart policy is Always"):
         wait_for_pod_success("server", timeout="4m")
 
 
-def test_terminated_by_its_deadline(kwait: Bench, wait_for_pod_terminated: Wait) -> None:
+def test_terminated_by_its_deadline(kwait: Kwait, wait_for_pod_terminated: Wait) -> None:
     """A reason in the status is the kubelet's: here a deadline of the pod."""
     kwait.create(pod("late", activeDeadlineSeconds=1))
 
@@ -109,7 +109,7 @@ def test_terminated_by_its_deadline(kwait: Bench, wait_for_pod_terminated: Wait)
 
 
 def test_scheduled_and_unschedulable(
-    kwait: Bench, wait_for_pod_scheduled: Wait, wait_for_pod_unschedulable: Wait
+    kwait: Kwait, wait_for_pod_scheduled: Wait, wait_for_pod_unschedulable: Wait
 ) -> None:
     kwait.create(pod("small"), pod("huge", container(resources=HUGE)))
 
@@ -121,14 +121,14 @@ def test_scheduled_and_unschedulable(
         wait_for_pod_scheduled("huge", grace="1s")
 
 
-def test_not_pending(kwait: Bench, wait_for_pod_not_pending: Wait) -> None:
+def test_pod_not_pending(kwait: Kwait, wait_for_pod_not_pending: Wait) -> None:
     kwait.create(pod("web"))
 
     assert wait_for_pod_not_pending("web")["status"]["phase"] == "Running"
 
 
 def test_terminating_then_not_found(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_pod_running: Wait,
     wait_for_pod_terminating: Wait,
     wait_for_pod_not_found: Wait,
@@ -150,7 +150,7 @@ def test_terminating_then_not_found(
     assert wait_for_pod_not_found("held", uid, timeout="5s") is None
 
 
-def test_observed_generation(kwait: Bench, wait_for_pod_observed_generation: Wait) -> None:
+def test_observed_generation(kwait: Kwait, wait_for_pod_observed_generation: Wait) -> None:
     kwait.create(pod("web"))
 
     web = wait_for_pod_observed_generation("web", 1, timeout="4m")
@@ -158,7 +158,7 @@ def test_observed_generation(kwait: Bench, wait_for_pod_observed_generation: Wai
     assert web["status"]["observedGeneration"] == 1
 
 
-def test_any_condition(kwait: Bench, wait_for_pod_condition: Wait) -> None:
+def test_pod_condition(kwait: Kwait, wait_for_pod_condition: Wait) -> None:
     """What is awaited is code of the test, with a name for messages."""
     kwait.create(pod("web"))
 
@@ -174,7 +174,7 @@ def test_any_condition(kwait: Bench, wait_for_pod_condition: Wait) -> None:
     )
 
 
-def test_deleted_while_awaited(kwait: Bench, wait_for_pod_ready: Wait) -> None:
+def test_pod_deleted_while_awaited(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
     held = pod("held", container(image="Busybox:not a tag"))
     held["metadata"]["finalizers"] = ["kwait.example/held"]
     kwait.create(held)
@@ -208,8 +208,8 @@ def test_deleted_while_awaited(kwait: Bench, wait_for_pod_ready: Wait) -> None:
     ],
     ids=["image", "config", "unschedulable", "init", "ended"],
 )
-def test_hopeless_pods_are_told_early(
-    kwait: Bench, wait_for_pod_ready: Wait, containers: Any, spec: Any, reason: str
+def test_failing_pods_fail_the_wait_early(
+    kwait: Kwait, wait_for_pod_ready: Wait, containers: Any, spec: Any, reason: str
 ) -> None:
     kwait.create(pod("hopeless", *containers, **spec))
 
@@ -220,7 +220,9 @@ def test_hopeless_pods_are_told_early(
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_both_modes(kwait: Bench, wait_for_pod_ready: Wait, mode: str) -> None:
+def test_pod_waits_in_watch_and_poll_mode(
+    kwait: Kwait, wait_for_pod_ready: Wait, mode: str
+) -> None:
     kwait.create(pod("web"))
 
     assert wait_for_pod_ready("web", mode=mode, poll="200ms")["metadata"]["name"] == "web"

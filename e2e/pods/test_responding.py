@@ -11,14 +11,14 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
 
 
-def test_each_says_its_name(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+def test_pods_respond_with_their_names(kwait: Kwait, wait_for_pods_responding: Wait) -> None:
     server = container(script=SERVER, ports=[{"containerPort": 8080}])
     kwait.create(*(pod(name, server, labels={"app": "web"}) for name in ("a", "b")))
 
@@ -30,7 +30,7 @@ def test_each_says_its_name(kwait: Bench, wait_for_pods_responding: Wait) -> Non
 
 
 def test_a_pod_that_does_not_listen(
-    kwait: Bench, wait_for_pod_ready: Wait, wait_for_pods_responding: Wait
+    kwait: Kwait, wait_for_pod_ready: Wait, wait_for_pods_responding: Wait
 ) -> None:
     kwait.create(pod("deaf"))
     wait_for_pod_ready("deaf")
@@ -44,7 +44,7 @@ def test_a_pod_that_does_not_listen(
     )
 
 
-def test_a_pod_that_has_ended(kwait: Bench, wait_for_pods_responding: Wait) -> None:
+def test_a_pod_that_has_ended(kwait: Kwait, wait_for_pods_responding: Wait) -> None:
     kwait.create(pod("over", container(script="true")))
 
     with raises(WaitFailed, "pod over: the pod has succeeded"):

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from e2e.conformance.endpoint import Endpoint
+    from e2e.conformance.endpoint import RawClient
 
-__all__ = ["learn"]
+__all__ = ["learn_defaults"]
 
 _PREFIX = len("#/components/schemas/")
 _ADMISSION = frozenset(
@@ -58,8 +58,8 @@ class _Observations:
         self.generation: dict[str, bool] = {}
 
 
-def learn(
-    endpoint: Endpoint,
+def learn_defaults(
+    endpoint: RawClient,
     namespace: str,
     samples: list[dict[str, Any]],
     resources: dict[str, list[dict[str, Any]]],
@@ -116,7 +116,7 @@ def learn(
 
 
 def _observe(
-    endpoint: Endpoint,
+    endpoint: RawClient,
     namespace: str,
     sample: dict[str, Any],
     resources: dict[str, list[dict[str, Any]]],

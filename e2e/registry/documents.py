@@ -12,17 +12,17 @@ import json
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.documents import SWAGGER, lowered
+from pytest_kwait.simulator.documents import V2_PATH, to_v2_schema
 
 if TYPE_CHECKING:
-    from e2e.conformance.endpoint import Endpoint
+    from e2e.conformance.endpoint import RawClient
 
-__all__ = ["archive", "compact", "documents"]
+__all__ = ["fetch_documents", "pack_documents", "strip_prose"]
 
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def documents(endpoint: Endpoint, built_in: set[str]) -> dict[str, Any]:
+def fetch_documents(endpoint: RawClient, built_in: set[str]) -> dict[str, Any]:
     """Every document by its path beneath `/openapi/v3/`, and the one of version 2 as `v2`.
 
     Args:
@@ -33,8 +33,8 @@ def documents(endpoint: Endpoint, built_in: set[str]) -> dict[str, Any]:
     found = {}
     for path, entry in sorted(index.items()):
         if not path.startswith("apis/") or path.split("/")[1] in built_in:
-            found[path] = compact(endpoint.request("GET", entry["serverRelativeURL"]).body)
-    swagger = compact(endpoint.request("GET", "/openapi/v2").body)
+            found[path] = strip_prose(endpoint.request("GET", entry["serverRelativeURL"]).body)
+    swagger = strip_prose(endpoint.request("GET", "/openapi/v2").body)
     known = {"", *built_in}
     swagger["paths"] = {
         path: operations
@@ -46,21 +46,21 @@ def documents(endpoint: Endpoint, built_in: set[str]) -> dict[str, Any]:
         for name, schema in swagger["definitions"].items()
         if {one["group"] for one in _kinds_of(schema)} <= known or len(_kinds_of(schema)) > 1
     }
-    found[SWAGGER] = swagger
+    found[V2_PATH] = swagger
     return found
 
 
-def archive(found: dict[str, Any], types: dict[str, Any]) -> bytes:
+def pack_documents(found: dict[str, Any], types: dict[str, Any]) -> bytes:
     """The documents as an archive with one entry for each, the same on every machine."""
     entries: dict[str, Any] = {}
     for path, document in found.items():
-        if path == SWAGGER:
-            schemas, known = document.pop("definitions"), lowered(types)
+        if path == V2_PATH:
+            schemas, known = document.pop("definitions"), to_v2_schema(types)
         else:
             schemas, known = document.get("components", {}).get("schemas", {}), types
         own = {name: schema for name, schema in schemas.items() if known.get(name) != schema}
         slim: dict[str, Any] = {"paths": document["paths"], "own": own}
-        if path == SWAGGER:
+        if path == V2_PATH:
             slim["rest"] = {key: value for key, value in document.items() if key != "paths"}
         entries[path] = slim
     seed = json.dumps(types, sort_keys=True)
@@ -76,10 +76,10 @@ def archive(found: dict[str, Any], types: dict[str, Any]) -> bytes:
     return held.getvalue()
 
 
-def compact(schema: Any) -> Any:
+def strip_prose(schema: Any) -> Any:
     """`schema` without descriptions, and with one-armed `allOf` reduced to its `$ref`."""
     if isinstance(schema, list):
-        return [compact(item) for item in schema]
+        return [strip_prose(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     slim = {}
@@ -89,9 +89,9 @@ def compact(schema: Any) -> Any:
         if key == "allOf" and len(value) == 1:
             slim["$ref"] = value[0]["$ref"]
         elif key == "properties":
-            slim[key] = {name: compact(field) for name, field in value.items()}
+            slim[key] = {name: strip_prose(field) for name, field in value.items()}
         else:
-            slim[key] = compact(value)
+            slim[key] = strip_prose(value)
     return slim
 
 

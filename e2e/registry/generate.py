@@ -18,19 +18,19 @@ from typing import Any
 
 import yaml
 
-from e2e.conformance.endpoint import Endpoint
-from e2e.registry.defaults import learn
-from e2e.registry.documents import archive, documents
-from pytest_kwait.simulator.documents import SWAGGER
+from e2e.conformance.endpoint import RawClient
+from e2e.registry.defaults import learn_defaults
+from e2e.registry.documents import fetch_documents, pack_documents
+from pytest_kwait.simulator.documents import V2_PATH
 
 DATA = Path(__file__).parents[2] / "pytest_kwait" / "simulator" / "data"
 SAMPLES = Path(__file__).with_name("samples.yaml")
 NAMESPACE = "kwait-registry"
 
 
-def discovery(endpoint: Endpoint) -> dict[str, Any]:
+def fetch_discovery(endpoint: RawClient) -> dict[str, Any]:
     """Groups in the server's order, and the resource list of each group and version."""
-    built_in = built_in_groups(endpoint)
+    built_in = list_built_in_groups(endpoint)
     listed = endpoint.request("GET", "/apis").body["groups"]
     groups = [group for group in listed if group["name"] in built_in]
     lists = {"v1": endpoint.request("GET", "/api/v1").body["resources"]}
@@ -45,7 +45,7 @@ def discovery(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def built_in_groups(endpoint: Endpoint) -> set[str]:
+def list_built_in_groups(endpoint: RawClient) -> set[str]:
     """The groups that the server has of itself, whatever anybody defines meanwhile."""
     path = "/apis/apiregistration.k8s.io/v1/apiservices"
     path += "?labelSelector=kube-aggregator.kubernetes.io/automanaged%3Donstart"
@@ -54,32 +54,32 @@ def built_in_groups(endpoint: Endpoint) -> set[str]:
     return {"apiregistration.k8s.io", *(item["spec"].get("group", "") for item in found)}
 
 
-def schemas(found: dict[str, Any]) -> dict[str, Any]:
+def fetch_schemas(found: dict[str, Any]) -> dict[str, Any]:
     """The schemas of all documents by name, and the kinds that each one is."""
     merged: dict[str, Any] = {}
     for path, document in found.items():
-        if path != SWAGGER:
+        if path != V2_PATH:
             merged |= document.get("components", {}).get("schemas", {})
     return dict(sorted(merged.items()))
 
 
-def generate(endpoint: Endpoint) -> dict[str, bytes]:
+def generate(endpoint: RawClient) -> dict[str, bytes]:
     """The data files by name, made from what the server says."""
-    found = discovery(endpoint)
-    shown = documents(endpoint, built_in_groups(endpoint))
-    types = schemas(shown)
-    held = archive(shown, types)
+    found = fetch_discovery(endpoint)
+    shown = fetch_documents(endpoint, list_built_in_groups(endpoint))
+    types = fetch_schemas(shown)
+    held = pack_documents(shown, types)
     samples = list(yaml.safe_load_all(SAMPLES.read_text()))
-    learned = learn(endpoint, NAMESPACE, samples, found["resources"], types)
+    learned = learn_defaults(endpoint, NAMESPACE, samples, found["resources"], types)
     return {
-        "resources.json.gz": packed(found),
-        "schemas.json.gz": packed(types),
-        "defaults.json.gz": packed(learned),
+        "resources.json.gz": pack(found),
+        "schemas.json.gz": pack(types),
+        "defaults.json.gz": pack(learned),
         "openapi.zip": held,
     }
 
 
-def packed(content: Any) -> bytes:
+def pack(content: Any) -> bytes:
     """`content`, the same on every machine: no time, no name."""
     text = json.dumps(content, separators=(",", ":"))
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)
@@ -97,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kubeconfig", type=Path)
     arguments = parser.parse_args()
-    endpoint = Endpoint(arguments.kubeconfig)
+    endpoint = RawClient(arguments.kubeconfig)
     DATA.mkdir(exist_ok=True)
     for name, data in generate(endpoint).items():
         write(name, data)

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from e2e.registry.generate import packed, write
+from e2e.registry.generate import pack, write
 
 PROGRAM = Path(__file__).with_name("gotypes.go")
 CONTROLPLANE = Path(__file__).parents[1] / "controlplane"
@@ -61,14 +61,14 @@ def reflect(schemas: dict[str, Any]) -> dict[str, Any]:
         ]
         waiting += [one["of"] for one in fields]
     return {
-        "made_from": made_from(),
+        "made_from": compute_fingerprint(),
         "kinds": kinds,
         "bases": dict(sorted(bases.items())),
         "types": dict(sorted(kept.items())),
     }
 
 
-def made_from() -> str:
+def compute_fingerprint() -> str:
     """A text that changes whenever the table may: by the programs or by the modules' versions."""
     lines = CONTROLPLANE.joinpath("go.mod").read_text().splitlines()
     pinned = sorted(line.strip() for line in lines if line.strip().startswith(_MODULES))
@@ -81,7 +81,7 @@ def main() -> None:
     from pytest_kwait.simulator.schema import schemas
 
     content = reflect(schemas())
-    write(DATA, packed(content))
+    write(DATA, pack(content))
     sys.stdout.write(f"{len(content['types'])} types, {len(content['kinds'])} kinds\n")
 
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from e2e.registry.generate import packed, write
+from e2e.registry.generate import pack, write
 from e2e.registry.gotypes import CONTROLPLANE
 
 PROGRAM = Path(__file__).with_name("internal.go")
@@ -24,7 +24,7 @@ DATA = "internal.json.gz"
 _MODULES = ("k8s.io/api ", "k8s.io/apimachinery ", "k8s.io/kubernetes ")
 
 
-def made_from() -> str:
+def compute_fingerprint() -> str:
     """A text that changes whenever the table may: by the programs or by the modules' versions."""
     lines = CONTROLPLANE.joinpath("go.mod").read_text().splitlines()
     pinned = sorted({line.strip() for line in lines if line.strip().startswith(_MODULES)})
@@ -38,7 +38,7 @@ def main() -> None:
         ["go", "run", str(PROGRAM)], cwd=CONTROLPLANE, check=True, capture_output=True
     ).stdout
     types = dict(sorted(json.loads(output).items()))
-    write(DATA, packed({"made_from": made_from(), "types": types}))
+    write(DATA, pack({"made_from": compute_fingerprint(), "types": types}))
     sys.stdout.write(f"{len(types)} types\n")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest_kwait.simulator
-from e2e.conformance.endpoint import Endpoint
+from e2e.conformance.endpoint import RawClient
 
 _ROOT = "/apis/rbac.authorization.k8s.io/v1"
 _KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
@@ -24,7 +24,7 @@ _OWN = "labelSelector=kubernetes.io%2Fbootstrapping%3Drbac-defaults"
 _METADATA = ("name", "namespace", "labels", "annotations")
 
 
-def learn(endpoint: Endpoint) -> dict[str, list[dict[str, Any]]]:
+def learn_roles(endpoint: RawClient) -> dict[str, list[dict[str, Any]]]:
     """The server's own roles and bindings by resource, in the order of their names."""
     return {
         f"{kind}.rbac.authorization.k8s.io": [
@@ -46,7 +46,7 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("kubeconfig", type=Path)
-    found = learn(Endpoint(parser.parse_args().kubeconfig))
+    found = learn_roles(RawClient(parser.parse_args().kubeconfig))
     text = json.dumps(found, separators=(",", ":"), sort_keys=True)
     data = Path(next(iter(pytest_kwait.simulator.__path__)), "data", "roles.json.gz")
     data.write_bytes(gzip.compress(text.encode(), mtime=0))

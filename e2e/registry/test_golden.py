@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.registry.gotypes import CONTROLPLANE
-from pytest_kwait.simulator.decoded import Decoded
+from pytest_kwait.simulator.decoded import Decoder
 from pytest_kwait.simulator.protobuf import decode_envelope
-from pytest_kwait.simulator.registry import Registry
+from pytest_kwait.simulator.registry import Scheme
 from pytest_kwait.simulator.schema import struct_of
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def golden_files(kwait_cluster: Cluster) -> Path:
     return Path(said["Dir"], "testdata", "HEAD")
 
 
-def test_golden_objects_are_read_whole(golden_files: Path) -> None:
-    kinds = Registry()
+def test_golden_objects_round_trip(golden_files: Path) -> None:
+    kinds = Scheme()
     read = 0
     for group, version in kinds.group_versions():
         for kind in (kinds.served(group, version) or {}).values():
@@ -54,9 +54,9 @@ def test_golden_objects_are_read_whole(golden_files: Path) -> None:
                 continue
             golden = json.loads(path.with_suffix(".json").read_text())
             struct = struct_of(group, version, kind.kind)
-            decoded = Decoded(kind)
+            decoded = Decoder(kind)
             assert decoded.struct(golden, struct) == golden, kind.kind
             assert not decoded.complaints, kind.kind
-            assert Decoded(kind).struct(decode_envelope(path.read_bytes()), struct) == golden
+            assert Decoder(kind).struct(decode_envelope(path.read_bytes()), struct) == golden
             read += 1
     assert read >= LEAST

@@ -47,7 +47,7 @@ def test_failures_come_first(visit: Visit, url: str) -> None:
     assert above
 
 
-def test_a_wait_tells_all_that_is_known_of_it(visit: Visit, url: str) -> None:
+def test_wait_details(visit: Visit, url: str) -> None:
     page = visit(url)
     page.click(".failure .entry")
     told = page.text("dialog[open]")
@@ -99,7 +99,7 @@ def test_the_timeline_shows_and_opens_waits(visit: Visit, url: str) -> None:
     assert "job nightly-gw0-web-00041/sleepers" in page.text("dialog[open] h2")
 
 
-def test_all_of_it_goes_by_keyboard(visit: Visit, url: str) -> None:
+def test_page_works_by_keyboard(visit: Visit, url: str) -> None:
     page = visit(url)
     page.press("Tab", "Enter")
     assert page.read("document.activeElement.id") == "failures"
@@ -149,7 +149,7 @@ def test_tables_are_sorted_and_filtered(visit: Visit, url: str) -> None:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
-def test_it_can_be_read(visit: Visit, url: str, tmp_path: Path, width: int, dark: bool) -> None:
+def test_page_is_legible(visit: Visit, url: str, tmp_path: Path, width: int, dark: bool) -> None:
     """By day and by night, at a desk and on a phone: nothing runs over, contrasts are enough."""
     page = visit(url, width=width, height=844, dark=dark)
     assert page.read("document.documentElement.scrollWidth") <= width
@@ -163,7 +163,7 @@ def test_it_can_be_read(visit: Visit, url: str, tmp_path: Path, width: int, dark
     assert poor == []
 
 
-def test_who_wants_no_motion_has_none(visit: Visit, url: str) -> None:
+def test_page_respects_reduced_motion(visit: Visit, url: str) -> None:
     page = visit(url)
     page.click(".failure .entry")
     assert page.read("document.getAnimations().length") == 0
@@ -173,7 +173,7 @@ def test_who_wants_no_motion_has_none(visit: Visit, url: str) -> None:
     assert page.read("document.getAnimations().length") == 1
 
 
-def test_it_prints(visit: Visit, url: str) -> None:
+def test_page_prints(visit: Visit, url: str) -> None:
     page = visit(url)
     page.media(medium="print")
     assert page.read("getComputedStyle(document.querySelector('.filters')).display") == "none"

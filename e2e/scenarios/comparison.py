@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from e2e.scenarios.milestones import count_of
-from e2e.scenarios.recording import end_of
+from e2e.scenarios.milestones import parse_count
+from e2e.scenarios.recording import get_end
 
 if TYPE_CHECKING:
     from e2e.scenarios.recording import Recording, Run
@@ -85,7 +85,7 @@ def _compare_object(
         early = _early(milestone, always[milestone], instances)
         if early:
             result.milestone_faults.append(f"{what} was '{milestone}' before '{early}'")
-    end = end_of(instances)
+    end = get_end(instances)
     if end not in wanted["ends"]:
         ends = "\n  or ".join(str(each) for each in wanted["ends"])
         result.end_faults.append(f"{what} ended as\n     {end}\n  not {ends}")
@@ -93,10 +93,12 @@ def _compare_object(
 
 def _between(milestone: str, known: set[str]) -> bool:
     """Whether it counts what is known to be counted, and no more than that came to."""
-    counted = count_of(milestone)
+    counted = parse_count(milestone)
     if counted is None:
         return False
-    numbers = [other[1] for each in known if (other := count_of(each)) and other[0] == counted[0]]
+    numbers = [
+        other[1] for each in known if (other := parse_count(each)) and other[0] == counted[0]
+    ]
     return bool(numbers) and counted[1] <= max(numbers)
 
 

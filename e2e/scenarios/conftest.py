@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.scenarios.scenario import names
-from e2e.scenarios.stage import Stage, staged
+from e2e.scenarios.scenario import list_names
+from e2e.scenarios.stage import Stage, get_stage
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster
@@ -34,4 +34,4 @@ def stage(
     """What was seen of all scenarios."""
     folder = tmp_path_factory.getbasetemp()
     shared = folder if worker_id == "master" else folder.parent
-    return staged(shared, kwait_cluster.kubeconfig, names())
+    return get_stage(shared, kwait_cluster.kubeconfig, list_names())

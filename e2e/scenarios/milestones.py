@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["count_of", "milestones"]
+__all__ = ["list_milestones", "parse_count"]
 
 Obj = dict[str, Any]
 
@@ -38,12 +38,12 @@ _OBSERVING = frozenset(
 _CONTAINERS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
-def milestones(obj: Obj) -> frozenset[str]:
+def list_milestones(obj: Obj) -> frozenset[str]:
     """Everything that is to be said of the object as it is now."""
     return frozenset(_all(obj))
 
 
-def count_of(milestone: str) -> tuple[str, int] | None:
+def parse_count(milestone: str) -> tuple[str, int] | None:
     """What a milestone counts and how many; None where it counts nothing.
 
     Counts may be skipped by who watches: nobody promises to see the first of two ready pods.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import urllib3
 
-from e2e.conformance.endpoint import Answer, Endpoint
-from e2e.scenarios.story import Story
-from e2e.scenarios.watching import OF_NO_NAMESPACE, Watching, path_of
+from e2e.conformance.endpoint import RawClient, RawResponse
+from e2e.scenarios.story import Timeline
+from e2e.scenarios.watching import OF_NO_NAMESPACE, ClusterWatch, path_of
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from e2e.scenarios.scenario import Scenario
 
-__all__ = ["Played", "play"]
+__all__ = ["PlayedScenario", "play_scenarios"]
 
 _HANDS = 4
 _LIMIT = 600.0
@@ -36,12 +36,12 @@ _PATCHES = {
 
 
 @dataclass
-class Played:
+class PlayedScenario:
     """One scenario on its way."""
 
     scenario: Scenario
     namespace: str
-    story: Story = field(default_factory=Story)
+    story: Timeline = field(default_factory=Timeline)
     done: int = 0
     """How many of its steps are done."""
     busy: bool = False
@@ -67,15 +67,15 @@ class Played:
         return [wish for wish in self.wishes if not self.story.holds(wish)]
 
 
-def play(
+def play_scenarios(
     kubeconfig: Path,
     scenarios: Iterable[Scenario],
     *,
-    settled: Callable[[Played], bool],
+    settled: Callable[[PlayedScenario], bool],
     linger: float,
     limit: float = _LIMIT,
     together: int = _TOGETHER,
-) -> list[Played]:
+) -> list[PlayedScenario]:
     """Play the scenarios, and return what was seen of each.
 
     Args:
@@ -87,15 +87,15 @@ def play(
         together: how many there are at a time that are not over: two processors start so many
             containers without keeping a kubelet from telling of each state.
     """
-    player = _Player(Endpoint(kubeconfig), settled, linger, together)
+    player = _Player(RawClient(kubeconfig), settled, linger, together)
     return player.play(sorted(scenarios, key=lambda each: not each.first), limit)
 
 
 class _Player:
     def __init__(
         self,
-        endpoint: Endpoint,
-        settled: Callable[[Played], bool],
+        endpoint: RawClient,
+        settled: Callable[[PlayedScenario], bool],
         linger: float,
         together: int,
     ) -> None:
@@ -104,13 +104,13 @@ class _Player:
         self._linger = linger
         self._together = together
         self._told: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._played: dict[str, Played] = {}
+        self._played: dict[str, PlayedScenario] = {}
         self._node = ""
 
-    def play(self, scenarios: list[Scenario], limit: float) -> list[Played]:
+    def play(self, scenarios: list[Scenario], limit: float) -> list[PlayedScenario]:
         nodes = self._endpoint.request("GET", "/api/v1/nodes").body["items"]
         self._node = nodes[0]["metadata"]["name"]
-        watching = Watching(self._endpoint, self._tell)
+        watching = ClusterWatch(self._endpoint, self._tell)
         deadline = SYSTEM_CLOCK.monotonic() + limit
         with ThreadPoolExecutor(_HANDS) as hands:
             try:
@@ -136,9 +136,9 @@ class _Player:
             for played in waiting:
                 self._advance(played, hands)
 
-    def _begin(self, scenario: Scenario, hands: ThreadPoolExecutor) -> Played:
+    def _begin(self, scenario: Scenario, hands: ThreadPoolExecutor) -> PlayedScenario:
         namespace = f"story-{scenario.name}-{secrets.token_hex(3)}"
-        played = self._played[namespace] = Played(scenario, namespace)
+        played = self._played[namespace] = PlayedScenario(scenario, namespace)
         hands.submit(self._make_namespace, namespace)
         return played
 
@@ -151,7 +151,7 @@ class _Player:
         except queue.Empty:
             return
 
-    def _advance(self, played: Played, hands: ThreadPoolExecutor) -> None:
+    def _advance(self, played: PlayedScenario, hands: ThreadPoolExecutor) -> None:
         if played.over_at is not None:
             now = SYSTEM_CLOCK.monotonic()
             if not played.changed and now - played.judged_at < _PAUSE:
@@ -190,7 +190,7 @@ class _Player:
 
     # -- what the hands do
 
-    def _request(self, method: str, path: str, body: object = None, **more: Any) -> Answer:
+    def _request(self, method: str, path: str, body: object = None, **more: Any) -> RawResponse:
         """The answer to a request that is sent until there is one."""
         while True:
             try:
@@ -206,7 +206,7 @@ class _Player:
     def _make_namespace(self, name: str) -> None:
         self._request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
 
-    def _clear(self, played: Played) -> None:
+    def _clear(self, played: PlayedScenario) -> None:
         """Remove what it made; nobody waits for it."""
         made = [obj for step in played.scenario.steps for obj in step.get("create", ())]
         if any(obj["kind"] == "Node" for obj in made):
@@ -263,7 +263,7 @@ def _namespace_of(obj: dict[str, Any]) -> str:
     return str(metadata.get("namespace") or metadata["name"])
 
 
-def _done(played: Played, doing: Future[list[str]]) -> None:
+def _done(played: PlayedScenario, doing: Future[list[str]]) -> None:
     for text in doing.result():
         played.story.answered(text)
     played.done += 1

@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from e2e.scenarios.player import Played, play
-from e2e.scenarios.recording import merged, write
-from e2e.scenarios.scenario import RECORDINGS, load, names
+from e2e.scenarios.player import PlayedScenario, play_scenarios
+from e2e.scenarios.recording import merge_runs, write_recording
+from e2e.scenarios.scenario import RECORDINGS, list_names, load_scenario
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 _LINGER = 5.0
@@ -29,12 +29,12 @@ def main() -> None:
         "--runs", type=Path, help="a folder that keeps the runs, and has earlier ones"
     )
     arguments = parser.parse_args()
-    wanted = arguments.names or names()
+    wanted = arguments.names or list_names()
     for _ in range(arguments.times):
         began = SYSTEM_CLOCK.monotonic()
-        played = play(
+        played = play_scenarios(
             arguments.kubeconfig,
-            map(load, wanted),
+            map(load_scenario, wanted),
             settled=_never,
             linger=_LINGER,
             together=arguments.together,
@@ -48,23 +48,23 @@ def main() -> None:
     for name in wanted:
         runs = [json.loads(path.read_text()) for path in arguments.runs.glob(f"{name}@*.json")]
         if runs:
-            write(RECORDINGS / f"{name}.json", merged(runs))
+            write_recording(RECORDINGS / f"{name}.json", merge_runs(runs))
 
 
-def _never(_: Played) -> bool:
+def _never(_: PlayedScenario) -> bool:
     return False
 
 
-def _open(played: list[Played]) -> list[str]:
+def _open(played: list[PlayedScenario]) -> list[str]:
     return [f"{each.scenario.name} ({each.missing})" for each in played if each.over_at is None]
 
 
-def _longest(played: list[Played]) -> list[str]:
+def _longest(played: list[PlayedScenario]) -> list[str]:
     took = {each.scenario.name: (each.over_at or 0) - each.began_at for each in played}
     return [f"{name} {took[name]:.0f} s" for name in sorted(took, key=took.__getitem__)[:-9:-1]]
 
 
-def _keep(folder: Path, played: list[Played]) -> None:
+def _keep(folder: Path, played: list[PlayedScenario]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for each in played:
         if each.over_at is not None:

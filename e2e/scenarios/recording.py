@@ -11,16 +11,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from e2e.scenarios.milestones import count_of
+from e2e.scenarios.milestones import parse_count
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Recording", "end_of", "merged", "read", "write"]
+__all__ = ["Recording", "get_end", "merge_runs", "read_recording", "write_recording"]
 
 Recording = dict[str, Any]
 Run = dict[str, Any]
-"""`Story.as_json()` of one run."""
+"""`Timeline.as_json()` of one run."""
 _PULL = re.compile(r"waiting (ErrImagePull|ImagePullBackOff)")
 """Takes turns for ever."""
 _SANDBOX = re.compile(r"PodReadyToStartContainers=\w+; (?=.*phase=(Succeeded|Failed))")
@@ -32,7 +32,7 @@ _TWICE = frozenset(
 """What pods are at first and may be again: who missed the first time would see another order."""
 
 
-def end_of(instances: list[dict[str, Any]]) -> list[str]:
+def get_end(instances: list[dict[str, Any]]) -> list[str]:
     """How the objects of one name are at the end, each as one text; those that are gone as one."""
     ends = ["; ".join(each["now"]) for each in instances]
     gone = ["gone"] if "gone" in ends else []
@@ -43,7 +43,7 @@ def _steady(end: str) -> str:
     return _SANDBOX.sub("", _PULL.sub("waiting for its image", end))
 
 
-def merged(runs: list[Run]) -> Recording:
+def merge_runs(runs: list[Run]) -> Recording:
     """The recording of these runs."""
     keys = sorted({key for run in runs for key in run["objects"]})
     told = sorted({key for run in runs for key in run["events"]})
@@ -71,14 +71,14 @@ def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
             for milestone in sorted(always)
         },
         "sometimes": sorted(ever - always),
-        "ends": [list(end) for end in sorted({tuple(end_of(run)) for run in runs})],
+        "ends": [list(end) for end in sorted({tuple(get_end(run)) for run in runs})],
     }
 
 
 def _passing(ever: set[str], runs: list[list[dict[str, Any]]]) -> set[str]:
     """Counts that are no object's last: who watches may miss them."""
     last = {milestone for run in runs for each in run for milestone in each["now"]}
-    return {milestone for milestone in ever - last if count_of(milestone)}
+    return {milestone for milestone in ever - last if parse_count(milestone)}
 
 
 def _before(milestone: str, ever: set[str], lives: list[dict[str, int]]) -> set[str]:
@@ -102,12 +102,12 @@ def _latest(before: set[str], always: set[str], lives: list[dict[str, int]]) -> 
     )
 
 
-def read(path: Path) -> Recording:
+def read_recording(path: Path) -> Recording:
     """The recording in a file."""
     recording: Recording = json.loads(path.read_text())
     return recording
 
 
-def write(path: Path, recording: Recording) -> None:
+def write_recording(path: Path, recording: Recording) -> None:
     """Write the recording, short enough to be read."""
     path.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n")

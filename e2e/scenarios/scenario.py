@@ -5,7 +5,7 @@ A scenario is a YAML mapping, in a namespace of its own:
     about: what it is that it shows
     objects: [...]                      made in this order
     steps:                              each done when all that it waits for was seen
-    - when: [pod/web Ready=True]        what must have been seen (`Story.holds` has the grammar)
+    - when: [pod/web Ready=True]        what must have been seen (`Timeline.holds` has the grammar)
       delete: pod/web                   what is done: one of these, with what belongs to it
       grace: 0                          - delete: grace, propagation
     - patch: deployment/web             - patch: body, type (merge | strategic | json), subresource
@@ -28,7 +28,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["RECORDINGS", "SCRIPTS", "Scenario", "load", "names"]
+__all__ = ["RECORDINGS", "SCRIPTS", "Scenario", "list_names", "load_scenario"]
 
 SCRIPTS = Path(__file__).with_name("scripts")
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -54,12 +54,12 @@ class Scenario:
         return filled
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """The names of all scenarios."""
     return sorted(path.stem for path in SCRIPTS.glob("*.yaml"))
 
 
-def load(name: str) -> Scenario:
+def load_scenario(name: str) -> Scenario:
     """The scenario of that name."""
     told = yaml.safe_load((SCRIPTS / f"{name}.yaml").read_text())
     steps = ({"create": told["objects"]}, *told.get("steps", ()))

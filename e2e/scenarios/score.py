@@ -13,8 +13,8 @@ from operator import add
 from pathlib import Path
 
 from e2e.scenarios.comparison import Comparison
-from e2e.scenarios.scenario import names
-from e2e.scenarios.stage import EVENTS, MILESTONES, Stage, rehearsed
+from e2e.scenarios.scenario import list_names
+from e2e.scenarios.stage import EVENTS, MILESTONES, Stage, play_once
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.embedded import EmbeddedProvider
 
@@ -32,10 +32,10 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=3, help="how many times (default: 3)")
     arguments = parser.parse_args()
     if arguments.kubeconfig:
-        return _score(Path(arguments.kubeconfig), arguments.names or names(), arguments.times)
+        return _score(Path(arguments.kubeconfig), arguments.names or list_names(), arguments.times)
     cluster = EmbeddedProvider().start()
     try:
-        return _score(cluster.kubeconfig, arguments.names or names(), arguments.times)
+        return _score(cluster.kubeconfig, arguments.names or list_names(), arguments.times)
     finally:
         cluster.stop()
 
@@ -44,7 +44,7 @@ def _score(kubeconfig: Path, wanted: list[str], times: int) -> int:
     good = True
     for time in range(1, times + 1):
         began = SYSTEM_CLOCK.monotonic()
-        stage = Stage(rehearsed(kubeconfig, wanted))
+        stage = Stage(play_once(kubeconfig, wanted))
         took = SYSTEM_CLOCK.monotonic() - began
         result = reduce(add, map(stage.compared, wanted), Comparison())
         missing = [

@@ -7,9 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from e2e.scenarios.comparison import Comparison, compare
-from e2e.scenarios.player import Played, play
-from e2e.scenarios.recording import read
-from e2e.scenarios.scenario import RECORDINGS, load
+from e2e.scenarios.player import PlayedScenario, play_scenarios
+from e2e.scenarios.recording import read_recording
+from e2e.scenarios.scenario import RECORDINGS, load_scenario
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from e2e.scenarios.recording import Run
 
-__all__ = ["EVENTS", "MILESTONES", "Stage", "rehearsed", "staged"]
+__all__ = ["EVENTS", "MILESTONES", "Stage", "get_stage", "play_once"]
 
 MILESTONES = 0.97
 EVENTS = 0.97
@@ -58,20 +58,22 @@ class Stage:
 
     def compared(self, name: str) -> Comparison:
         """The scenario beside its recording."""
-        return compare(name, read(RECORDINGS / f"{name}.json"), self.run(name))
+        return compare(name, read_recording(RECORDINGS / f"{name}.json"), self.run(name))
 
 
-def rehearsed(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, Any]]:
+def play_once(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Play the scenarios, and return what `Stage` is made from."""
-    recordings = {name: read(RECORDINGS / f"{name}.json") for name in wanted}
+    recordings = {name: read_recording(RECORDINGS / f"{name}.json") for name in wanted}
 
-    def settled(played: Played) -> bool:
+    def settled(played: PlayedScenario) -> bool:
         name = played.scenario.name
         compared = compare(name, recordings[name], played.story.as_json())
         lingered = SYSTEM_CLOCK.monotonic() - (played.over_at or 0.0)
         return compared.settled or (lingered > _BRIEFLY and not compared.end_faults)
 
-    everything = play(kubeconfig, map(load, recordings), settled=settled, linger=_LINGER)
+    everything = play_scenarios(
+        kubeconfig, map(load_scenario, recordings), settled=settled, linger=_LINGER
+    )
     unplayed = {"run": {"objects": {}, "events": {}}, "missing": ["its turn"]}
     return dict.fromkeys(recordings, unplayed) | {
         each.scenario.name: {
@@ -82,7 +84,7 @@ def rehearsed(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, An
     }
 
 
-def staged(folder: Path, kubeconfig: Path, wanted: Iterable[str]) -> Stage:
+def get_stage(folder: Path, kubeconfig: Path, wanted: Iterable[str]) -> Stage:
     """The stage of this run of pytest: played by who comes first, while the others wait.
 
     Args:
@@ -94,7 +96,7 @@ def staged(folder: Path, kubeconfig: Path, wanted: Iterable[str]) -> Stage:
     with (folder / "scenarios.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not seen.exists():
-            text = json.dumps(rehearsed(kubeconfig, wanted))
+            text = json.dumps(play_once(kubeconfig, wanted))
             seen.with_suffix(".part").write_text(text)
             seen.with_suffix(".part").rename(seen)
     return Stage(json.loads(seen.read_text()))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from e2e.scenarios.milestones import Obj, count_of, milestones
+from e2e.scenarios.milestones import Obj, list_milestones, parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["GONE", "Instance", "Story"]
+__all__ = ["GONE", "Instance", "Timeline"]
 
 GONE = "gone"
 _ANSWERS = "answers/steps"
@@ -50,7 +50,7 @@ class Instance:
             self.seen.setdefault(milestone, self.changes)
 
 
-class Story:
+class Timeline:
     """One scenario as it is lived through."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Story:
         uid = metadata["uid"]
         if uid not in self._instances:
             self._instances[uid] = _instance(obj)
-        told = frozenset({GONE}) if change == "DELETED" else milestones(obj)
+        told = frozenset({GONE}) if change == "DELETED" else list_milestones(obj)
         self._instances[uid].observe(told)
 
     def answered(self, text: str) -> None:
@@ -161,7 +161,7 @@ def _among(milestones: Iterable[str], wanted: str) -> bool:
     """Whether the milestone is there, whatever its reason where none is wanted."""
     counted, at_least, number = wanted.partition(">=")
     if at_least:
-        counts = filter(None, map(count_of, milestones))
+        counts = filter(None, map(parse_count, milestones))
         return any(name == counted and int(number) <= count for name, count in counts)
     return any(each == wanted or each.startswith(f"{wanted} ") for each in milestones)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.scenarios.comparison import compare
-from e2e.scenarios.recording import merged
+from e2e.scenarios.recording import merge_runs
 
 
 def _run(*lives: list[str], events: tuple[str, ...] = ("Normal Started",)) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def _run(*lives: list[str], events: tuple[str, ...] = ("Normal Started",)) -> di
     return {"objects": {"pod/p": instances}, "events": {"pod/p": list(events)}}
 
 
-RECORDING = merged([_run(["a", "n=1", "b", "n=2"]), _run(["a", "c", "b", "n=2"])])
+RECORDING = merge_runs([_run(["a", "n=1", "b", "n=2"]), _run(["a", "c", "b", "n=2"])])
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ RECORDING = merged([_run(["a", "n=1", "b", "n=2"]), _run(["a", "c", "b", "n=2"])
         ),
     ],
 )
-def test_a_run_beside_its_recording(run: dict[str, Any], difference: str) -> None:
+def test_differences_of_a_run_from_its_recording(run: dict[str, Any], difference: str) -> None:
     assert str(compare("s", RECORDING, run)) == difference
 
 
-def test_scores_are_parts_of_what_was_wanted_or_seen() -> None:
+def test_scores() -> None:
     compared = compare("s", RECORDING, _run(["a", "n=2"], events=("Warning Failed",)))
     assert compared.milestones == 3
     assert compared.milestone_score == pytest.approx(2 / 3)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.scenarios.comparison import Comparison
-from e2e.scenarios.scenario import names
+from e2e.scenarios.scenario import list_names
 from e2e.scenarios.stage import EVENTS, MILESTONES
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(900)
 
 
-def test_most_is_the_same_everywhere(stage: Stage) -> None:
+def test_timelines_equal_recordings(stage: Stage) -> None:
     everything = reduce(add, map(stage.compared, stage.names), Comparison())
     assert everything.milestone_score >= MILESTONES, str(everything)
     assert everything.event_score >= EVENTS, str(everything)
 
 
-@pytest.mark.parametrize("name", names())
-def test_it_ends_as_on_a_real_cluster(name: str, stage: Stage) -> None:
+@pytest.mark.parametrize("name", list_names())
+def test_scenario_ends_as_recorded(name: str, stage: Stage) -> None:
     missing = stage.missing(name)
     assert not missing, f"{name} is not over: {', '.join(missing)} was not seen\n{stage.told(name)}"
     compared = stage.compared(name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.scenarios.story import Story
+from e2e.scenarios.story import Timeline
 
 NODE = "story-x-123456"
 ENDED = {"reason": "Error", "exitCode": 3}
@@ -18,8 +18,8 @@ def _object(kind: str, name: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def story() -> Story:
-    story = Story()
+def story() -> Timeline:
+    story = Timeline()
     taints = [{"key": "a", "effect": "NoExecute"}]
     story.observe("ADDED", _object("Node", NODE, spec={"taints": taints}))
     about = {"kind": "Node", "name": NODE}
@@ -49,10 +49,10 @@ def story() -> Story:
         ("2 pod/p there", False),
     ],
 )
-def test_what_holds(story: Story, wish: str, holds: bool) -> None:
+def test_milestones_that_hold(story: Timeline, wish: str, holds: bool) -> None:
     assert story.holds(wish) is holds
 
 
-def test_a_node_has_the_same_name_on_every_cluster(story: Story) -> None:
+def test_node_names_are_normalized(story: Timeline) -> None:
     assert sorted(story.objects()) == ["node/{ns}", "pod/p"]
     assert story.events() == {"node/{ns}": {"Normal NodeNotReady"}}

@@ -13,9 +13,9 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from e2e.conformance.endpoint import Endpoint
+    from e2e.conformance.endpoint import RawClient
 
-__all__ = ["KINDS", "OF_NO_NAMESPACE", "Watching", "path_of"]
+__all__ = ["KINDS", "OF_NO_NAMESPACE", "ClusterWatch", "path_of"]
 
 KINDS = {
     "Pod": "/api/v1 pods",
@@ -60,7 +60,7 @@ def path_of(kind: str, namespace: str) -> str:
     return f"{group}/namespaces/{namespace}/{plural}"
 
 
-class Watching:
+class ClusterWatch:
     """Streams of every kind, each in a thread of its own.
 
     Args:
@@ -68,7 +68,7 @@ class Watching:
         tell: called with the type of a change and the object, from any of the threads.
     """
 
-    def __init__(self, endpoint: Endpoint, tell: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(self, endpoint: RawClient, tell: Callable[[str, dict[str, Any]], None]) -> None:
         self._endpoint = endpoint
         self._tell = tell
         self._over = threading.Event()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 NodeMaker = Callable[..., str]
 
 
 @pytest.fixture
-def fake_node(kwait: Bench) -> NodeMaker:
+def fake_node(kwait: Kwait) -> NodeMaker:
     """Make a node that has room and a label of this test; others' pods are kept from it."""
 
     def make(name: str, *, cpu: str = "4", **labels: str) -> str:

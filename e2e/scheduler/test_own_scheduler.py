@@ -11,7 +11,7 @@ from pytest_kwait.errors import ApiError
 from pytest_kwait.scheduler import Algorithm, FitError, NodeInfo
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
     from pytest_kwait.scheduler.algorithm import NodeLister
     from pytest_kwait.suite.schedulers import RunningScheduler
 
@@ -20,7 +20,7 @@ Wait = Callable[..., Any]
 
 
 def test_an_algorithm_of_your_own(
-    kwait: Bench,
+    kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
@@ -42,7 +42,7 @@ def test_an_algorithm_of_your_own(
 
 
 def test_predicates_and_priorities_of_your_own(
-    kwait: Bench,
+    kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
@@ -68,7 +68,7 @@ def test_predicates_and_priorities_of_your_own(
 
 
 def test_an_unschedulable_pod_is_told_what_kube_scheduler_tells(
-    kwait: Bench,
+    kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
@@ -104,7 +104,7 @@ def test_an_unschedulable_pod_is_told_what_kube_scheduler_tells(
 
 
 def test_a_job_of_three(
-    kwait: Bench, kwait_scheduler: SchedulerMaker, wait_for_job_complete: Wait
+    kwait: Kwait, kwait_scheduler: SchedulerMaker, wait_for_job_complete: Wait
 ) -> None:
     """What a controller makes is placed like anything else, and runs."""
     scheduler = kwait_scheduler()
@@ -127,7 +127,7 @@ def test_a_job_of_three(
 
 
 def test_a_binding_that_fails_is_tried_again(
-    kwait: Bench,
+    kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
@@ -155,7 +155,7 @@ def test_a_binding_that_fails_is_tried_again(
 
 
 def test_a_pod_that_has_a_node_already_keeps_it(
-    kwait: Bench, kwait_scheduler: SchedulerMaker, fake_node: NodeMaker, wait_for_event: Wait
+    kwait: Kwait, kwait_scheduler: SchedulerMaker, fake_node: NodeMaker, wait_for_event: Wait
 ) -> None:
     """Two schedulers may want the same pod: the server takes the first, the second lets go."""
     first, second = fake_node("first"), fake_node("second")
@@ -177,7 +177,7 @@ def test_a_pod_that_has_a_node_already_keeps_it(
 
 
 def test_a_gated_pod_waits_for_its_gate(
-    kwait: Bench,
+    kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,
@@ -197,7 +197,7 @@ def test_a_gated_pod_waits_for_its_gate(
 
 
 def test_what_goes_wrong_with_one_pod_stops_no_other(
-    kwait: Bench,
+    kwait: Kwait,
     kwait_scheduler: SchedulerMaker,
     wait_for_pod_scheduled: Wait,
     fake_node: NodeMaker,

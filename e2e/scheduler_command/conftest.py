@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from .programs import Program
+from e2e.scheduler_command.programs import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 LEASE = "scheduler"
 
@@ -22,7 +22,7 @@ LEASE = "scheduler"
 class Site:
     """What the programs of one test share."""
 
-    def __init__(self, kwait: Bench, folder: Path) -> None:
+    def __init__(self, kwait: Kwait, folder: Path) -> None:
         self.kwait = kwait
         self.folder = folder
         self.scheduler = f"scheduler-of-{kwait.namespace}"
@@ -89,7 +89,7 @@ class Site:
 
 
 @pytest.fixture
-def site(kwait: Bench, tmp_path: Path) -> Iterator[Site]:
+def site(kwait: Kwait, tmp_path: Path) -> Iterator[Site]:
     """Return the test's own place; whatever it has started ends with the test."""
     site = Site(kwait, tmp_path)
     yield site

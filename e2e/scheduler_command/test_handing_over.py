@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.scheduler_command.conftest import LEASE
 from pytest_kwait.clock import SYSTEM_CLOCK
 
-from .conftest import LEASE
-
 if TYPE_CHECKING:
-    from .conftest import Site
+    from e2e.scheduler_command.conftest import Site
 
 RETRY = ("--leader-elect-retry-period=500ms",)
 # Long enough for a busy machine: who is late for its lease is none that is asked to go.
@@ -31,7 +30,7 @@ GIVEN_BACK = 15.0
     ],
     ids=["SIGTERM", "SIGKILL"],
 )
-def test_the_next_one_takes_over(
+def test_standby_scheduler_takes_over(
     site: Site, number: signal.Signals, flags: tuple[str, ...]
 ) -> None:
     config = f"--config={site.configuration()}"
@@ -50,7 +49,7 @@ def test_the_next_one_takes_over(
     site.place("after")
 
 
-def test_whoever_loses_its_lease_ends(site: Site) -> None:
+def test_scheduler_exits_when_it_loses_its_lease(site: Site) -> None:
     # This one keeps no caches before it leads.
     text = f"delayCacheUntilActive: true\nprofiles: [{{schedulerName: {site.scheduler}}}]\n"
     program = site.start(*SHORT, f"--config={site.configuration(text)}")

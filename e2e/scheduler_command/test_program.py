@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
-from .conftest import LEASE
-from .programs import Caller, Program, command_line, fetch, free_port
+from e2e.scheduler_command.conftest import LEASE
+from e2e.scheduler_command.programs import Caller, Program, command_line, fetch, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .conftest import Site
+    from e2e.scheduler_command.conftest import Site
 
 REVIEWS = ("authentication", "authorization")
 
@@ -55,7 +55,7 @@ def metrics_role(site: Site) -> Iterator[str]:
         site.kwait.delete(f"{kind}/{name}")
 
 
-def test_from_its_configuration_to_its_end(site: Site) -> None:
+def test_scheduler_lifecycle(site: Site) -> None:
     written = site.folder / "written.yaml"
     reviews = [f"--{review}-kubeconfig={site.kubeconfig}" for review in REVIEWS]
 
@@ -166,7 +166,7 @@ def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
         (["--kubeconfig=/nowhere/x"], "stat /nowhere/x: no such file or directory"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(flags: list[str], error: str) -> None:
+def test_invalid_configuration_is_one_line(flags: list[str], error: str) -> None:
     ended = subprocess.run(
         command_line(*flags), capture_output=True, text=True, timeout=240, check=False
     )

@@ -13,7 +13,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -36,7 +36,7 @@ def server(name: str, script: str = SERVER, **spec: Any) -> dict[str, Any]:
     return pod(name, container(script=script, ports=ports), labels=WEB, **spec)
 
 
-def test_count(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
+def test_endpoint_count(kwait: Kwait, wait_for_endpoint_count: Wait) -> None:
     """Exactly so many, and 0 when the slices are there and empty."""
     kwait.create(service())
     assert wait_for_endpoint_count("web", 0)[0]["kind"] == "EndpointSlice"
@@ -54,8 +54,8 @@ def test_count(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
     times_out("2 endpoints, 1 more than awaited", wait_for_endpoint_count, "web", 1)
 
 
-def test_pods_and_ports(
-    kwait: Bench,
+def test_endpoints_by_pods_and_ports(
+    kwait: Kwait,
     wait_for_endpoint_pods: Wait,
     wait_for_endpoint_ports: Wait,
     wait_for_endpoint_on_node: Wait,
@@ -81,8 +81,8 @@ def test_pods_and_ports(
     wait_for_endpoint_pods("web", pods[:1])
 
 
-def test_a_service_that_is_wrong_says_how(
-    kwait: Bench,
+def test_a_misconfigured_service_is_explained(
+    kwait: Kwait,
     wait_for_pod_ready: Wait,
     wait_for_pod_running: Wait,
     wait_for_endpoint_ports: Wait,
@@ -125,7 +125,7 @@ def test_a_service_that_is_wrong_says_how(
         wait_for_endpoint_count("elsewhere", 1, grace="500ms")
 
 
-def test_a_pod_that_no_node_takes(kwait: Bench, wait_for_endpoint_count: Wait) -> None:
+def test_a_pod_that_no_node_takes(kwait: Kwait, wait_for_endpoint_count: Wait) -> None:
     """An endpoint that cannot come ends the wait."""
     huge = container(resources={"requests": {"cpu": "1000"}})
     kwait.create(service(), pod("huge", huge, labels=WEB))
@@ -134,8 +134,8 @@ def test_a_pod_that_no_node_takes(kwait: Bench, wait_for_endpoint_count: Wait) -
         wait_for_endpoint_count("web", 1, timeout="4m", grace="1s")
 
 
-def test_reachable_and_responding(
-    kwait: Bench, wait_for_service_reachable: Wait, wait_for_service_responding: Wait
+def test_service_reachable_and_responding(
+    kwait: Kwait, wait_for_service_reachable: Wait, wait_for_service_responding: Wait
 ) -> None:
     """Asked through the API server; an error of the pods is an answer, but not a response."""
     kwait.create(service(), server("a", f"sleep 1; {SERVER}"))
@@ -150,7 +150,7 @@ def test_reachable_and_responding(
 
 
 def test_a_service_that_does_not_answer(
-    kwait: Bench, wait_for_endpoint_count: Wait, wait_for_service_reachable: Wait
+    kwait: Kwait, wait_for_endpoint_count: Wait, wait_for_service_reachable: Wait
 ) -> None:
     """Pods that do not listen, and pods that cannot start."""
     hopeless = pod("b", container(image="Busybox:not a tag"), labels={"app": "hopeless"})
@@ -171,14 +171,16 @@ def test_a_service_that_does_not_answer(
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_both_modes(kwait: Bench, wait_for_endpoint_pods: Wait, mode: str) -> None:
+def test_endpoint_waits_in_watch_and_poll_mode(
+    kwait: Kwait, wait_for_endpoint_pods: Wait, mode: str
+) -> None:
     kwait.create(service(), server("a"))
 
     assert wait_for_endpoint_pods("web", ["a"], mode=mode, poll="200ms")
 
 
 def test_slices_made_by_hand(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_endpoint_count: Wait,
     wait_for_endpoint_pods: Wait,
     wait_for_endpoint_ports: Wait,

@@ -16,7 +16,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -33,21 +33,21 @@ def service(kind: str = "LoadBalancer", *finalizers: str) -> dict[str, Any]:
     }
 
 
-def balance(kwait: Bench, *ingress: dict[str, Any]) -> None:
+def balance(kwait: Kwait, *ingress: dict[str, Any]) -> None:
     """Write the status as a cloud's controller does."""
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_service_status(
         "web", kwait.namespace, {"status": {"loadBalancer": {"ingress": list(ingress) or None}}}
     )
 
 
-def finalize(kwait: Bench, *finalizers: str) -> None:
+def finalize(kwait: Kwait, *finalizers: str) -> None:
     kubernetes.client.CoreV1Api(kwait.client).patch_namespaced_service(
         "web", kwait.namespace, [{"op": "add", "path": "/metadata/finalizers", "value": finalizers}]
     )
 
 
 def test_load_balancer(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_load_balancer: Wait,
     wait_for_new_ingress_ip: Wait,
     wait_for_load_balancer_destroy: Wait,
@@ -70,15 +70,15 @@ def test_load_balancer(
     assert wait_for_load_balancer_destroy("web")["metadata"]["name"] == "web"
 
 
-def test_a_service_of_another_type(kwait: Bench, wait_for_load_balancer: Wait) -> None:
+def test_a_service_of_another_type(kwait: Kwait, wait_for_load_balancer: Wait) -> None:
     kwait.create(service("ClusterIP"))
 
     with raises(WaitFailed, "the service is of type ClusterIP, which gets no load balancer"):
         wait_for_load_balancer("web", grace="500ms")
 
 
-def test_finalizer(
-    kwait: Bench,
+def test_load_balancer_finalizer(
+    kwait: Kwait,
     wait_for_service_updated_with_finalizer: Wait,
     wait_for_service_deleted_with_finalizer: Wait,
 ) -> None:
@@ -101,7 +101,9 @@ def test_finalizer(
     assert wait_for_service_deleted_with_finalizer("web", uid) is None
 
 
-def test_finalizer_that_goes(kwait: Bench, wait_for_service_updated_with_finalizer: Wait) -> None:
+def test_load_balancer_finalizer_removed(
+    kwait: Kwait, wait_for_service_updated_with_finalizer: Wait
+) -> None:
     kwait.create(service("LoadBalancer", FINALIZER))
     times_out(
         f"{FINALIZER} is still there",
@@ -117,7 +119,7 @@ def test_finalizer_that_goes(kwait: Bench, wait_for_service_updated_with_finaliz
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_there_and_gone(kwait: Bench, wait_for_service: Wait, mode: str) -> None:
+def test_service_exists_and_gone(kwait: Kwait, wait_for_service: Wait, mode: str) -> None:
     kwait.create(service())
 
     assert wait_for_service("web", mode=mode)["spec"]["type"] == "LoadBalancer"

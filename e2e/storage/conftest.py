@@ -11,11 +11,11 @@ from kubernetes.client.exceptions import ApiException
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
 @pytest.fixture
-def unique(kwait: Bench) -> Iterator[str]:
+def unique(kwait: Kwait) -> Iterator[str]:
     """Return a name for the test's volumes, classes and attachments, or the beginning of one.
 
     What was made under it is deleted however the test ends, whoever wants to hold it.

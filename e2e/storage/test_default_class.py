@@ -11,14 +11,14 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-def default_class(kwait: Bench) -> str:
+def default_class(kwait: Kwait) -> str:
     """The name of the default class; empty where there is none."""
     found = [each["metadata"] for each in kwait.list("storageclasses")]
     marked = [each for each in found if each.get("annotations", {}).get(DEFAULT) == "true"]
@@ -26,7 +26,7 @@ def default_class(kwait: Bench) -> str:
 
 
 def test_a_claim_without_a_class(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_pod_ready: Wait,
     wait_for_persistent_volume_claim_phase: Wait,
     wait_for_persistent_volume_deleted: Wait,

@@ -13,13 +13,13 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 
-def test_no_class(
-    kwait: Bench, wait_for_persistent_volume_claim_phase: Wait, wait_for_pod_unschedulable: Wait
+def test_claim_without_class(
+    kwait: Kwait, wait_for_persistent_volume_claim_phase: Wait, wait_for_pod_unschedulable: Wait
 ) -> None:
     """The claim says so itself; the pod that waits for it is named."""
     kwait.create(claim("data", ""), user("reader", "data"))
@@ -33,7 +33,7 @@ def test_no_class(
 
 
 def test_a_class_that_does_not_exist(
-    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+    kwait: Kwait, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
     """Only the controller's events say so."""
     kwait.create(claim("data", unique))
@@ -44,8 +44,8 @@ def test_a_class_that_does_not_exist(
         wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
 
 
-def test_no_provisioner(
-    kwait: Bench,
+def test_claim_without_provisioner(
+    kwait: Kwait,
     unique: str,
     wait_for_persistent_volume_claim_phase: Wait,
     wait_for_pv_claim_bound_phase: Wait,
@@ -59,8 +59,8 @@ def test_no_provisioner(
     assert wait_for_pv_claim_bound_phase(["data"], timeout="4m")
 
 
-def test_a_volume_that_does_not_fit(
-    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+def test_claim_of_a_mismatched_volume(
+    kwait: Kwait, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
     """The claim asks for one volume by name, and for more than that has."""
     kwait.create(volume(unique, unique))
@@ -71,8 +71,8 @@ def test_a_volume_that_does_not_fit(
         wait_for_persistent_volume_claim_phase("data", "Bound", grace="1s", timeout="4m")
 
 
-def test_a_volume_of_another_claim(
-    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+def test_claim_of_a_volume_bound_elsewhere(
+    kwait: Kwait, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
     kwait.create(volume(unique, unique))
     kwait.create(claim("first", unique, volumeName=unique))
@@ -83,8 +83,8 @@ def test_a_volume_of_another_claim(
         wait_for_persistent_volume_claim_phase("second", "Bound", grace="1s", timeout="4m")
 
 
-def test_waiting_for_a_consumer_is_not_hopeless(
-    kwait: Bench, unique: str, wait_for_persistent_volume_claim_phase: Wait
+def test_waiting_for_first_consumer_does_not_fail(
+    kwait: Kwait, unique: str, wait_for_persistent_volume_claim_phase: Wait
 ) -> None:
     kwait.create(
         storage_class(unique, volumeBindingMode="WaitForFirstConsumer"),
@@ -103,8 +103,8 @@ def test_waiting_for_a_consumer_is_not_hopeless(
     assert wait_for_persistent_volume_claim_phase("data", "Bound", timeout="4m")
 
 
-def test_lost(
-    kwait: Bench,
+def test_lost_claim(
+    kwait: Kwait,
     unique: str,
     wait_for_persistent_volume_phase: Wait,
     wait_for_persistent_volume_claim_phase: Wait,
@@ -128,8 +128,8 @@ def test_lost(
         wait_for_persistent_volume_claim_phase("data", "Pending")
 
 
-def test_claims_by_hand(
-    kwait: Bench,
+def test_claim_phases_set_by_hand(
+    kwait: Kwait,
     wait_for_persistent_volume_claims_phase: Wait,
     wait_for_persistent_volume_claim_deleted: Wait,
     wait_for_pvc_finalizer: Wait,

@@ -17,7 +17,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -26,7 +26,7 @@ ERROR = {"type": "ModifyVolumeError", "status": "True", "message": "no such tier
 
 
 @pytest.fixture
-def bound(kwait: Bench, unique: str, wait_for_pv_and_pvc: Wait) -> None:
+def bound(kwait: Kwait, unique: str, wait_for_pv_and_pvc: Wait) -> None:
     """A claim that has a volume, and asks for a class of attributes afterwards."""
     (data,) = kwait.create(claim("data", unique))
     kwait.create(volume(unique, unique, claimRef=kept_for(data)))
@@ -36,7 +36,7 @@ def bound(kwait: Bench, unique: str, wait_for_pv_and_pvc: Wait) -> None:
     )
 
 
-def report(kwait: Bench, attempt: str | None, current: str, *conditions: dict[str, Any]) -> None:
+def report(kwait: Kwait, attempt: str | None, current: str, *conditions: dict[str, Any]) -> None:
     """Write the status as a driver's resizer does."""
     target = {"status": attempt, "targetVolumeAttributesClassName": "kwait-gold"}
     status = {
@@ -51,8 +51,8 @@ def report(kwait: Bench, attempt: str | None, current: str, *conditions: dict[st
 
 @pytest.mark.usefixtures("bound")
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_refused(
-    kwait: Bench, wait_for_persistent_volume_claim_modification_failure: Wait, mode: str
+def test_infeasible_volume_attributes_class(
+    kwait: Kwait, wait_for_persistent_volume_claim_modification_failure: Wait, mode: str
 ) -> None:
     report(kwait, "Infeasible", "kwait-silver", ERROR)
 
@@ -62,7 +62,9 @@ def test_refused(
 
 
 @pytest.mark.usefixtures("bound")
-def test_modified(kwait: Bench, wait_for_persistent_volume_claim_modified: Wait) -> None:
+def test_modified_volume_attributes_class(
+    kwait: Kwait, wait_for_persistent_volume_claim_modified: Wait
+) -> None:
     report(kwait, "Infeasible", "kwait-silver", ERROR)
     with raises(
         WaitFailed, "of class kwait-silver, kwait-gold is asked for: Infeasible: no such tier"

@@ -14,7 +14,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -23,21 +23,21 @@ PV_PROTECTION = "kubernetes.io/pv-protection"
 PVC_PROTECTION = "kubernetes.io/pvc-protection"
 
 
-def report(kwait: Bench, name: str, phase: str) -> None:
+def report(kwait: Kwait, name: str, phase: str) -> None:
     """Write a volume's status as its controller does."""
     kubernetes.client.CoreV1Api(kwait.client).patch_persistent_volume_status(
         name, {"status": {"phase": phase}}
     )
 
 
-def finalize_volume(kwait: Bench, name: str, *finalizers: str) -> None:
+def finalize_volume(kwait: Kwait, name: str, *finalizers: str) -> None:
     kubernetes.client.CoreV1Api(kwait.client).patch_persistent_volume(
         name, [{"op": "add", "path": "/metadata/finalizers", "value": finalizers}]
     )
 
 
-def test_bound_to_each_other(
-    kwait: Bench,
+def test_claim_and_volume_bound(
+    kwait: Kwait,
     unique: str,
     wait_for_persistent_volume_phase: Wait,
     wait_for_pv_and_pvc: Wait,
@@ -58,8 +58,8 @@ def test_bound_to_each_other(
         wait_for_pv_and_pvc("another", "data")
 
 
-def test_many_claims(
-    kwait: Bench,
+def test_many_claims_bound(
+    kwait: Kwait,
     unique: str,
     wait_for_persistent_volume_claims_phase: Wait,
     wait_for_pv_claim_bound_phase: Wait,
@@ -89,8 +89,8 @@ def test_many_claims(
     assert [each["spec"]["claimRef"]["name"] for each in volumes] == ["a", "b"]
 
 
-def test_released(
-    kwait: Bench,
+def test_volume_released(
+    kwait: Kwait,
     unique: str,
     wait_for_pv_and_pvc: Wait,
     wait_for_persistent_volume_claim_deleted: Wait,
@@ -125,8 +125,8 @@ def test_released(
         wait_for_pv_and_pvc(f"{unique}-2", "data", grace="500ms")
 
 
-def test_finalizers_and_users(
-    kwait: Bench,
+def test_volume_finalizers_and_users(
+    kwait: Kwait,
     unique: str,
     wait_for_persistent_volume_phase: Wait,
     wait_for_pv_finalizer: Wait,
@@ -154,7 +154,7 @@ def test_finalizers_and_users(
 
 
 def test_data_outlives_the_pod_that_wrote_it(
-    kwait: Bench, unique: str, wait_for_pv_and_pvc: Wait, wait_for_pod_success: Wait
+    kwait: Kwait, unique: str, wait_for_pv_and_pvc: Wait, wait_for_pod_success: Wait
 ) -> None:
     """Whoever mounts the claim next finds it, in a part of the volume too."""
     node = kwait.cluster.nodes[0]
@@ -169,7 +169,9 @@ def test_data_outlives_the_pod_that_wrote_it(
     assert kwait.logs("reader") == "kept\n"
 
 
-def test_phases_by_hand(kwait: Bench, unique: str, wait_for_persistent_volume_phase: Wait) -> None:
+def test_volume_phases_set_by_hand(
+    kwait: Kwait, unique: str, wait_for_persistent_volume_phase: Wait
+) -> None:
     """Volumes live in no namespace."""
     kwait.create(volume(unique, unique, claimRef={"name": "none", "namespace": kwait.namespace}))
     report(kwait, unique, "Available")
@@ -180,8 +182,8 @@ def test_phases_by_hand(kwait: Bench, unique: str, wait_for_persistent_volume_ph
     times_out("not found yet", wait_for_persistent_volume_phase, f"{unique}-none", "Bound")
 
 
-def test_deleted_by_uid(
-    kwait: Bench,
+def test_claim_deleted_by_uid(
+    kwait: Kwait,
     unique: str,
     wait_for_pv_finalizer: Wait,
     wait_for_persistent_volume_deleted: Wait,
@@ -207,8 +209,8 @@ def test_deleted_by_uid(
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-def test_attachment(
-    kwait: Bench,
+def test_volume_attachment(
+    kwait: Kwait,
     unique: str,
     wait_for_volume_attachment_created: Wait,
     wait_for_volume_attachment_attached: Wait,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 __all__ = ["NEVER_READY", "deployment", "hold_to_quota", "replica_set"]
 
@@ -48,7 +48,7 @@ def replica_set(
     return _workload("ReplicaSet", name, replicas, container or {})
 
 
-def hold_to_quota(kwait: Bench, **hard: str) -> None:
+def hold_to_quota(kwait: Kwait, **hard: str) -> None:
     """Limit a namespace, and return once the server holds it to that."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     kwait.create({**quota, "spec": {"hard": hard}})

@@ -9,7 +9,7 @@ from e2e.raising import raises, times_out
 from pytest_kwait import InvalidArgument
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 GROUP = "scales.kwait.example.com"
 FIELDS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -44,7 +44,7 @@ def definition(**scale: str) -> dict[str, Any]:
     }
 
 
-def test_by_the_pods_that_the_scale_selects(kwait: Bench) -> None:
+def test_scale_waits_for_selected_pods(kwait: Kwait) -> None:
     shop = {"apiVersion": f"{GROUP}/v1", "kind": "Shop", "metadata": {"name": "corner"}}
     known = {"spec": {"replicas": 0}, "status": {"selector": "app=corner"}}
     kwait.apply(definition(labelSelectorPath=".status.selector"), shop | known)

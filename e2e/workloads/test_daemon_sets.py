@@ -12,7 +12,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 NOWHERE = {"example.com/no-node-has": "this"}
 
 
-def test_on_all_nodes(
-    kwait: Bench,
+def test_daemon_set_on_all_nodes(
+    kwait: Kwait,
     wait_for_daemon_set_running_on_all_nodes: Wait,
     wait_for_daemon_set_pods_on_nodes: Wait,
     wait_for_daemon_set_present_on_nodes: Wait,
@@ -40,8 +40,8 @@ def test_on_all_nodes(
     assert [each["metadata"]["name"] for each in wait_for_daemon_sets()] == ["agent"]
 
 
-def test_on_no_node(
-    kwait: Bench,
+def test_daemon_set_on_no_node(
+    kwait: Kwait,
     wait_for_daemon_set_pods_on_nodes: Wait,
     wait_for_daemon_set_running_on_all_nodes: Wait,
 ) -> None:
@@ -53,8 +53,8 @@ def test_on_no_node(
         wait_for_daemon_set_running_on_all_nodes("agent", grace="500ms")
 
 
-def test_a_stuck_pod(
-    kwait: Bench, wait_for_daemon_set_running_on_all_nodes: Wait, wait_for_daemon_set_status: Wait
+def test_daemon_set_with_a_stuck_pod(
+    kwait: Kwait, wait_for_daemon_set_running_on_all_nodes: Wait, wait_for_daemon_set_status: Wait
 ) -> None:
     kwait.create(daemon_set("agent", TYPO))
 
@@ -64,7 +64,7 @@ def test_a_stuck_pod(
         wait_for_daemon_set_status("agent", grace="500ms")
 
 
-def test_pods_beyond_a_quota(kwait: Bench, wait_for_daemon_set_status: Wait) -> None:
+def test_daemon_set_pods_rejected_by_quota(kwait: Kwait, wait_for_daemon_set_status: Wait) -> None:
     """Its status does not say so, its events do."""
     hold_to_quota(kwait, pods="0")
     kwait.create(daemon_set("agent"))

@@ -16,7 +16,7 @@ from pytest_kwait import ApiError, WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -25,7 +25,7 @@ TYPO = {"image": "Busybox:not a tag"}
 NONE_LESS = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
-def test_complete(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+def test_deployment_complete(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
     """Exactly its replicas, all of the present spec and available; 0 of them included."""
     kwait.create(deployment("web", 2), deployment("empty", 0))
 
@@ -39,13 +39,13 @@ def test_complete(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
 
 @pytest.mark.manifests("web.yaml")
 @pytest.mark.wait_for_deployment_complete("web", timeout="4m")
-def test_marker(kwait: Bench) -> None:
+def test_deployment_marker(kwait: Kwait) -> None:
     """As a marker: the body starts when the deployment is complete."""
     assert kwait.get("deployment/web")["status"]["availableReplicas"] == 2
 
 
 def test_after_a_change_the_old_status_does_not_count(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_deployment_complete_and_check_rolling: Wait,
     wait_for_deployment_complete: Wait,
     wait_for_observed_deployment: Wait,
@@ -70,8 +70,8 @@ def test_after_a_change_the_old_status_does_not_count(
     )
 
 
-def test_bounds_are_held_at_every_step(
-    kwait: Bench,
+def test_max_surge_and_max_unavailable_are_kept(
+    kwait: Kwait,
     wait_for_deployment_complete: Wait,
     wait_for_deployment_updated_replicas_gte: Wait,
     wait_for_deployment_complete_and_check_rolling: Wait,
@@ -101,7 +101,9 @@ def test_bounds_are_held_at_every_step(
         loser.join()
 
 
-def test_revision_and_image(kwait: Bench, wait_for_deployment_revision_and_image: Wait) -> None:
+def test_deployment_revision_and_image(
+    kwait: Kwait, wait_for_deployment_revision_and_image: Wait
+) -> None:
     """The deployment and the replica set that it controls both name them."""
     kwait.apply(deployment("web"))
     wait_for_deployment_revision_and_image("web", 1, "busybox:1.36")
@@ -115,7 +117,7 @@ def test_revision_and_image(kwait: Bench, wait_for_deployment_revision_and_image
 
 
 def test_conditions_and_updated_replicas(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_deployment_with_condition: Wait,
     wait_for_deployment_updated_replicas_gte: Wait,
 ) -> None:
@@ -133,7 +135,7 @@ def test_conditions_and_updated_replicas(
 
 
 def test_a_missed_progress_deadline(
-    kwait: Bench, wait_for_deployment_complete: Wait, wait_for_deployment_with_condition: Wait
+    kwait: Kwait, wait_for_deployment_complete: Wait, wait_for_deployment_with_condition: Wait
 ) -> None:
     """The deployment's own patience has run out: no need for all of the wait's."""
     kwait.create(deployment("slow", 1, NEVER_READY, progressDeadlineSeconds=1))
@@ -144,7 +146,7 @@ def test_a_missed_progress_deadline(
     wait_for_deployment_with_condition("slow", "ProgressDeadlineExceeded", "Progressing")
 
 
-def test_an_image_that_does_not_exist(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+def test_deployment_with_missing_image(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
     """Long before the progress deadline the pods tell that no retry will help."""
     kwait.create(deployment("typo", 1, TYPO))
 
@@ -152,8 +154,8 @@ def test_an_image_that_does_not_exist(kwait: Bench, wait_for_deployment_complete
         wait_for_deployment_complete("typo", timeout="4m", grace=0)
 
 
-def test_pods_of_an_older_replica_set_doom_nothing(
-    kwait: Bench, wait_for_deployment_updated_replicas_gte: Wait, wait_for_deployment_complete: Wait
+def test_pods_of_an_older_replica_set_do_not_fail_the_wait(
+    kwait: Kwait, wait_for_deployment_updated_replicas_gte: Wait, wait_for_deployment_complete: Wait
 ) -> None:
     """What was wrong with the spec before goes with its pods."""
     kwait.apply(deployment("web", 1, TYPO))
@@ -163,7 +165,7 @@ def test_pods_of_an_older_replica_set_doom_nothing(
     assert wait_for_deployment_complete("web", grace=0)["status"]["availableReplicas"] == 1
 
 
-def test_a_paused_deployment(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+def test_a_paused_deployment(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
     """Nothing is rolled out until somebody resumes it."""
     kwait.apply(deployment("web", paused=True))
 
@@ -174,7 +176,7 @@ def test_a_paused_deployment(kwait: Bench, wait_for_deployment_complete: Wait) -
     wait_for_deployment_complete("web")
 
 
-def test_a_deployment_that_is_deleted(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+def test_a_deployment_that_is_deleted(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
     """Gone after it was seen is an answer."""
     kwait.create(deployment("brief", 1, NEVER_READY))
     gone = threading.Timer(1.0, kwait.delete, ["deployment/brief"])
@@ -186,7 +188,9 @@ def test_a_deployment_that_is_deleted(kwait: Bench, wait_for_deployment_complete
     gone.join()
 
 
-def test_pods_that_pod_security_refuses(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+def test_deployment_pods_rejected_by_pod_security(
+    kwait: Kwait, wait_for_deployment_complete: Wait
+) -> None:
     """The refusal's own text, though there is no pod to ask; it does not heal by itself."""
     enforce = {"pod-security.kubernetes.io/enforce": "restricted"}
     kwait.apply(
@@ -202,7 +206,9 @@ def test_pods_that_pod_security_refuses(kwait: Bench, wait_for_deployment_comple
         wait_for_deployment_complete("root", timeout="4m", grace=0)
 
 
-def test_pods_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+def test_deployment_pods_rejected_by_quota(
+    kwait: Kwait, wait_for_deployment_complete: Wait
+) -> None:
     """A quota may be freed: that has the long grace."""
     hold_to_quota(kwait, pods="1")
     kwait.create(deployment("web", 2))
@@ -211,7 +217,7 @@ def test_pods_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -
         wait_for_deployment_complete("web", timeout="4m", grace="1s")
 
 
-def test_a_replica_set_beyond_a_quota(kwait: Bench, wait_for_deployment_complete: Wait) -> None:
+def test_replica_set_rejected_by_quota(kwait: Kwait, wait_for_deployment_complete: Wait) -> None:
     """The controller tells this without ever having observed the generation."""
     hold_to_quota(kwait, **{"count/replicasets.apps": "0"})
     kwait.create(deployment("web"))

@@ -11,13 +11,13 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 
-def test_ready_and_available(
-    kwait: Bench,
+def test_replica_set_ready_and_available(
+    kwait: Kwait,
     wait_for_ready_replica_set: Wait,
     wait_for_replica_set_target_available_replicas: Wait,
 ) -> None:
@@ -31,8 +31,8 @@ def test_ready_and_available(
         wait_for_replica_set_target_available_replicas("web", 3, grace=0)
 
 
-def test_pods_in_whatever_state(
-    kwait: Bench,
+def test_replica_set_pod_count(
+    kwait: Kwait,
     wait_for_replica_set_desired_replicas: Wait,
     wait_for_ready_replica_set: Wait,
 ) -> None:
@@ -43,8 +43,8 @@ def test_pods_in_whatever_state(
     times_out("2 wanted: 2 there, 0 ready, 0 available", wait_for_ready_replica_set, "web")
 
 
-def test_what_it_is_scaled_to(
-    kwait: Bench,
+def test_replica_set_scaled(
+    kwait: Kwait,
     wait_for_replica_set_target_spec_replicas: Wait,
     wait_for_observed_replica_set: Wait,
     wait_for_deployment_updated_replicas_gte: Wait,
@@ -64,8 +64,8 @@ def test_what_it_is_scaled_to(
     assert status["observedGeneration"] > generation
 
 
-def test_an_image_that_does_not_exist(
-    kwait: Bench,
+def test_replica_set_with_missing_image(
+    kwait: Kwait,
     wait_for_ready_replica_set: Wait,
     wait_for_replica_set_target_available_replicas: Wait,
 ) -> None:
@@ -77,7 +77,7 @@ def test_an_image_that_does_not_exist(
     assert wait_for_replica_set_target_available_replicas("typo", 0)["spec"]["replicas"] == 1
 
 
-def test_pods_beyond_a_quota(kwait: Bench, wait_for_ready_replica_set: Wait) -> None:
+def test_replica_set_pods_rejected_by_quota(kwait: Kwait, wait_for_ready_replica_set: Wait) -> None:
     """The refusal's own text."""
     hold_to_quota(kwait, pods="0")
     kwait.create(replica_set("web", 1))

@@ -13,13 +13,13 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
 
 def test_replication_controllers(
-    kwait: Bench, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
+    kwait: Kwait, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
 ) -> None:
     kwait.create(replication_controller("web", 2))
 
@@ -29,7 +29,7 @@ def test_replication_controllers(
 
 
 def test_pods_of_any_controller(
-    kwait: Bench, wait_for_controlled_pods: Wait, wait_for_controlled_pods_running: Wait
+    kwait: Kwait, wait_for_controlled_pods: Wait, wait_for_controlled_pods_running: Wait
 ) -> None:
     """However many that is to have: it says so itself."""
     kwait.create(
@@ -49,7 +49,7 @@ def test_pods_of_any_controller(
 
 
 def test_pods_that_will_not_run(
-    kwait: Bench, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
+    kwait: Kwait, wait_for_rc_pods_running: Wait, wait_for_rc_to_stabilize: Wait
 ) -> None:
     """They are there all the same."""
     kwait.create(replication_controller("web", 1, TYPO))

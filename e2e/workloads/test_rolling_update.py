@@ -16,11 +16,11 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
 @pytest.mark.parametrize("made", [replication_controller("web", 2), deployment("web", 2)])
-def test_all_pods_are_others(kwait: Bench, made: dict[str, Any]) -> None:
+def test_all_pods_are_replaced(kwait: Kwait, made: dict[str, Any]) -> None:
     """With `watch` it ends when the last one is back; by default that is looked at every 5 s."""
     kwait.create(made)
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=2)
@@ -32,7 +32,7 @@ def test_all_pods_are_others(kwait: Bench, made: dict[str, Any]) -> None:
     assert not before & {each["metadata"]["uid"] for each in pods}
 
 
-def test_a_new_template_gets_into_the_pods(kwait: Bench) -> None:
+def test_a_new_template_gets_into_the_pods(kwait: Kwait) -> None:
     """A replication controller does not touch its pods when its template changes; this does."""
     kwait.create(replication_controller("web", 1))
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=1)
@@ -48,7 +48,9 @@ def test_a_new_template_gets_into_the_pods(kwait: Bench) -> None:
     assert new["metadata"]["labels"]["version"] == "2"
 
 
-def test_three_pods_one_by_one(kwait: Bench, kwait_rolling_update: Callable[..., Any]) -> None:
+def test_pods_are_replaced_one_by_one(
+    kwait: Kwait, kwait_rolling_update: Callable[..., Any]
+) -> None:
     """A pause after each; they need not be ready, and are there again at the end."""
     kwait.create(replication_controller("web", 3))
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=3)
@@ -74,7 +76,7 @@ def test_three_pods_one_by_one(kwait: Bench, kwait_rolling_update: Callable[...,
     ids=lambda made: made["kind"],
 )
 def test_strictly_each_replacement_is_ready_before_the_next_deletion(
-    kwait: Bench, kubelets: tuple[str, ...], made: dict[str, Any]
+    kwait: Kwait, kubelets: tuple[str, ...], made: dict[str, Any]
 ) -> None:
     """A pod is told by its UID: a stateful set gives the old names to the new ones."""
     target = f"{made['kind']}/web"
@@ -95,7 +97,7 @@ def test_strictly_each_replacement_is_ready_before_the_next_deletion(
         assert ready_since(earlier) <= later["metadata"]["creationTimestamp"]
 
 
-def test_a_replacement_that_never_becomes_ready_keeps_the_others(kwait: Bench) -> None:
+def test_a_replacement_that_never_becomes_ready_keeps_the_others(kwait: Kwait) -> None:
     """The old pods were ready before the template changed; one of them is spared."""
     kwait.create(replication_controller("web", 2))
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=2)

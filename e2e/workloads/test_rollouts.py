@@ -13,7 +13,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -26,7 +26,7 @@ def set_of(kind: str, name: str, container: dict[str, Any] | None = None) -> dic
     return made
 
 
-def test_deployment(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+def test_deployment_rollout(kwait: Kwait, wait_for_rollout_status: Wait) -> None:
     """Each rollout is one: the status of the one before does not count."""
     kwait.apply(deployment("web", 1))
     wait_for_rollout_status("deployment/web", 1)
@@ -39,7 +39,7 @@ def test_deployment(kwait: Bench, wait_for_rollout_status: Wait) -> None:
         wait_for_rollout_status("deployments.apps/web", 1)
 
 
-def test_what_is_missing_is_said_as_by_kubectl(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+def test_rollout_messages_equal_kubectls(kwait: Kwait, wait_for_rollout_status: Wait) -> None:
     kwait.create(deployment("slow", 1, NEVER_READY))
 
     times_out(
@@ -49,7 +49,7 @@ def test_what_is_missing_is_said_as_by_kubectl(kwait: Bench, wait_for_rollout_st
     )
 
 
-def test_a_missed_progress_deadline(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+def test_rollout_with_missed_progress_deadline(kwait: Kwait, wait_for_rollout_status: Wait) -> None:
     """With what the pods are stuck in, where they are."""
     kwait.create(
         deployment(
@@ -64,7 +64,7 @@ def test_a_missed_progress_deadline(kwait: Bench, wait_for_rollout_status: Wait)
         wait_for_rollout_status("deployment/huge", timeout="4m", grace="3s")
 
 
-def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+def test_daemon_set_rollout(kwait: Kwait, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("DaemonSet", "agent"))
     first = wait_for_rollout_status("ds/agent")["status"]
     assert first["numberAvailable"] == first["desiredNumberScheduled"]
@@ -75,7 +75,7 @@ def test_daemon_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
         wait_for_rollout_status("daemonset/agent", timeout="4m", grace=0)
 
 
-def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
+def test_stateful_set_rollout(kwait: Kwait, wait_for_rollout_status: Wait) -> None:
     kwait.apply(set_of("StatefulSet", "db"))
     assert wait_for_rollout_status("sts/db")["status"]["readyReplicas"] == 1
 
@@ -87,7 +87,7 @@ def test_stateful_set(kwait: Bench, wait_for_rollout_status: Wait) -> None:
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "StatefulSet"])
 def test_only_rolling_updates_have_a_status(
-    kwait: Bench, wait_for_rollout_status: Wait, kind: str
+    kwait: Kwait, wait_for_rollout_status: Wait, kind: str
 ) -> None:
     manifest = set_of(kind, "by-hand")
     manifest["spec"]["updateStrategy"] = {"type": "OnDelete"}

@@ -13,14 +13,14 @@ from e2e.workloads.sets import TYPO, daemon_set, replication_controller, statefu
 from pytest_kwait import ApiError, InvalidArgument, WaitFailed, scale
 
 if TYPE_CHECKING:
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
 
 def uids(pods: list[dict[str, Any]]) -> set[str]:
     return {each["metadata"]["uid"] for each in pods}
 
 
-def test_up_and_down(kwait: Bench) -> None:
+def test_scale_up_and_down(kwait: Kwait) -> None:
     """Afterwards the pods are there, or gone; not one more, not one less."""
     kwait.create_and_wait(deployment("web", 1))
 
@@ -33,7 +33,7 @@ def test_up_and_down(kwait: Bench) -> None:
 
 
 @pytest.mark.parametrize("made", [replica_set("web"), replication_controller("web")])
-def test_whatever_has_replicas(kwait: Bench, made: dict[str, Any]) -> None:
+def test_scale_of_every_scalable_kind(kwait: Kwait, made: dict[str, Any]) -> None:
     """As a function, over any client of the official library."""
     kwait.create(made)
 
@@ -43,7 +43,7 @@ def test_whatever_has_replicas(kwait: Bench, made: dict[str, Any]) -> None:
     assert found["status"]["readyReplicas"] == 2
 
 
-def test_stateful_sets_are_scaled_and_restarted(kwait: Bench) -> None:
+def test_stateful_sets_are_scaled_and_restarted(kwait: Kwait) -> None:
     kwait.create_and_wait(stateful_set("web", 1))
     assert kwait.scale("statefulset/web", 2)["status"]["readyReplicas"] == 2
 
@@ -53,7 +53,7 @@ def test_stateful_sets_are_scaled_and_restarted(kwait: Bench) -> None:
     assert not uids(before) & uids(kwait.list("pods"))
 
 
-def test_daemon_sets_are_restarted(kwait: Bench) -> None:
+def test_daemon_sets_are_restarted(kwait: Kwait) -> None:
     kwait.create_and_wait(daemon_set("agent"))
     before = kwait.list("pods")
 
@@ -62,7 +62,7 @@ def test_daemon_sets_are_restarted(kwait: Bench) -> None:
     assert not uids(before) & uids(kwait.list("pods"))
 
 
-def test_restart(kwait: Bench) -> None:
+def test_restart_deployment(kwait: Kwait) -> None:
     """All pods are replaced, and the workload is rolled out again when the call returns."""
     kwait.create_and_wait(deployment("web", 2))
     before = kwait.list("pods")
@@ -74,14 +74,14 @@ def test_restart(kwait: Bench) -> None:
     assert not uids(before) & uids(alive)
 
 
-def test_pods_that_will_not_come(kwait: Bench) -> None:
+def test_scale_with_failing_pods(kwait: Kwait) -> None:
     kwait.create(replication_controller("web", 0, TYPO))
 
     with raises(WaitFailed, "exactly 1 pod, Running and ready: pod web-.*: InvalidImageName"):
         kwait.scale("rc/web", 1, grace="500ms")
 
 
-def test_delete_and_wait(kwait: Bench) -> None:
+def test_delete_and_wait(kwait: Kwait) -> None:
     """An object that owns pods is gone only when they are."""
     kwait.create_and_wait(deployment("web", 2))
 
@@ -92,7 +92,7 @@ def test_delete_and_wait(kwait: Bench) -> None:
         kwait.delete_and_wait("deployment/web")
 
 
-def test_what_holds_a_deletion_up_is_named(kwait: Bench) -> None:
+def test_blocked_deletion_names_its_finalizers(kwait: Kwait) -> None:
     held = {"name": "held", "finalizers": ["example.com/hold"]}
     kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
 
@@ -108,7 +108,7 @@ def test_what_holds_a_deletion_up_is_named(kwait: Bench) -> None:
     kwait.wait_for("configmap/held", "delete")
 
 
-def test_create_and_wait(kwait: Bench) -> None:
+def test_create_and_wait(kwait: Kwait) -> None:
     """Until each is what its kind is made for; anything else is said by a condition."""
     (started,) = kwait.create_and_wait(pod("a"))
     assert started["status"]["phase"] == "Running"

@@ -12,7 +12,7 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Bench
+    from pytest_kwait import Kwait
 
     Wait = Callable[..., Any]
 
@@ -21,8 +21,8 @@ def names(pods: list[dict[str, Any]]) -> list[str]:
     return [each["metadata"]["name"] for each in pods]
 
 
-def test_all_of_a_set(
-    kwait: Bench,
+def test_stateful_set_running(
+    kwait: Kwait,
     wait_for_stateful_set_running_and_ready: Wait,
     wait_for_stateful_set_pod_ready: Wait,
     wait_for_stateful_set_status_replicas: Wait,
@@ -40,8 +40,8 @@ def test_all_of_a_set(
     assert found["status"]["availableReplicas"] == 2
 
 
-def test_an_ordered_start_step_by_step(
-    kwait: Bench, wait_for_stateful_set_running: Wait, wait_for_stateful_set_pod_ready: Wait
+def test_ordered_start(
+    kwait: Kwait, wait_for_stateful_set_running: Wait, wait_for_stateful_set_pod_ready: Wait
 ) -> None:
     """A pod comes only once the one before it is ready; here the test says when that is."""
     probe = {"exec": {"command": ["test", "-f", "/tmp/ready"]}, "periodSeconds": 1}
@@ -59,7 +59,7 @@ def test_an_ordered_start_step_by_step(
 
 
 def test_one_stuck_pod_stops_an_ordered_set(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_stateful_set_running_and_ready: Wait,
     wait_for_stateful_set_pod_ready: Wait,
     wait_for_stateful_set_status_ready_replicas: Wait,
@@ -77,7 +77,7 @@ def test_one_stuck_pod_stops_an_ordered_set(
 
 
 def test_a_stuck_pod_of_a_parallel_set_stands_alone(
-    kwait: Bench,
+    kwait: Kwait,
     wait_for_stateful_set_status_replicas: Wait,
     wait_for_stateful_set_status_ready_replicas: Wait,
 ) -> None:
@@ -90,7 +90,7 @@ def test_a_stuck_pod_of_a_parallel_set_stands_alone(
 
 
 def test_a_claim_that_nobody_provides(
-    kwait: Bench, wait_for_stateful_set_running_and_ready: Wait
+    kwait: Kwait, wait_for_stateful_set_running_and_ready: Wait
 ) -> None:
     """The claims that the set has made for the pod are named."""
     claim = {
@@ -109,8 +109,8 @@ def test_a_claim_that_nobody_provides(
         wait_for_stateful_set_running_and_ready("db", 2, grace="2s")
 
 
-def test_more_than_the_set_is_to_have(
-    kwait: Bench, wait_for_stateful_set_status_replicas: Wait
+def test_surplus_stateful_set_pods(
+    kwait: Kwait, wait_for_stateful_set_status_replicas: Wait
 ) -> None:
     kwait.create(stateful_set("web", 1))
 
@@ -118,7 +118,9 @@ def test_more_than_the_set_is_to_have(
         wait_for_stateful_set_status_replicas("web", 2, grace="500ms")
 
 
-def test_pods_beyond_a_quota(kwait: Bench, wait_for_stateful_set_running_and_ready: Wait) -> None:
+def test_stateful_set_pods_rejected_by_quota(
+    kwait: Kwait, wait_for_stateful_set_running_and_ready: Wait
+) -> None:
     """Its status does not say so, its events do; what the quota has comes all the same."""
     hold_to_quota(kwait, pods="1")
     kwait.create(stateful_set("web", 2))

@@ -19,9 +19,9 @@ __all__ = [
     "STRATEGIC_MERGE_PATCH",
     "Propagation",
     "delete_options",
-    "encode",
-    "home_of",
-    "name_of",
+    "encode_json",
+    "get_object_name",
+    "get_object_path",
     "write_options",
 ]
 
@@ -35,7 +35,7 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 """What the deletion of an owner does to what it owns."""
 
 
-def encode(body: object) -> bytes:
+def encode_json(body: object) -> bytes:
     """Return a body as JSON.
 
     Raises:
@@ -61,8 +61,8 @@ def delete_options(
     dry_run: bool,
 ) -> dict[str, Any]:
     """Return the body of a deletion; what is None is left to the server."""
-    preconditions = _given(uid=uid, resourceVersion=resource_version)
-    return _given(
+    preconditions = _drop_none(uid=uid, resourceVersion=resource_version)
+    return _drop_none(
         kind="DeleteOptions",
         apiVersion="v1",
         preconditions=preconditions or None,
@@ -72,7 +72,7 @@ def delete_options(
     )
 
 
-def name_of(obj: Mapping[str, Any]) -> str:
+def get_object_name(obj: Mapping[str, Any]) -> str:
     """Return the name of an object.
 
     Raises:
@@ -84,7 +84,7 @@ def name_of(obj: Mapping[str, Any]) -> str:
     return name
 
 
-def home_of(
+def get_object_path(
     resource: Resource,
     obj: Mapping[str, Any],
     namespace: str | None,
@@ -102,7 +102,7 @@ def home_of(
     return resource.path(where, name, subresource)
 
 
-def _given(**values: object) -> dict[str, Any]:
+def _drop_none(**values: object) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -13,8 +13,8 @@ from websocket import (
     WebSocketException,
 )
 
-from pytest_kwait.api.statuses import error_of_answer, error_of_connection, excerpt
-from pytest_kwait.api.transport import FAILURES
+from pytest_kwait.api.statuses import excerpt, make_connection_error, make_response_error
+from pytest_kwait.api.transport import TRANSPORT_ERRORS
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pytest_kwait.api.transport import Transport
     from pytest_kwait.errors import KwaitError
 
-__all__ = ["V4", "V5", "Channels"]
+__all__ = ["V4", "V5", "ChannelWebSocket"]
 
 V4 = "v4.channel.k8s.io"
 V5 = "v5.channel.k8s.io"
 """Adds that one direction of one channel can be closed, as the end of a command's input."""
 
 _CLOSE_CHANNEL = 255
-_FAILURES = (*FAILURES, WebSocketException)
+_WEBSOCKET_ERRORS = (*TRANSPORT_ERRORS, WebSocketException)
 
 
-class Channels:
+class ChannelWebSocket:
     """One such WebSocket, over the same kind of connection as all other requests.
 
     Used by one thread, ended by its guard from any. Not the official client's own WebSocket: that
@@ -77,7 +77,7 @@ class Channels:
             )
         except WebSocketBadStatusException as error:
             self.close()
-            raise error_of_answer(
+            raise make_response_error(
                 "GET",
                 path,
                 error.status_code,
@@ -85,7 +85,7 @@ class Channels:
                 _bytes(error.resp_body),
                 transport.clock,
             ) from error
-        except _FAILURES as error:
+        except _WEBSOCKET_ERRORS as error:
             self.close()
             raise self.failure(error) from error
         except BaseException:
@@ -121,7 +121,7 @@ class Channels:
                 if self._guard.cause is not None:
                     raise self.failure(error) from error
                 return None
-            except _FAILURES as error:
+            except _WEBSOCKET_ERRORS as error:
                 raise self.failure(error) from error
             if opcode == ABNF.OPCODE_CLOSE:
                 return None
@@ -138,7 +138,7 @@ class Channels:
         """
         try:
             self._socket.send_binary(bytes([channel]) + data)
-        except _FAILURES as error:
+        except _WEBSOCKET_ERRORS as error:
             raise self.failure(error) from error
 
     def finish(self, channel: int) -> None:
@@ -149,7 +149,7 @@ class Channels:
         """Return what the end of the conversation means to the caller."""
         if isinstance(error, WebSocketException):
             if self._guard.cause is None and not self._guard.expired:
-                return error_of_connection("GET", self._path, error, self._transport.address)
+                return make_connection_error("GET", self._path, error, self._transport.address)
             error = None
         return self._transport.failure("GET", self._path, self._guard, error)
 

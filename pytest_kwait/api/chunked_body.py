@@ -81,13 +81,13 @@ class Dechunker:
             if self._in_trailer:
                 self.ended = not line
             else:
-                self._left = _size(line)
+                self._left = _parse_chunk_size(line)
                 self._in_chunk = self._left > 0
                 self._in_trailer = self._left == 0
         return at
 
 
-def _size(line: bytes) -> int:
+def _parse_chunk_size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip()
     try:
         # int() takes signs and underscores as well.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError
 
-from pytest_kwait.api.guard import Duplicate, Guard
+from pytest_kwait.api.guard import DuplicateSocket, Guard
 
 if TYPE_CHECKING:
     import socket
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from urllib3 import PoolManager
     from urllib3.connectionpool import HTTPConnectionPool
 
-__all__ = ["guarded_by", "guarded_manager"]
+__all__ = ["guard_connections", "make_guarded_manager"]
 
 # More than any suite keeps busy at once: a full pool drops connections and logs a warning.
 _KEPT_CONNECTIONS = 64
@@ -36,7 +36,7 @@ _current = _Current()
 
 
 @contextlib.contextmanager
-def guarded_by(guard: Guard) -> Iterator[None]:
+def guard_connections(guard: Guard) -> Iterator[None]:
     """Bind every connection that this thread opens or takes up to `guard`."""
     previous, _current.guard = _current.guard, guard
     try:
@@ -48,7 +48,7 @@ def guarded_by(guard: Guard) -> Iterator[None]:
 class _GuardedConnection(HTTPConnection):
     """Mixed into the connection class of a pool: keeps a duplicate of its socket."""
 
-    _duplicate: Duplicate | None = None
+    _duplicate: DuplicateSocket | None = None
 
     def _new_conn(self) -> socket.socket:
         guard = _current.guard
@@ -58,7 +58,7 @@ class _GuardedConnection(HTTPConnection):
             connected = guard.dial(super()._new_conn, _DIAL_FAILURES)
         except TimeoutError as error:
             raise ConnectTimeoutError(self, str(error)) from error
-        self._duplicate = Duplicate(connected)
+        self._duplicate = DuplicateSocket(connected)
         guard.bind(self._duplicate)
         return connected
 
@@ -66,7 +66,7 @@ class _GuardedConnection(HTTPConnection):
         try:
             super().connect()
         except ConnectionError as error:
-            _close_what_tls_left(error)
+            _close_after_failed_handshake(error)
             raise
 
     def request(self, *args: Any, **kwargs: Any) -> None:
@@ -85,7 +85,7 @@ class _GuardedConnection(HTTPConnection):
                 duplicate.drop()
 
 
-def _close_what_tls_left(error: ConnectionError) -> None:
+def _close_after_failed_handshake(error: ConnectionError) -> None:
     """Close the socket of a connection that the server reset just before the handshake.
 
     Python 3.11 and 3.12 raise in the midst of making it, unclosed: a ResourceWarning some time
@@ -100,7 +100,7 @@ def _close_what_tls_left(error: ConnectionError) -> None:
 
 
 @functools.cache
-def _guarded_pool(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
+def _make_guarded_pool(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
     connection = type(
         f"Guarded{pool.ConnectionCls.__name__}", (_GuardedConnection, pool.ConnectionCls), {}
     )
@@ -108,7 +108,7 @@ def _guarded_pool(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
     return cast("type[HTTPConnectionPool]", guarded)
 
 
-def guarded_manager(manager: PoolManager) -> PoolManager:
+def make_guarded_manager(manager: PoolManager) -> PoolManager:
     """Return a pool manager with the settings of `manager`, connections of its own, and guards.
 
     The given one is left as it is: what its owner does with it does not change.
@@ -116,7 +116,7 @@ def guarded_manager(manager: PoolManager) -> PoolManager:
     own = copy.copy(manager)
     own.pools = type(manager.pools)(10)
     own.pool_classes_by_scheme = {
-        scheme: _guarded_pool(pool) for scheme, pool in manager.pool_classes_by_scheme.items()
+        scheme: _make_guarded_pool(pool) for scheme, pool in manager.pool_classes_by_scheme.items()
     }
     own.connection_pool_kw = {**manager.connection_pool_kw, "maxsize": _KEPT_CONNECTIONS}
     return own

@@ -12,8 +12,8 @@ import msgspec
 
 from pytest_kwait.api.objects import Object, decode_object
 from pytest_kwait.api.resource import BUILT_IN, Resource, split_api_version
-from pytest_kwait.api.statuses import unreadable
-from pytest_kwait.api.transport import seconds
+from pytest_kwait.api.statuses import make_unreadable_error
+from pytest_kwait.api.transport import format_seconds
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.wait import DeadlineExceeded
 
@@ -66,7 +66,7 @@ class Discovery:
             known = self._read(deadline)
             found = match_resource(known, kind, api_version)
         if found is None:
-            raise _unknown((*BUILT_IN.values(), *(known or ())), kind, api_version)
+            raise _make_unknown_error((*BUILT_IN.values(), *(known or ())), kind, api_version)
         return found
 
     def kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
@@ -80,7 +80,7 @@ class Discovery:
         timeout = min(deadline.remaining, threading.TIMEOUT_MAX)
         if not self._lock.acquire(timeout=timeout):
             raise DeadlineExceeded(
-                f"GET /apis: another thread did not read it in {seconds(timeout)}"
+                f"GET /apis: another thread did not read it in {format_seconds(timeout)}"
             )
         try:
             found: list[Resource] = []
@@ -88,7 +88,7 @@ class Discovery:
                 try:
                     found += self._of_root(root, deadline)
                 except (AttributeError, KeyError, TypeError) as error:
-                    raise unreadable(
+                    raise make_unreadable_error(
                         "GET", root, 200, repr(error).encode(), "a list of API groups"
                     ) from error
             self._resources = tuple(found)
@@ -99,13 +99,13 @@ class Discovery:
     def _of_root(self, root: str, deadline: Deadline) -> Iterator[Resource]:
         answer = self._get(root, _ACCEPT, deadline)
         if answer.get("kind") == "APIGroupDiscoveryList":
-            yield from _aggregated(answer)
+            yield from _parse_aggregated(answer)
         elif answer.get("kind") == "APIVersions":
             for version in answer.get("versions") or ():
                 yield from self._of_version(f"{root}/{version}", "", version, deadline)
         else:
             for group in answer.get("groups") or ():
-                for version in _preferred_first(group):
+                for version in _sort_preferred_first(group):
                     path = f"{root}/{group['name']}/{version}"
                     yield from self._of_version(path, group["name"], version, deadline)
 
@@ -121,14 +121,14 @@ class Discovery:
                 raise
             _log.info("%s is left out of the known kinds: %s", path, error)
             return
-        yield from _listed(answer, group, version)
+        yield from _parse_resource_list(answer, group, version)
 
     def _get(self, path: str, accept: str, deadline: Deadline) -> Object:
         answer = self._transport.send("GET", path, accept=accept, deadline=deadline)
         try:
             return decode_object(answer.data)
         except msgspec.DecodeError as error:
-            raise unreadable(
+            raise make_unreadable_error(
                 "GET", path, answer.status, answer.data, "a list of API groups"
             ) from error
 
@@ -150,7 +150,7 @@ def match_resource(
     Source: cli-runtime's resource builder and RESTMapper (meta/restmapper.go, ResourcesFor).
     """
     candidates = list(resources)
-    for name, group, version in _readings(kind, api_version):
+    for name, group, version in _iterate_meanings(kind, api_version):
         for named in (_has_name, _has_short_name):
             for in_group in (str.__eq__, str.startswith):
                 for resource in candidates:
@@ -165,7 +165,9 @@ def match_resource(
     return None
 
 
-def _readings(kind: str, api_version: str | None) -> Iterator[tuple[str, str | None, str | None]]:
+def _iterate_meanings(
+    kind: str, api_version: str | None
+) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield name, group and version that a name may mean; None where it says nothing."""
     name, dot, rest = kind.lower().partition(".")
     if api_version is not None:
@@ -190,7 +192,7 @@ def _has_short_name(resource: Resource, name: str) -> bool:
     return name in resource.short_names
 
 
-def _aggregated(answer: Object) -> Iterator[Resource]:
+def _parse_aggregated(answer: Object) -> Iterator[Resource]:
     for group in answer.get("items") or ():
         name = (group.get("metadata") or {}).get("name") or ""
         for version in group.get("versions") or ():
@@ -214,7 +216,7 @@ def _aggregated(answer: Object) -> Iterator[Resource]:
                 )
 
 
-def _listed(answer: Object, group: str, version: str) -> Iterator[Resource]:
+def _parse_resource_list(answer: Object, group: str, version: str) -> Iterator[Resource]:
     entries: list[dict[str, Any]] = answer.get("resources") or []
     parts: dict[str, set[str]] = {}
     for entry in entries:
@@ -236,13 +238,15 @@ def _listed(answer: Object, group: str, version: str) -> Iterator[Resource]:
             )
 
 
-def _preferred_first(group: Object) -> list[str]:
+def _sort_preferred_first(group: Object) -> list[str]:
     preferred = (group.get("preferredVersion") or {}).get("version")
     versions = [entry["version"] for entry in group.get("versions") or ()]
     return sorted(versions, key=lambda version: version != preferred)
 
 
-def _unknown(resources: Iterable[Resource], kind: str, api_version: str | None) -> InvalidArgument:
+def _make_unknown_error(
+    resources: Iterable[Resource], kind: str, api_version: str | None
+) -> InvalidArgument:
     names: dict[str, list[str]] = {}
     for resource in resources:
         for name in (resource.plural, resource.singular, resource.kind.lower()):

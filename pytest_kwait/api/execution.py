@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.api.channels import V4, V5, Channels
+from pytest_kwait.api.channels import V4, V5, ChannelWebSocket
 from pytest_kwait.api.objects import Object, decode_object
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.api.statuses import error_of_status, excerpt
-from pytest_kwait.api.transport import seconds
+from pytest_kwait.api.statuses import excerpt, make_status_error
+from pytest_kwait.api.transport import format_seconds
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait import DeadlineExceeded
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.transport import Transport
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Execution", "execute"]
+__all__ = ["ExecResult", "execute"]
 
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 # Small enough that a socket which is ready to be written to takes it without blocking.
@@ -30,7 +30,7 @@ _PIECE = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class ExecResult:
     """A command that has ended.
 
     Args:
@@ -63,7 +63,7 @@ def execute(
     container: str | None = None,
     stdin: bytes | str | None = None,
     deadline: Deadline,
-) -> Execution:
+) -> ExecResult:
     """Run a command in a container until it ends; see `Session.exec`.
 
     Source: apimachinery/pkg/util/remotecommand/constants.go; client-go tools/remotecommand/v4.go.
@@ -83,22 +83,22 @@ def execute(
         _ERROR: bytearray(),
     }
     guard = transport.guard("GET", path, deadline)
-    channels = Channels(transport, path, query, (V5, V4), guard)
+    channels = ChannelWebSocket(transport, path, query, (V5, V4), guard)
     try:
-        _converse(channels, given, written)
+        _stream(channels, given, written)
     except DeadlineExceeded as error:
         shown = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
         raise DeadlineExceeded(
             f"{' '.join(command)!r} in pod {namespace}/{pod} did not end within "
-            f"{seconds(guard.limit)}; it has written: {shown or 'nothing'}"
+            f"{format_seconds(guard.limit)}; it has written: {shown or 'nothing'}"
         ) from error
     finally:
         channels.close()
-    exit_code = _exit_code(bytes(written[_ERROR]), path)
-    return Execution(exit_code, bytes(written[_STDOUT]), bytes(written[_STDERR]))
+    exit_code = _parse_exit_code(bytes(written[_ERROR]), path)
+    return ExecResult(exit_code, bytes(written[_STDOUT]), bytes(written[_STDERR]))
 
 
-def _converse(channels: Channels, given: bytes | None, written: dict[int, bytearray]) -> None:
+def _stream(channels: ChannelWebSocket, given: bytes | None, written: dict[int, bytearray]) -> None:
     """Send the input and take the output until the server has nothing more to say.
 
     In turns on one thread: a command that is not read from stops reading, too.
@@ -127,7 +127,7 @@ def _converse(channels: Channels, given: bytes | None, written: dict[int, bytear
                 finished = True
 
 
-def _exit_code(status: bytes, path: str) -> int:
+def _parse_exit_code(status: bytes, path: str) -> int:
     """Return the exit code that the last message, a Status object, tells."""
     try:
         body: Object = decode_object(status)
@@ -141,7 +141,7 @@ def _exit_code(status: bytes, path: str) -> int:
             if cause.get("reason") == "ExitCode" and str(cause.get("message")).isdecimal():
                 return int(cause["message"])
     if body:
-        raise error_of_status(body, "GET", path)
+        raise make_status_error(body, "GET", path)
     raise ApiError(
         f"the connection ended before the command did: {excerpt(status) or 'no status came'}",
         reason="ConnectionReset",

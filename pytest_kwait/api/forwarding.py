@@ -8,7 +8,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from pytest_kwait.api.channels import V4, Channels
+from pytest_kwait.api.channels import V4, ChannelWebSocket
 from pytest_kwait.api.guard import Cause
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.errors import ApiError
@@ -26,10 +26,10 @@ __all__ = ["PortForward"]
 _LOOPBACK = "127.0.0.1"
 _DATA, _ERROR = range(2)
 _PIECE = 8192
-_HELD_BACK = 1 << 20
+_MOST_BUFFERED = 1 << 20
 _LINGER = 1.0
 # How long one look may last: the system's own calls take no more than some weeks.
-_LONGEST_LOOK = 3600.0
+_LONGEST_SELECT = 3600.0
 _log = logging.getLogger("pytest_kwait.api")
 
 
@@ -110,7 +110,7 @@ class PortForward:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             while not self._closed and not self._deadline.expired:
-                remaining = min(self._deadline.remaining, _LONGEST_LOOK)
+                remaining = min(self._deadline.remaining, _LONGEST_SELECT)
                 ready = {key.fileobj for key, _ in selector.select(remaining)}
                 if self._listener in ready:
                     self._begin(self._listener.accept()[0])
@@ -136,7 +136,7 @@ class PortForward:
         with local:
             try:
                 query = {"ports": self._remote_port}
-                channels = Channels(self._transport, self._path, query, (V4,), guard)
+                channels = ChannelWebSocket(self._transport, self._path, query, (V4,), guard)
                 try:
                     _Pump(local, channels).run()
                 finally:
@@ -161,7 +161,7 @@ class _Pump:
     other one from being read.
     """
 
-    def __init__(self, local: socket.socket, channels: Channels) -> None:
+    def __init__(self, local: socket.socket, channels: ChannelWebSocket) -> None:
         self._local = local
         self._channels = channels
         self._incoming = bytearray()
@@ -185,10 +185,10 @@ class _Pump:
 
     def _step(self, selector: selectors.BaseSelector) -> bool:
         remote, local = self._channels.fileno(), self._local.fileno()
-        reading = self._receiving and len(self._incoming) < _HELD_BACK
+        reading = self._receiving and len(self._incoming) < _MOST_BUFFERED
         pending = reading and self._channels.pending
-        _want(selector, remote, read=reading, write=bool(self._outgoing))
-        _want(
+        _register(selector, remote, read=reading, write=bool(self._outgoing))
+        _register(
             selector,
             local,
             read=self._sending and not self._outgoing,
@@ -227,7 +227,9 @@ class _Pump:
             self._incoming += data
 
 
-def _want(selector: selectors.BaseSelector, descriptor: int, *, read: bool, write: bool) -> None:
+def _register(
+    selector: selectors.BaseSelector, descriptor: int, *, read: bool, write: bool
+) -> None:
     events = (selectors.EVENT_READ if read else 0) | (selectors.EVENT_WRITE if write else 0)
     known = descriptor in selector.get_map()
     if events and known:

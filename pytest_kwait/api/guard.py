@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Cause", "Duplicate", "Guard", "Watchdog"]
+__all__ = ["Cause", "DuplicateSocket", "Guard", "Watchdog"]
 
 
 class Cause(Enum):
@@ -34,7 +34,7 @@ class Cause(Enum):
     CLOSED = "closed"
 
 
-class Duplicate:
+class DuplicateSocket:
     """A second descriptor of a connection's socket, kept to shut the connection down.
 
     Wrapping a socket in TLS detaches the original, so a connection that is being set up can only
@@ -95,7 +95,7 @@ class Guard:
         self._deadline_at = now + self.limit
         self._active_at = now
         self._lock = threading.Lock()
-        self._duplicate: Duplicate | None = None
+        self._duplicate: DuplicateSocket | None = None
         self._over = False
         self._changed = threading.Event()
         WATCHDOG.watch(self)
@@ -121,7 +121,7 @@ class Guard:
         """Note that bytes have come: the time of inactivity starts again."""
         self._active_at = SYSTEM_CLOCK.monotonic()
 
-    def bind(self, duplicate: Duplicate) -> None:
+    def bind(self, duplicate: DuplicateSocket) -> None:
         """Take the socket that the request runs over; shut it if the time is over already."""
         duplicate.hold(self)
         with self._lock:
@@ -183,13 +183,13 @@ class Guard:
             if self.cause is None:
                 self._changed.clear()
         self.dialed = True
-        attempt = _Attempt(connect, failures, self._changed)
+        attempt = _ConnectAttempt(connect, failures, self._changed)
         threading.Thread(target=attempt.run, name="kwait-dial", daemon=True).start()
         SYSTEM_CLOCK.wait(self._changed)
         return attempt.take()
 
 
-class _Attempt:
+class _ConnectAttempt:
     """One attempt to connect, on a thread of its own."""
 
     def __init__(
@@ -231,7 +231,7 @@ class _Attempt:
         raise TimeoutError("the connection was not established in time")
 
 
-_LONGEST_NAP = 1.0
+_LONGEST_SLEEP = 1.0
 """Seconds after which what finalizers have left is released at the latest."""
 
 
@@ -304,7 +304,7 @@ class Watchdog:
                 for guard in again:
                     heapq.heappush(self._heap, (guard.due, next(self._order), guard))
                 # A finalizer cannot wake this thread: setting an event takes a lock, too.
-                timeout = min(self._heap[0][0] - now, _LONGEST_NAP) if self._heap else None
+                timeout = min(self._heap[0][0] - now, _LONGEST_SLEEP) if self._heap else None
             SYSTEM_CLOCK.wait(self._wake, timeout)
 
 

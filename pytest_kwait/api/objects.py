@@ -18,13 +18,13 @@ __all__ = [
     "Object",
     "ObjectList",
     "ObjectMeta",
-    "OnlyMetadata",
     "OwnerReference",
+    "PartialObjectMetadata",
     "Response",
     "WatchEvent",
-    "accepted",
     "decode_object",
-    "list_decoder",
+    "get_list_decoder",
+    "make_accept_header",
     "make_decoder",
 ]
 
@@ -58,13 +58,13 @@ class ObjectMeta(TypedDict, total=False):
     finalizers: list[str] | None
 
 
-class OnlyMetadata(TypedDict, total=False):
+class PartialObjectMetadata(TypedDict, total=False):
     """What there is of an object where nothing but its metadata is asked of the server."""
 
     metadata: ObjectMeta
 
 
-def accepted(shape: Any, kind: str = "PartialObjectMetadata") -> str:
+def make_accept_header(shape: Any, kind: str = "PartialObjectMetadata") -> str:
     """Return the content type to ask for: metadata alone where no more is decoded.
 
     A server that cannot leave the rest out sends whole objects, which are as good.
@@ -73,7 +73,7 @@ def accepted(shape: Any, kind: str = "PartialObjectMetadata") -> str:
         shape: a TypedDict with the fields to decode; None for whole objects.
         kind: what the answer is called: a list of it has another name.
     """
-    if shape is not OnlyMetadata:
+    if shape is not PartialObjectMetadata:
         return "application/json"
     return f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
 
@@ -187,7 +187,7 @@ def make_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 @functools.cache
-def object_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+def get_object_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     """Return the decoder of objects of a TypedDict; it leaves every field out that is not named."""
     return make_decoder(shape)
 
@@ -207,7 +207,7 @@ def decode_object(raw: bytes | msgspec.Raw, shape: Any = None) -> Object:
     """
     if shape is not None:
         try:
-            return dict(object_decoder(shape).decode(raw))
+            return dict(get_object_decoder(shape).decode(raw))
         except msgspec.ValidationError:
             pass
     return _whole_object.decode(raw)
@@ -227,7 +227,7 @@ class ListDecoder:
         self._shape = shape
         self._page: msgspec.json.Decoder[_List] = make_decoder(_List)
 
-    def page(self, data: bytes) -> tuple[ObjectList, str]:
+    def decode_page(self, data: bytes) -> tuple[ObjectList, str]:
         """Decode one page; return it with the token of the next one, empty after the last.
 
         Raises:
@@ -244,6 +244,6 @@ class ListDecoder:
 
 
 @functools.cache
-def list_decoder(shape: Any = None) -> ListDecoder:
+def get_list_decoder(shape: Any = None) -> ListDecoder:
     """Return the list decoder of a shape; made once."""
     return ListDecoder(shape)

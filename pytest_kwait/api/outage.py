@@ -8,15 +8,15 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
     from pytest_kwait.errors import ApiError
 
-__all__ = ["SETTLING", "Outage"]
+__all__ = ["STARTUP_GRACE", "StartupGrace"]
 
-SETTLING = 5.0
+STARTUP_GRACE = 5.0
 """Seconds that a refusal must hold after an outage before it is believed."""
 
 _REFUSALS = frozenset({401, 403})
 
 
-class Outage:
+class StartupGrace:
     """Remembers that the server was away, and excuses what it refuses right after.
 
     An API server answers before it knows all roles: Kubernetes 1.36 was seen to refuse users with
@@ -31,7 +31,7 @@ class Outage:
         self._away = False
         self._refused_at: float | None = None
 
-    def excuses(self, error: ApiError) -> bool:
+    def tolerates(self, error: ApiError) -> bool:
         """Note an error; return whether it is a refusal that need not be the last word."""
         if error.status not in _REFUSALS:
             if error.status == 0 or error.status >= 500:
@@ -42,7 +42,7 @@ class Outage:
         now = self._clock.monotonic()
         if self._refused_at is None:
             self._refused_at = now
-        return now - self._refused_at < SETTLING
+        return now - self._refused_at < STARTUP_GRACE
 
     def over(self) -> None:
         """Note that the server has answered as it should."""

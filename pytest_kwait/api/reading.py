@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.api.objects import Object, ObjectList, accepted, list_decoder
+from pytest_kwait.api.objects import Object, ObjectList, get_list_decoder, make_accept_header
 from pytest_kwait.api.requests import Requests
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.api.selectors import Selector, field_selector_text, selector_text
-from pytest_kwait.api.statuses import unreadable
+from pytest_kwait.api.selectors import Selector, normalize_field_selector, normalize_label_selector
+from pytest_kwait.api.statuses import make_unreadable_error
 from pytest_kwait.api.watch import Watch
 from pytest_kwait.errors import ApiError
 
@@ -62,14 +62,14 @@ class Reading(Requests):
             limit: objects per page; None for everything at once.
             deadline: when the last page must be here.
             type: a TypedDict with the only fields to decode; None for whole objects. Of
-                `OnlyMetadata` the server sends no more.
+                `PartialObjectMetadata` the server sends no more.
         """
         path = resource.path(namespace)
-        decoder = list_decoder(type)
-        accept = accepted(type, "PartialObjectMetadataList")
+        decoder = get_list_decoder(type)
+        accept = make_accept_header(type, "PartialObjectMetadataList")
         query: dict[str, Any] = {
-            "labelSelector": selector_text(label_selector, what="label_selector"),
-            "fieldSelector": field_selector_text(field_selector),
+            "labelSelector": normalize_label_selector(label_selector, what="label_selector"),
+            "fieldSelector": normalize_field_selector(field_selector),
             "resourceVersion": resource_version,
             "limit": limit or None,
         }
@@ -85,9 +85,9 @@ class Reading(Requests):
                 query |= {"continue": None, "limit": None, "resourceVersion": resource_version}
                 continue
             try:
-                page, more = decoder.page(answer.data)
+                page, more = decoder.decode_page(answer.data)
             except msgspec.DecodeError as error:
-                raise unreadable(
+                raise make_unreadable_error(
                     "GET", path, answer.status, answer.data, f"a list of {resource.plural}"
                 ) from error
             if listed is None:
@@ -127,13 +127,13 @@ class Reading(Requests):
             timeout_seconds: when the server is to end the watch; None for its own choice.
             deadline: when the watch must be over.
             type: a TypedDict with the only fields to decode; None for whole objects. Of
-                `OnlyMetadata` the server sends no more.
+                `PartialObjectMetadata` the server sends no more.
         """
         query = {
             "watch": 1,
             "allowWatchBookmarks": bookmarks or None,
-            "labelSelector": selector_text(label_selector, what="label_selector"),
-            "fieldSelector": field_selector_text(field_selector),
+            "labelSelector": normalize_label_selector(label_selector, what="label_selector"),
+            "fieldSelector": normalize_field_selector(field_selector),
             "resourceVersion": resource_version,
             "timeoutSeconds": timeout_seconds,
         }

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.api.bodies import encode
+from pytest_kwait.api.bodies import encode_json
 from pytest_kwait.api.objects import Object, Response, decode_object
-from pytest_kwait.api.statuses import unreadable, warnings_of
+from pytest_kwait.api.statuses import make_unreadable_error, parse_warnings
 from pytest_kwait.api.transport import JSON, Transport
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 
@@ -70,7 +70,7 @@ class Requests:
         if isinstance(body, bytes):
             data = body
         elif body is not None:
-            data = encode(body)
+            data = encode_json(body)
             content_type = content_type or JSON
         answer = self.transport.send(
             method,
@@ -81,7 +81,7 @@ class Requests:
             accept=accept,
             deadline=deadline,
         )
-        for text in warnings_of(answer.headers):
+        for text in parse_warnings(answer.headers):
             _log.warning("%s %s: %s", method, path, text)
         return answer
 
@@ -90,6 +90,6 @@ class Requests:
         try:
             return decode_object(answer.data)
         except msgspec.DecodeError as error:
-            raise unreadable(
+            raise make_unreadable_error(
                 method, path, answer.status, answer.data, "an object as JSON"
             ) from error

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pytest_kwait.errors import InvalidArgument
 
-__all__ = ["Selector", "field_selector_text", "selector_text"]
+__all__ = ["Selector", "normalize_field_selector", "normalize_label_selector"]
 
 Selector: TypeAlias = str | Mapping[str, str | None]
 """The API's own text (`app=web,tier in (a,b)`), or a mapping of which every pair must hold."""
@@ -33,7 +33,7 @@ _TERM = re.compile(
 )
 
 
-def selector_text(selector: Selector | None, *, what: str = "selector") -> str | None:
+def normalize_label_selector(selector: Selector | None, *, what: str = "selector") -> str | None:
     """Return the text of a label selector; None for one that selects everything.
 
     A pair of a mapping means equality, a label that only has to exist has the value None.
@@ -48,20 +48,22 @@ def selector_text(selector: Selector | None, *, what: str = "selector") -> str |
     Source: apimachinery/pkg/labels/selector.go, Parse; pkg/util/validation, IsQualifiedName,
     IsValidLabelValue.
     """
-    text = _text(selector, what)
+    text = _normalize(selector, what)
     if isinstance(selector, Mapping):
         # Of a pair, too: what is joined to a text could mean something else there.
-        problems = (_problem_of_pair(key, value or "") for key, value in selector.items())
+        problems = (_find_problem_of_pair(key, value or "") for key, value in selector.items())
         problem = next(filter(None, problems), None)
         selector = dict(selector)
     else:
-        problem = _problem(text) if text is not None else None
+        problem = _find_problem(text) if text is not None else None
     if problem is not None:
         raise InvalidArgument(what, selector, f"{problem}; {_EXAMPLE}")
     return text
 
 
-def field_selector_text(selector: Selector | None, *, what: str = "field_selector") -> str | None:
+def normalize_field_selector(
+    selector: Selector | None, *, what: str = "field_selector"
+) -> str | None:
     """Return the text of a field selector; None for one that selects everything.
 
     Which fields there are is the server's to say: only the form of the value is looked at.
@@ -73,10 +75,10 @@ def field_selector_text(selector: Selector | None, *, what: str = "field_selecto
     Raises:
         InvalidArgument: neither text nor a mapping of texts.
     """
-    return _text(selector, what)
+    return _normalize(selector, what)
 
 
-def _text(selector: Selector | None, what: str) -> str | None:
+def _normalize(selector: Selector | None, what: str) -> str | None:
     if selector is None or isinstance(selector, str):
         return selector or None
     # From a marker or a manifest anything may come, whatever the types say.
@@ -91,7 +93,7 @@ def _text(selector: Selector | None, what: str) -> str | None:
     return ",".join(terms) or None
 
 
-def _problem(text: str) -> str | None:
+def _find_problem(text: str) -> str | None:
     """Return why a text is no label selector; None where it is one."""
     if not text.strip():
         return None
@@ -100,19 +102,19 @@ def _problem(text: str) -> str | None:
         term = _TERM.match(text, at)
         if term is None:
             return f"{text[at:].strip()!r} is no requirement on a label"
-        problem = _problem_of_term(term)
+        problem = _find_problem_of_term(term)
         if problem is not None:
             return problem
         at, more = term.end(), term["end"] == ","
     return None
 
 
-def _problem_of_term(term: re.Match[str]) -> str | None:
+def _find_problem_of_term(term: re.Match[str]) -> str | None:
     names = ("absent", "set", "compared", "equal", "present")
     key = next(term[name] for name in names if term[name] is not None)
     values = (term["values"] or term["value"] or "").split(",")
     for value in values:
-        problem = _problem_of_pair(key, value.strip())
+        problem = _find_problem_of_pair(key, value.strip())
         if problem is not None:
             return problem
     if term["number"] is not None and not re.fullmatch(r"[+-]?[0-9]+", term["number"]):
@@ -120,7 +122,7 @@ def _problem_of_term(term: re.Match[str]) -> str | None:
     return None
 
 
-def _problem_of_pair(key: str, value: str) -> str | None:
+def _find_problem_of_pair(key: str, value: str) -> str | None:
     found = _KEY.fullmatch(key)
     if found is None or len(found["prefix"] or "") > 253:
         return f"{key!r} is no name of a label"

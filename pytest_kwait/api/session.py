@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pytest_kwait.api.discovery import Discovery
-from pytest_kwait.api.execution import Execution, execute
+from pytest_kwait.api.execution import ExecResult, execute
 from pytest_kwait.api.forwarding import PortForward
 from pytest_kwait.api.reading import Reading
 from pytest_kwait.api.resource import PODS, Resource
@@ -73,7 +73,7 @@ class Session(Reading, Writing):
         container: str | None = None,
         stdin: bytes | str | None = None,
         deadline: Deadline,
-    ) -> Execution:
+    ) -> ExecResult:
         """Run a command in a container and return how it ended; any exit code is an answer.
 
         Args:

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
 __all__ = [
-    "error_of_answer",
-    "error_of_connection",
-    "error_of_status",
     "excerpt",
-    "unreadable",
-    "warnings_of",
+    "make_connection_error",
+    "make_response_error",
+    "make_status_error",
+    "make_unreadable_error",
+    "parse_warnings",
 ]
 
 _EXCERPT = 200
 _object: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
 
-def error_of_answer(
+def make_response_error(
     method: str,
     path: str,
     status: int,
@@ -46,18 +46,18 @@ def error_of_answer(
     `404 page not found` of an API group that is not served) has no reason, and its first words as
     the message.
     """
-    retry_after = _retry_after(headers, clock)
+    retry_after = _parse_retry_after(headers, clock)
     try:
         body = _object.decode(data)
     except msgspec.DecodeError:
         body = {}
     if body.get("kind") == "Status":
-        error = error_of_status(body, method, path, status)
+        error = make_status_error(body, method, path, status)
         if retry_after is not None:
             error.retry_after = retry_after
         return error
     return ApiError(
-        _failed_checks(data) or excerpt(data) or _phrase(status),
+        _parse_failed_checks(data) or excerpt(data) or _get_phrase(status),
         status=status,
         method=method,
         path=path,
@@ -65,7 +65,7 @@ def error_of_answer(
     )
 
 
-def error_of_status(
+def make_status_error(
     body: Mapping[str, Any], method: str, path: str, status: int | None = None
 ) -> ApiError:
     """Return the error of a Status object; its own code counts where no HTTP status is given."""
@@ -76,7 +76,7 @@ def error_of_status(
     if not isinstance(code, int):
         code = 410 if reason in {"Expired", "Gone"} else 500
     return ApiError(
-        str(body.get("message") or "") or reason or _phrase(code),
+        str(body.get("message") or "") or reason or _get_phrase(code),
         status=code,
         reason=reason,
         method=method,
@@ -86,7 +86,9 @@ def error_of_status(
     )
 
 
-def unreadable(method: str, path: str, status: int, data: bytes, expected: str) -> ApiError:
+def make_unreadable_error(
+    method: str, path: str, status: int, data: bytes, expected: str
+) -> ApiError:
     """Return the error of an answer that is none of the API: `NotJSON`, with its first words."""
     return ApiError(
         f"expected {expected}, got {excerpt(data) or 'nothing'}",
@@ -97,25 +99,27 @@ def unreadable(method: str, path: str, status: int, data: bytes, expected: str) 
     )
 
 
-def error_of_connection(method: str, path: str, error: BaseException, address: str) -> ApiError:
+def make_connection_error(method: str, path: str, error: BaseException, address: str) -> ApiError:
     """Return the error of a request that got no answer, or not the whole of it.
 
     The status is 0, the reason one of `DNS`, `ConnectionRefused`, `ConnectionReset`, `Timeout`,
     `TLS`, `Proxy` and `ConnectionFailed`.
     """
-    causes = list(_causes(error))
+    causes = list(_iterate_causes(error))
     text = str(causes[-1]) or type(causes[-1]).__name__
     return ApiError(
-        f"{address}: {text}", reason=reason_of_connection(error), method=method, path=path
+        f"{address}: {text}", reason=get_connection_error_reason(error), method=method, path=path
     )
 
 
-def reason_of_connection(error: BaseException) -> str:
-    """Return the reason that `error_of_connection` gives."""
-    return next((found for found in map(_reason, _causes(error)) if found), "ConnectionFailed")
+def get_connection_error_reason(error: BaseException) -> str:
+    """Return the reason that `make_connection_error` gives."""
+    return next(
+        (found for found in map(_find_reason, _iterate_causes(error)) if found), "ConnectionFailed"
+    )
 
 
-def warnings_of(headers: Mapping[str, str]) -> Iterable[str]:
+def parse_warnings(headers: Mapping[str, str]) -> Iterable[str]:
     """Return the texts of the Warning headers, in which the server tells of what it let pass."""
     value = headers.get("Warning")
     if not value:
@@ -140,7 +144,7 @@ def excerpt(data: bytes, length: int = _EXCERPT) -> str:
     return printable if len(printable) <= length else printable[: length - 1] + "…"
 
 
-def _failed_checks(data: bytes) -> str:
+def _parse_failed_checks(data: bytes) -> str:
     """Return the checks that a health endpoint says have failed; empty for any other answer.
 
     Source: apiserver server/healthz/healthz.go, handleRootHealth.
@@ -150,7 +154,7 @@ def _failed_checks(data: bytes) -> str:
     return excerpt("; ".join(failed).encode())
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and what is behind it, the outermost first."""
     seen: set[int] = set()
     current: BaseException | None = error
@@ -170,7 +174,7 @@ _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN}
 
 
-def _reason(error: BaseException) -> str:
+def _find_reason(error: BaseException) -> str:
     match error:
         case exceptions.ProxyError():
             return "Proxy"
@@ -202,14 +206,14 @@ def _reason(error: BaseException) -> str:
             return ""
 
 
-def _phrase(status: int) -> str:
+def _get_phrase(status: int) -> str:
     try:
         return http.HTTPStatus(status).phrase
     except ValueError:
         return "no message"
 
 
-def _retry_after(headers: Mapping[str, str], clock: Clock) -> float | None:
+def _parse_retry_after(headers: Mapping[str, str], clock: Clock) -> float | None:
     """Return the seconds of a Retry-After header: a number, or a date of the wall clock."""
     value = (headers.get("Retry-After") or "").strip()
     if value.isascii() and value.isdigit():

@@ -10,10 +10,14 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from pytest_kwait.api.connections import guarded_by, guarded_manager
+from pytest_kwait.api.connections import guard_connections, make_guarded_manager
 from pytest_kwait.api.guard import Cause, Guard
 from pytest_kwait.api.objects import Response
-from pytest_kwait.api.statuses import error_of_answer, error_of_connection, reason_of_connection
+from pytest_kwait.api.statuses import (
+    get_connection_error_reason,
+    make_connection_error,
+    make_response_error,
+)
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.wait import DeadlineExceeded
 
@@ -25,10 +29,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["FAILURES", "JSON", "Transport", "seconds"]
+__all__ = ["JSON", "TRANSPORT_ERRORS", "Transport", "format_seconds"]
 
 JSON = "application/json"
-FAILURES = (HTTPError, OSError, ValueError)
+TRANSPORT_ERRORS = (HTTPError, OSError, ValueError)
 """What can come instead of an answer; `Transport.failure` says what it means."""
 
 
@@ -89,7 +93,7 @@ class Transport:
         try:
             answer = self._exchange(method, path, query, body, content_type, accept, guard)
             data = answer.data
-        except FAILURES as error:
+        except TRANSPORT_ERRORS as error:
             guard.release()
             raise self.failure(method, path, guard, error) from error
         finally:
@@ -98,7 +102,7 @@ class Transport:
         if guard.cause is not None:
             raise self.failure(method, path, guard, None)
         if answer.status >= 300:
-            raise error_of_answer(method, path, answer.status, answer.headers, data, self.clock)
+            raise make_response_error(method, path, answer.status, answer.headers, data, self.clock)
         return Response(answer.status, answer.headers, data)
 
     def open(
@@ -115,7 +119,7 @@ class Transport:
         answer = self._exchange("GET", path, query, None, None, accept, guard, stream=True)
         if answer.status >= 300:
             data = answer.read(decode_content=True)
-            raise error_of_answer("GET", path, answer.status, answer.headers, data, self.clock)
+            raise make_response_error("GET", path, answer.status, answer.headers, data, self.clock)
         return answer
 
     def dial(self, path: str, guard: Guard) -> HTTPConnection:
@@ -126,7 +130,7 @@ class Transport:
         """
         address = urllib3.util.parse_url(self.url(path))
         pool = self._pools().connection_from_host(address.host, address.port, address.scheme)
-        with guarded_by(guard):
+        with guard_connections(guard):
             connection = cast("HTTPConnection", pool._new_conn())
             if pool.proxy is not None:
                 connection.set_tunnel(
@@ -165,7 +169,7 @@ class Transport:
             method: the HTTP method.
             path: the path of the request.
             guard: of the request.
-            error: one of `FAILURES`; None where the guard cut the request off without one.
+            error: one of `TRANSPORT_ERRORS`; None where the guard cut the request off without one.
             late: what was missing if the deadline has passed.
         """
         if isinstance(error, InvalidArgument):
@@ -178,8 +182,8 @@ class Transport:
                 path=path,
             )
         if error is None or guard.cause is not None or guard.expired:
-            return DeadlineExceeded(f"{method} {path}: {late} within {seconds(guard.limit)}")
-        return error_of_connection(method, path, error, self.address)
+            return DeadlineExceeded(f"{method} {path}: {late} within {format_seconds(guard.limit)}")
+        return make_connection_error(method, path, error, self.address)
 
     def headers(self, guard: Guard) -> dict[str, str]:
         """Return the client's headers, credentials included, refreshed where its hook does so."""
@@ -259,7 +263,7 @@ class Transport:
                 decode_content=not stream,
             )
 
-        with guarded_by(guard):
+        with guard_connections(guard):
             try:
                 return once()
             except HTTPError as error:
@@ -269,7 +273,7 @@ class Transport:
                     method == "GET"
                     and not guard.dialed
                     and guard.cause is None
-                    and reason_of_connection(error) == "ConnectionReset"
+                    and get_connection_error_reason(error) == "ConnectionReset"
                 )
                 if not stale:
                     raise
@@ -283,10 +287,10 @@ class Transport:
             raise InvalidArgument("client", self._client, hint)
         with self._lock:
             if self._own is None or self._source is not source:
-                self._source, self._own = source, guarded_manager(source)
+                self._source, self._own = source, make_guarded_manager(source)
             return self._own
 
 
-def seconds(duration: float) -> str:
+def format_seconds(duration: float) -> str:
     """Return a duration as people say it: two digits below a second, tenths above."""
     return f"{duration:.2g}s" if duration < 1 else f"{round(duration, 1):g}s"

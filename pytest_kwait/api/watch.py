@@ -10,9 +10,9 @@ import msgspec
 
 from pytest_kwait.api.chunked_body import ChunkedBody
 from pytest_kwait.api.guard import WATCHDOG, Cause
-from pytest_kwait.api.objects import WatchEvent, accepted, decode_object, make_decoder
-from pytest_kwait.api.statuses import error_of_status, excerpt
-from pytest_kwait.api.transport import FAILURES
+from pytest_kwait.api.objects import WatchEvent, decode_object, make_accept_header, make_decoder
+from pytest_kwait.api.statuses import excerpt, make_status_error
+from pytest_kwait.api.transport import TRANSPORT_ERRORS
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.transport import Transport
     from pytest_kwait.clock import Deadline
 
-__all__ = ["EventDecoder", "Watch", "event_decoder"]
+__all__ = ["EventDecoder", "Watch", "get_event_decoder"]
 
 _READ_AT_MOST = 65536
 _PREFIXES = {
@@ -65,8 +65,8 @@ class Watch:
         self._query = query
         self._deadline = deadline
         self._inactivity = inactivity
-        self._decoder = event_decoder(shape)
-        self._accept = accepted(shape)
+        self._decoder = get_event_decoder(shape)
+        self._accept = make_accept_header(shape)
         self._state = threading.Lock()
         self._reading = threading.Lock()
         self._closed = False
@@ -183,8 +183,8 @@ class Watch:
             )
             self._body = ChunkedBody.of(self._answer)
             if self._body is None:
-                self._chunks = _chunks(self._answer)
-        except FAILURES as error:
+                self._chunks = _read_chunks(self._answer)
+        except TRANSPORT_ERRORS as error:
             self._fail(guard, error)
             return
         except BaseException:
@@ -198,7 +198,7 @@ class Watch:
             return
         try:
             pieces = self._pieces(drain)
-        except FAILURES as error:
+        except TRANSPORT_ERRORS as error:
             self._fail(guard, error)
             return
         if pieces is None:
@@ -249,7 +249,7 @@ class Watch:
             raise self._error("NotJSON", f"expected a watch event, got {excerpt(line)}") from error
         if event.type == "ERROR":
             self._finish()
-            raise error_of_status(event.object, "GET", self.path)
+            raise make_status_error(event.object, "GET", self.path)
         return event
 
     def _raise_kept(self) -> None:
@@ -277,7 +277,7 @@ class Watch:
         return ApiError(message, reason=reason, method="GET", path=self.path)
 
 
-def _chunks(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+def _read_chunks(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     # Both return what has come; read() and a buffer around the answer would hold events back
     # until they are full.
     if answer.chunked:
@@ -333,6 +333,6 @@ class EventDecoder:
 
 
 @functools.cache
-def event_decoder(shape: Any = None) -> EventDecoder:
+def get_event_decoder(shape: Any = None) -> EventDecoder:
     """Return the event decoder of a shape; made once."""
     return EventDecoder(shape)

@@ -9,8 +9,8 @@ from pytest_kwait.api.bodies import (
     MERGE_PATCH,
     Propagation,
     delete_options,
-    home_of,
-    name_of,
+    get_object_name,
+    get_object_path,
     write_options,
 )
 from pytest_kwait.api.requests import Requests
@@ -54,7 +54,7 @@ class Writing(Requests):
         """
         return self._object(
             "POST",
-            home_of(resource, obj, namespace, name, subresource),
+            get_object_path(resource, obj, namespace, name, subresource),
             query=write_options(field_manager, dry_run),
             body=obj,
             deadline=deadline,
@@ -74,7 +74,7 @@ class Writing(Requests):
         """Write an object whole; refused as a conflict if its resourceVersion is not the latest."""
         return self._object(
             "PUT",
-            home_of(resource, obj, namespace, name_of(obj), subresource),
+            get_object_path(resource, obj, namespace, get_object_name(obj), subresource),
             query=write_options(field_manager, dry_run),
             body=obj,
             deadline=deadline,
@@ -106,7 +106,7 @@ class Writing(Requests):
         """
         return self._object(
             "PATCH",
-            home_of(resource, obj, namespace, name_of(obj), subresource),
+            get_object_path(resource, obj, namespace, get_object_name(obj), subresource),
             query=write_options(field_manager, dry_run) | {"force": force},
             body=obj,
             content_type=APPLY_PATCH,

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 import msgspec
 
 from pytest_kwait.cache.keys import DeletedFinalStateUnknown, meta_namespace_key_func
-from pytest_kwait.cache.transform import TransformError, transformed
+from pytest_kwait.cache.transform import TransformError, apply_transform
 
 if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.cache.store import Delta, Indexer, Listed
     from pytest_kwait.cache.transform import TransformFunc
 
-__all__ = ["Change", "Distribution", "ObjectMetadata"]
+__all__ = ["ApplyChange", "DeltaProcessor", "ObjectMetadata"]
 
 _logger = logging.getLogger("pytest_kwait.cache")
 
 
-class _Metadata(TypedDict, total=False):
+class _ObjectMetadataFields(TypedDict, total=False):
     name: str
     namespace: str
     uid: str
@@ -33,10 +33,10 @@ class ObjectMetadata(TypedDict, total=False):
     """The fields by which a store knows an object: all that is decoded of what nobody looks at."""
 
     kind: str
-    metadata: _Metadata
+    metadata: _ObjectMetadataFields
 
 
-class Change(Protocol):
+class ApplyChange(Protocol):
     """Changes a store and tells of it in one step."""
 
     def __call__(self, apply: Callable[[Indexer], Sequence[Delta]], listed: bool) -> None:
@@ -45,14 +45,14 @@ class Change(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Whole:
+class _TransformedObject:
     """A listed object as it is to be stored."""
 
     object: Mapping[str, Any]
     raw: bytes
 
 
-class Distribution:
+class DeltaProcessor:
     """The reflector's side of an informer.
 
     Args:
@@ -63,7 +63,11 @@ class Distribution:
     """
 
     def __init__(
-        self, resource: Resource, store: Indexer, change: Change, transform: TransformFunc | None
+        self,
+        resource: Resource,
+        store: Indexer,
+        change: ApplyChange,
+        transform: TransformFunc | None,
     ) -> None:
         self.transform = transform
         self._store = store
@@ -127,12 +131,12 @@ class Distribution:
             raw = self._type + raw.lstrip()[1:]
         elif self.transform is None:
             return item
-        return _Whole(item.object, self._kept(item.object, raw))
+        return _TransformedObject(item.object, self._kept(item.object, raw))
 
     def _kept(self, obj: Mapping[str, Any], raw: bytes) -> bytes:
         if self.transform is None:
             return raw
-        return transformed(self.transform, meta_namespace_key_func(obj), raw)
+        return apply_transform(self.transform, meta_namespace_key_func(obj), raw)
 
 
 def _has_name(obj: Mapping[str, Any]) -> bool:

@@ -56,7 +56,7 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
 
     def log(message: str, **facts: object) -> None:
         if what:
-            _logger.info(_line(message, {"for": what, **facts}))
+            _logger.info(_format_log_line(message, {"for": what, **facts}))
 
     def all_done(_context: wait.Context) -> bool:
         for checker in [checker for checker in pending if is_done(checker)]:
@@ -87,7 +87,7 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
     return True
 
 
-def _line(message: str, facts: dict[str, object]) -> str:
+def _format_log_line(message: str, facts: dict[str, object]) -> str:
     """Write a message and its facts as Kubernetes' components write them to their logs."""
     values = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())
     return " ".join((message, *values))

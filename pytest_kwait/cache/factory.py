@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from pytest_kwait import wait
 from pytest_kwait.api.resource import Resource
-from pytest_kwait.api.selectors import field_selector_text, selector_text
+from pytest_kwait.api.selectors import normalize_field_selector, normalize_label_selector
 from pytest_kwait.api.session import Session
 from pytest_kwait.cache.keys import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.cache.listwatch import ListWatch
-from pytest_kwait.cache.resync import resync_seconds
+from pytest_kwait.cache.resync import parse_resync_period
 from pytest_kwait.cache.shared_informer import SharedInformer
-from pytest_kwait.cache.sync import CACHE_SYNC_TIMEOUT, SYNCED_POLL_PERIOD, stop_context
+from pytest_kwait.cache.sync import CACHE_SYNC_TIMEOUT, SYNCED_POLL_PERIOD, make_stop_context
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.selectors import Selector
-    from pytest_kwait.cache.listwatch import ListsAndWatches
+    from pytest_kwait.cache.listwatch import ListWatchClient
     from pytest_kwait.cache.sync import Stop
     from pytest_kwait.cache.transform import TransformFunc
 
@@ -60,8 +60,8 @@ class ListOptions:
         return (
             self.resource,
             self.namespace,
-            selector_text(self.label_selector, what="label_selector"),
-            field_selector_text(self.field_selector),
+            normalize_label_selector(self.label_selector, what="label_selector"),
+            normalize_field_selector(self.field_selector),
         )
 
 
@@ -103,16 +103,16 @@ class SharedInformerFactory:
         transform: TransformFunc | None = None,
         tweak_list_options: TweakListOptions | None = None,
     ) -> None:
-        selector_text(label_selector, what="label_selector")
-        field_selector_text(field_selector)
+        normalize_label_selector(label_selector, what="label_selector")
+        normalize_field_selector(field_selector)
         self.namespace = namespace
         self._session = client if isinstance(client, Session) else Session.of(client)
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._relist_interval = relist_interval
-        self._resync = resync_seconds(resync, "the factory's informers")
+        self._resync = parse_resync_period(resync, "the factory's informers")
         self._custom_resync = {
-            resource: resync_seconds(period, f"informers of {resource}")
+            resource: parse_resync_period(period, f"informers of {resource}")
             for resource, period in (custom_resync or {}).items()
         }
         self._transform = transform
@@ -222,7 +222,7 @@ class SharedInformerFactory:
             stop: ends the wait.
         """
         limit = CACHE_SYNC_TIMEOUT if timeout is None else wait.to_seconds(timeout, what="timeout")
-        context = stop_context(stop, self._session.clock).limited(limit)
+        context = make_stop_context(stop, self._session.clock).limited(limit)
 
         def decided(_context: wait.Context) -> bool:
             awaited = self._awaited()
@@ -277,7 +277,7 @@ class SharedInformerFactory:
     def _make(
         self, options: ListOptions, transform: TransformFunc | None, resync: wait.Duration
     ) -> SharedInformer:
-        session: ListsAndWatches = self._session
+        session: ListWatchClient = self._session
         collection = ListWatch(
             session,
             options.resource,

@@ -16,9 +16,9 @@ __all__ = [
     "is_watch_error_retriable",
 ]
 
-_NEVER_HEALS = frozenset({400, 401, 403, 404, 405, 406, 415, 422})
+_PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 405, 406, 415, 422})
 _MALFORMED = "NotJSON"
-_MALFORMED_FOR_GOOD = 3
+_MALFORMED_IN_ROW = 3
 
 
 class VeryShortWatchError(KwaitError):
@@ -70,5 +70,5 @@ def is_permanent(error: Exception | None, *, in_row: int = 1) -> bool:
     if not isinstance(error, ApiError):
         return error is not None and not isinstance(error, WaitTimeout | VeryShortWatchError)
     if error.reason == _MALFORMED:
-        return in_row >= _MALFORMED_FOR_GOOD
-    return error.status in _NEVER_HEALS
+        return in_row >= _MALFORMED_IN_ROW
+    return error.status in _PERMANENT_STATUSES

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
-from pytest_kwait.api.selectors import selector_text
+from pytest_kwait.api.selectors import normalize_label_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.api.selectors import Selector
 
-__all__ = ["Labelled", "Labels", "label_matcher", "labels_of"]
+__all__ = ["LabeledObject", "Labels", "compile_label_selector", "get_labels"]
 
 Labels: TypeAlias = Mapping[str, str]
 _Requirement: TypeAlias = Callable[[Labels], bool]
@@ -25,24 +25,24 @@ _IN_A_SET = re.compile(r"(\S+)\s+(in|notin)\s*\((.*)\)")
 _COMPARED = re.compile(r"(.*?)\s*(==|!=|=|<|>)\s*(.*)")
 
 
-class _LabelledMetadata(TypedDict, total=False):
+class _LabeledMetadata(TypedDict, total=False):
     labels: dict[str, str] | None
 
 
-class Labelled(TypedDict, total=False):
+class LabeledObject(TypedDict, total=False):
     """The fields by which a label selector judges an object."""
 
-    metadata: _LabelledMetadata
+    metadata: _LabeledMetadata
 
 
-def labels_of(obj: Mapping[str, Any]) -> Labels:
+def get_labels(obj: Mapping[str, Any]) -> Labels:
     """Return an object's labels; none where they are null or of another shape."""
     metadata = obj.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
     return labels if isinstance(labels, Mapping) else {}
 
 
-def label_matcher(selector: Selector | None) -> Callable[[Labels], bool]:
+def compile_label_selector(selector: Selector | None) -> Callable[[Labels], bool]:
     """Return the function that says whether labels are selected; None and "" select everything.
 
     Args:
@@ -51,13 +51,13 @@ def label_matcher(selector: Selector | None) -> Callable[[Labels], bool]:
     Raises:
         InvalidArgument: none that the server would take.
     """
-    return _matcher(selector_text(selector) or "")
+    return _compile(normalize_label_selector(selector) or "")
 
 
 @functools.lru_cache(maxsize=256)
-def _matcher(text: str) -> Callable[[Labels], bool]:
+def _compile(text: str) -> Callable[[Labels], bool]:
     terms = [term.strip() for term in _COMMA_OUTSIDE_A_SET.split(text)]
-    requirements = [_requirement(term) for term in terms if term]
+    requirements = [_parse_requirement(term) for term in terms if term]
 
     def matches(labels: Labels) -> bool:
         return all(requirement(labels) for requirement in requirements)
@@ -65,7 +65,7 @@ def _matcher(text: str) -> Callable[[Labels], bool]:
     return matches
 
 
-def _requirement(term: str) -> _Requirement:
+def _parse_requirement(term: str) -> _Requirement:
     """Return what one term, known to be well formed, asks of labels."""
     if term.startswith("!"):
         absent = term[1:].strip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.api.objects import decode_object
-from pytest_kwait.cache.labels import Labelled, label_matcher, labels_of
+from pytest_kwait.cache.labels import LabeledObject, compile_label_selector, get_labels
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class NamespaceLister:
         Raises:
             InvalidArgument: no label selector.
         """
-        return _selected(self._indexer.raws(self._namespace), selector)
+        return _select(self._indexer.raws(self._namespace), selector)
 
     def get(self, name: str) -> Object:
         """Return one object.
@@ -51,7 +51,7 @@ class NamespaceLister:
         Raises:
             ApiError: 404, it is not in the cache; the server was not asked.
         """
-        return _found(self._indexer, self._resource, f"{self._namespace}/{name}", name)
+        return _get(self._indexer, self._resource, f"{self._namespace}/{name}", name)
 
 
 class Lister:
@@ -72,7 +72,7 @@ class Lister:
         Raises:
             InvalidArgument: no label selector.
         """
-        return _selected(self._indexer.raws(), selector)
+        return _select(self._indexer.raws(), selector)
 
     def get(self, name: str) -> Object:
         """Return one object by its name; where it has a namespace, by `namespace/name`.
@@ -80,7 +80,7 @@ class Lister:
         Raises:
             ApiError: 404, it is not in the cache; the server was not asked.
         """
-        return _found(self._indexer, self._resource, name, name)
+        return _get(self._indexer, self._resource, name, name)
 
     def by_namespace(self, namespace: str) -> NamespaceLister:
         """Return the lister of one namespace."""
@@ -91,17 +91,19 @@ class Lister:
         return self.by_namespace(namespace)
 
 
-def _selected(raws: Sequence[tuple[str, bytes]], selector: Selector | None) -> list[Object]:
-    matches = label_matcher(selector)
+def _select(raws: Sequence[tuple[str, bytes]], selector: Selector | None) -> list[Object]:
+    matches = compile_label_selector(selector)
     if not selector:
         return [decode_object(raw) for _, raw in raws]
     # Decoding labels alone costs a tenth of a pod.
     return [
-        decode_object(raw) for _, raw in raws if matches(labels_of(decode_object(raw, Labelled)))
+        decode_object(raw)
+        for _, raw in raws
+        if matches(get_labels(decode_object(raw, LabeledObject)))
     ]
 
 
-def _found(indexer: Indexer, resource: Resource, key: str, name: str) -> Object:
+def _get(indexer: Indexer, resource: Resource, key: str, name: str) -> Object:
     obj = indexer.get_by_key(key)
     if obj is None:
         # Source: apimachinery/pkg/api/errors, NewNotFound.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from pytest_kwait.api.selectors import field_selector_text
-from pytest_kwait.cache.selection import Selection
+from pytest_kwait.api.selectors import normalize_field_selector
+from pytest_kwait.cache.selection import ResourceCollection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.store import Listed
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["EventStream", "ListWatch", "ListedObjects", "ListsAndWatches", "Watched"]
+__all__ = ["EventStream", "ListWatch", "ListWatchClient", "ListedObjects", "WatchedEvent"]
 
 
-class Watched(Protocol):
+class WatchedEvent(Protocol):
     """One event of a watch."""
 
     @property
@@ -74,14 +74,14 @@ class EventStream(Protocol):
         /,
     ) -> object: ...
 
-    def __iter__(self) -> Iterator[Watched]: ...
+    def __iter__(self) -> Iterator[WatchedEvent]: ...
 
     def close(self) -> None:
         """End the watch at once, from any thread."""
         ...
 
 
-class ListsAndWatches(Protocol):
+class ListWatchClient(Protocol):
     """What the cache needs of `api.Session`."""
 
     @property
@@ -133,7 +133,7 @@ class ListWatch:
             resourceVersion among them; None for whole objects.
     """
 
-    session: ListsAndWatches
+    session: ListWatchClient
     resource: Resource
     namespace: str | None = None
     label_selector: Selector | None = None
@@ -153,17 +153,19 @@ class ListWatch:
             parts.append(f"in namespace {self.namespace}")
         selectors = (("labels", self.label_selector), ("fields", self.field_selector))
         # For reading only, where the form of both is the same.
-        chosen = [f"{what} {field_selector_text(value)}" for what, value in selectors if value]
+        chosen = [f"{what} {normalize_field_selector(value)}" for what, value in selectors if value]
         if chosen:
             parts.append("with " + " and ".join(chosen))
         return " ".join(parts)
 
     @property
-    def collection(self) -> Selection:
+    def collection(self) -> ResourceCollection:
         """What is watched, however it was written."""
-        return Selection.of(self.resource, self.namespace, self.label_selector, self.field_selector)
+        return ResourceCollection.of(
+            self.resource, self.namespace, self.label_selector, self.field_selector
+        )
 
-    def decoding(self, type: Any) -> ListWatch:
+    def with_type(self, type: Any) -> ListWatch:
         """Return the same collection, decoding only the fields of this TypedDict."""
         return replace(self, type=type)
 

@@ -16,29 +16,35 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_kwait.api.objects import WatchEvent, decode_object
-from pytest_kwait.cache.selection import Selection, Shown
+from pytest_kwait.cache.selection import ResourceCollection, SharedEvent
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pytest_kwait.cache.selection import Passing
+    from pytest_kwait.cache.selection import EventFilter
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["PUBLICATIONS", "Feed", "Publication", "Publications", "version_number"]
+__all__ = [
+    "SHARED_WATCHES",
+    "SharedWatch",
+    "SharedWatchFollower",
+    "SharedWatches",
+    "parse_resource_version",
+]
 
 _RECENT = 500
 """So many events are kept for those whose list is older than the latest of them."""
 
 
-def version_number(resource_version: str) -> int | None:
+def parse_resource_version(resource_version: str) -> int | None:
     """Return a resourceVersion as a number; None where it is none that can be compared."""
     if resource_version.isascii() and resource_version.isdecimal():
         return int(resource_version) or None
     return None
 
 
-class Publication:
+class SharedWatch:
     """What the watch of a collection brings, for those who follow it.
 
     Args:
@@ -53,11 +59,11 @@ class Publication:
     def __init__(
         self,
         session: object,
-        collection: Selection,
+        collection: ResourceCollection,
         version: int,
         clock: Clock,
         silence: float | None,
-        withdrawn: Callable[[Publication], object],
+        withdrawn: Callable[[SharedWatch], object],
     ) -> None:
         self.session = session
         self.collection = collection
@@ -67,9 +73,9 @@ class Publication:
         self._lock = threading.Lock()
         self._complete_from = version
         self._reached = version
-        self._recent: deque[Shown] = deque(maxlen=_RECENT)
+        self._recent: deque[SharedEvent] = deque(maxlen=_RECENT)
         # Replaced, never changed: the publisher goes through them without a lock.
-        self._feeds: tuple[Feed, ...] = ()
+        self._feeds: tuple[SharedWatchFollower, ...] = ()
         self._ended = False
         self.alive_at = clock.monotonic()
 
@@ -85,8 +91,8 @@ class Publication:
     def show(self, type: str, obj: Mapping[str, Any], raw: bytes, resource_version: str) -> None:
         """Pass an event on (called by who watches, before it does anything else with it)."""
         self.alive()
-        version = version_number(resource_version)
-        shown = Shown(type, obj, raw, version or 0)
+        version = parse_resource_version(resource_version)
+        shown = SharedEvent(type, obj, raw, version or 0)
         if type == "BOOKMARK":
             ordered = version is not None and version >= self._reached
         else:
@@ -107,7 +113,7 @@ class Publication:
         for feed in feeds:
             feed.take(shown)
 
-    def follow(self, feed: Feed) -> bool:
+    def follow(self, feed: SharedWatchFollower) -> bool:
         """Tell a feed what comes after its version; return whether that can be done."""
         with self._lock:
             if self._ended or feed.version < self._complete_from:
@@ -117,7 +123,7 @@ class Publication:
             self._feeds += (feed,)
             return True
 
-    def leave(self, feed: Feed) -> None:
+    def leave(self, feed: SharedWatchFollower) -> None:
         """Tell a feed nothing more."""
         with self._lock:
             self._feeds = tuple(each for each in self._feeds if each is not feed)
@@ -132,10 +138,10 @@ class Publication:
             self._recent.clear()
         self._withdrawn(self)
         for feed in feeds:
-            feed.abandon()
+            feed.mark_ended()
 
 
-class Feed:
+class SharedWatchFollower:
     """The events of a publication after a version, as an open watch gives them.
 
     It ends with `StopIteration` when it is closed, and when there is nothing more to follow; who
@@ -151,8 +157,8 @@ class Feed:
 
     def __init__(
         self,
-        publication: Publication,
-        passing: Passing,
+        publication: SharedWatch,
+        passing: EventFilter,
         version: int,
         deadline: Deadline,
         shape: Any,
@@ -162,12 +168,12 @@ class Feed:
         self._passing = passing
         self._deadline = deadline
         self._shape = shape
-        self._told: deque[tuple[str, Shown]] = deque()
+        self._told: deque[tuple[str, SharedEvent]] = deque()
         self._wake = threading.Event()
         self._closed = False
         self._abandoned = False
 
-    def take(self, shown: Shown) -> None:
+    def take(self, shown: SharedEvent) -> None:
         """Keep an event that is news to the reader (called by the publication)."""
         if shown.version <= self.version:
             return
@@ -176,7 +182,7 @@ class Feed:
             self._told.append((type, shown))
             self._wake.set()
 
-    def abandon(self) -> None:
+    def mark_ended(self) -> None:
         """Note that nothing more comes (called by the publication)."""
         self._abandoned = True
         self._wake.set()
@@ -225,27 +231,27 @@ class Feed:
         clock.wait(self._wake, None if limit == float("inf") else limit)
 
 
-class Publications:
+class SharedWatches:
     """The publications of this process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._of_session: dict[int, tuple[Publication, ...]] = {}
+        self._of_session: dict[int, tuple[SharedWatch, ...]] = {}
 
-    def start_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Forget them: a forked child has none of its parent's threads."""
         self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
 
     def follow(
         self,
         session: object,
-        collection: Selection,
+        collection: ResourceCollection,
         resource_version: str,
         *,
         deadline: Deadline,
         shape: Any,
         by_labels: bool = False,
-    ) -> Feed | None:
+    ) -> SharedWatchFollower | None:
         """Return the events of a collection after a version, if some publication has them.
 
         Args:
@@ -254,18 +260,18 @@ class Publications:
             resource_version: the version of a list that the reader has.
             deadline: when the feed is over.
             shape: a TypedDict that names the fields of an object to decode; None for all of them.
-            by_labels: see `Selection.within`.
+            by_labels: see `ResourceCollection.within`.
         """
         with self._lock:
             published = self._of_session.get(id(session), ())
-        version = version_number(resource_version) if published else None
+        version = parse_resource_version(resource_version) if published else None
         if version is None:
             return None
         # The narrower one has less to be passed over.
         for publication in sorted(published, key=lambda each: each.collection != collection):
             passing = collection.within(publication.collection, by_labels=by_labels)
             if passing is not None:
-                feed = Feed(publication, passing, version, deadline, shape)
+                feed = SharedWatchFollower(publication, passing, version, deadline, shape)
                 if publication.follow(feed):
                     return feed
         return None
@@ -273,12 +279,12 @@ class Publications:
     def publish(
         self,
         session: object,
-        collection: Selection,
+        collection: ResourceCollection,
         resource_version: str,
         *,
         clock: Clock,
         silence: float | None,
-    ) -> Publication | None:
+    ) -> SharedWatch | None:
         """Return a new publication; None where there is one of this collection already.
 
         Args:
@@ -286,20 +292,20 @@ class Publications:
             collection: what is watched.
             resource_version: from which version on.
             clock: the time of its silence.
-            silence: see `Publication`.
+            silence: see `SharedWatch`.
         """
-        version = version_number(resource_version)
+        version = parse_resource_version(resource_version)
         if version is None:
             return None
         with self._lock:
             published = self._of_session.get(id(session), ())
             if any(each.collection == collection for each in published):
                 return None
-            publication = Publication(session, collection, version, clock, silence, self._withdraw)
+            publication = SharedWatch(session, collection, version, clock, silence, self._withdraw)
             self._of_session[id(session)] = (*published, publication)
             return publication
 
-    def _withdraw(self, publication: Publication) -> None:
+    def _withdraw(self, publication: SharedWatch) -> None:
         key = id(publication.session)
         with self._lock:
             left = [each for each in self._of_session.get(key, ()) if each is not publication]
@@ -309,6 +315,6 @@ class Publications:
                 self._of_session.pop(key, None)
 
 
-PUBLICATIONS = Publications()
+SHARED_WATCHES = SharedWatches()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=PUBLICATIONS.start_anew)
+    os.register_at_fork(after_in_child=SHARED_WATCHES.reset_after_fork)

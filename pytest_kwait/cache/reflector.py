@@ -15,21 +15,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait import wait
-from pytest_kwait.api.outage import Outage
+from pytest_kwait.api.outage import StartupGrace
 from pytest_kwait.cache.failures import (
     VeryShortWatchError,
     is_connection_lost,
     is_expired,
     is_watch_error_retriable,
 )
-from pytest_kwait.cache.publication import PUBLICATIONS, version_number
+from pytest_kwait.cache.publication import SHARED_WATCHES, parse_resource_version
 from pytest_kwait.cache.transform import TransformError
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, WaitTimeout
 
 if TYPE_CHECKING:
-    from pytest_kwait.cache.listwatch import EventStream, ListWatch, Watched
-    from pytest_kwait.cache.publication import Feed, Publication
+    from pytest_kwait.cache.listwatch import EventStream, ListWatch, WatchedEvent
+    from pytest_kwait.cache.publication import SharedWatch, SharedWatchFollower
     from pytest_kwait.cache.store import Listed
 
 __all__ = [
@@ -133,7 +133,7 @@ class Reflector:
         """How many lists and watches have failed since one brought something."""
         self.excused: Exception | None = None
         """The latest refusal that may be due to an outage before it, if there was one."""
-        self._outage = Outage(self.clock)
+        self._outage = StartupGrace(self.clock)
         self._lister_watcher = lister_watcher
         self._store = store
         self._on_error = on_error
@@ -148,7 +148,7 @@ class Reflector:
         self._errors: dict[str, Exception] = {}
         self._list_due_at = -math.inf
         self._events = 0
-        self._publication: Publication | None = None
+        self._publication: SharedWatch | None = None
         self._followed = False
         self._caught_up = False
         self._expired = False
@@ -220,10 +220,10 @@ class Reflector:
         if failure is not None:
             self._recover(verb, failure, short=short)
         else:
-            self._went_well(verb)
+            self._record_success(verb)
         return False
 
-    def _went_well(self, verb: str) -> None:
+    def _record_success(self, verb: str) -> None:
         self._errors.pop(verb, None)
         if verb == "watch" or "watch" not in self._errors:
             self.failures_in_row = 0
@@ -234,7 +234,7 @@ class Reflector:
     def _recover(self, verb: str, failure: Exception, *, short: bool) -> None:
         """Decide what comes next and when, then tell of the failure."""
         self._withdraw()
-        if isinstance(failure, ApiError) and self._outage.excuses(failure):
+        if isinstance(failure, ApiError) and self._outage.tolerates(failure):
             self.excused = failure
         self._errors[verb] = failure
         self.failures_in_row += 1
@@ -305,12 +305,12 @@ class Reflector:
             with self._lock:
                 self._stream = None
 
-    def _follow(self, deadline: Deadline) -> Feed | None:
+    def _follow(self, deadline: Deadline) -> SharedWatchFollower | None:
         """Return what another reflector's watch brings; publish the own one where there is none."""
         if self._publication is not None and not self._publication.ended:
             return None
         watched = self._lister_watcher
-        feed = PUBLICATIONS.follow(
+        feed = SHARED_WATCHES.follow(
             watched.session,
             watched.collection,
             self.last_sync_resource_version,
@@ -318,14 +318,14 @@ class Reflector:
             shape=watched.type,
         )
         if feed is None:
-            self._publication = PUBLICATIONS.publish(
+            self._publication = SHARED_WATCHES.publish(
                 watched.session,
                 watched.collection,
                 self.last_sync_resource_version,
                 clock=self.clock,
                 silence=self._inactivity,
             )
-            comparable = version_number(self.last_sync_resource_version) is not None
+            comparable = parse_resource_version(self.last_sync_resource_version) is not None
             if self._publication is None and comparable and not self._caught_up:
                 # Published from a later version on: one more list spares a watch for long.
                 self._followed = self._caught_up = True
@@ -335,7 +335,7 @@ class Reflector:
         self._followed = feed is not None
         return feed
 
-    def _take(self, event: Watched) -> None:
+    def _take(self, event: WatchedEvent) -> None:
         self._events += 1
         self._expired = False
         self.failures_in_row = 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock
 
-__all__ = ["MINIMUM_RESYNC_PERIOD", "Resync", "resync_seconds"]
+__all__ = ["MINIMUM_RESYNC_PERIOD", "Resyncer", "parse_resync_period"]
 
 MINIMUM_RESYNC_PERIOD = 1.0
 """Seconds: shorter periods are made this long."""
@@ -27,7 +27,7 @@ _logger = logging.getLogger("pytest_kwait.cache")
 _Listener = TypeVar("_Listener")
 
 
-def resync_seconds(period: wait.Duration | None, name: str) -> float:
+def parse_resync_period(period: wait.Duration | None, name: str) -> float:
     """Return a resync period in seconds; 0 for never.
 
     Args:
@@ -49,7 +49,7 @@ def resync_seconds(period: wait.Duration | None, name: str) -> float:
     return seconds
 
 
-class Resync(Generic[_Listener]):
+class Resyncer(Generic[_Listener]):
     """Calls a function for each listener whenever its period has passed, in a thread of its own.
 
     The thread is there only once there is a listener with a period.

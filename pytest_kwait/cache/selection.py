@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kwait.api.objects import decode_object
-from pytest_kwait.api.selectors import field_selector_text, selector_text
-from pytest_kwait.cache.labels import Labelled, Labels, label_matcher, labels_of
+from pytest_kwait.api.selectors import normalize_field_selector, normalize_label_selector
+from pytest_kwait.cache.labels import LabeledObject, Labels, compile_label_selector, get_labels
 
 if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.api.selectors import Selector
 
-__all__ = ["Passing", "Selection", "Shown"]
+__all__ = ["EventFilter", "ResourceCollection", "SharedEvent"]
 
 _BY_NAME = "metadata.name="
 
 
-class Shown:
+class SharedEvent:
     """One event of a watch, shown to all who follow it.
 
     Args:
@@ -42,16 +42,16 @@ class Shown:
     def labels(self) -> Labels:
         """The object's labels, read once for all who ask."""
         if self._labels is None:
-            self._labels = labels_of(decode_object(self.raw, Labelled))
+            self._labels = get_labels(decode_object(self.raw, LabeledObject))
         return self._labels
 
 
-Passing: TypeAlias = Callable[[Shown], str | None]
+EventFilter: TypeAlias = Callable[[SharedEvent], str | None]
 """Says as what type of event a follower is told of one; None where it is not told of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ResourceCollection:
     """One collection as requests name it, however it was written.
 
     Args:
@@ -73,16 +73,16 @@ class Selection:
         namespace: str | None,
         label_selector: Selector | None,
         field_selector: Selector | None,
-    ) -> Selection:
+    ) -> ResourceCollection:
         """Return the selection that arguments of a list mean."""
         return cls(
             resource.path(),
             namespace,
-            selector_text(label_selector),
-            field_selector_text(field_selector),
+            normalize_label_selector(label_selector),
+            normalize_field_selector(field_selector),
         )
 
-    def within(self, wider: Selection, *, by_labels: bool) -> Passing | None:
+    def within(self, wider: ResourceCollection, *, by_labels: bool) -> EventFilter | None:
         """Return what passes of a watch of `wider`; None where not all of this comes by it.
 
         A namespace and a name can be told from an object as the server does; other fields cannot.
@@ -94,36 +94,36 @@ class Selection:
         """
         if self.path != wider.path:
             return None
-        tests: list[Callable[[Shown], bool]] = []
+        tests: list[Callable[[SharedEvent], bool]] = []
         if self.namespace != wider.namespace:
             if wider.namespace is not None or self.namespace is None:
                 return None
-            tests.append(_has("namespace", self.namespace))
+            tests.append(_has_metadata("namespace", self.namespace))
         if self.fields != wider.fields:
             name = (self.fields or "").removeprefix(_BY_NAME)
             if wider.fields is not None or not name or f"{_BY_NAME}{name}" != self.fields:
                 return None
             if not set(name).isdisjoint(",=!\\"):
                 return None
-            tests.append(_has("name", name))
+            tests.append(_has_metadata("name", name))
         if self.labels == wider.labels:
-            return _all_of(tests)
+            return _combine_filters(tests)
         if wider.labels is not None or self.labels is None or not by_labels:
             return None
-        return _Labelled(_all_of(tests), label_matcher(self.labels))
+        return _LabelFilter(_combine_filters(tests), compile_label_selector(self.labels))
 
 
-def _has(key: str, value: str) -> Callable[[Shown], bool]:
+def _has_metadata(key: str, value: str) -> Callable[[SharedEvent], bool]:
     return lambda shown: shown.metadata.get(key) == value
 
 
-def _all_of(tests: list[Callable[[Shown], bool]]) -> Passing:
+def _combine_filters(tests: list[Callable[[SharedEvent], bool]]) -> EventFilter:
     if not tests:
         return lambda shown: shown.type
     return lambda shown: shown.type if all(test(shown) for test in tests) else None
 
 
-class _Labelled:
+class _LabelFilter:
     """What passes by labels, which come and go while the object stays.
 
     Args:
@@ -131,12 +131,12 @@ class _Labelled:
         matches: whether labels are selected.
     """
 
-    def __init__(self, passing: Passing, matches: Callable[[Labels], bool]) -> None:
+    def __init__(self, passing: EventFilter, matches: Callable[[Labels], bool]) -> None:
         self._passing = passing
         self._matches = matches
         self._told_gone: set[str] = set()
 
-    def __call__(self, shown: Shown) -> str | None:
+    def __call__(self, shown: SharedEvent) -> str | None:
         type = self._passing(shown)
         if type is None:
             return None

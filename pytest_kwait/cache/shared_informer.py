@@ -9,12 +9,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Self
 
-from pytest_kwait.cache.distribution import Distribution, ObjectMetadata
+from pytest_kwait.cache.distribution import DeltaProcessor, ObjectMetadata
 from pytest_kwait.cache.failures import is_permanent
 from pytest_kwait.cache.handlers import HandlerRegistration, ResourceEventHandlerFuncs
 from pytest_kwait.cache.listers import Lister
 from pytest_kwait.cache.reflector import Reflector
-from pytest_kwait.cache.resync import Resync, resync_seconds
+from pytest_kwait.cache.resync import Resyncer, parse_resync_period
 from pytest_kwait.cache.signal import Signal
 from pytest_kwait.cache.store import Indexer
 
@@ -69,9 +69,9 @@ class SharedInformer:
         """The objects, to be read from any thread."""
         self.done = Signal()
         """Set once the initial list is in the store."""
-        self._distribution = Distribution(self.resource, self.store, self._change, transform)
+        self._distribution = DeltaProcessor(self.resource, self.store, self._change, transform)
         self._reflector = Reflector(
-            lister_watcher.decoding(ObjectMetadata),
+            lister_watcher.with_type(ObjectMetadata),
             self._distribution,
             name=self.name,
             relist_interval=relist_interval,
@@ -79,8 +79,8 @@ class SharedInformer:
         )
         self._lock = threading.RLock()
         self._handlers: list[HandlerRegistration] = []
-        self._default_resync = resync_seconds(resync, self.name)
-        self._resync = Resync(self.name, self.clock, self._tell_all_again)
+        self._default_resync = parse_resync_period(resync, self.name)
+        self._resync = Resyncer(self.name, self.clock, self._tell_all_again)
         self._failure: Exception | None = None
         self._listed = False
         self._stopped = False
@@ -195,7 +195,7 @@ class SharedInformer:
             handler = ResourceEventHandlerFuncs(add, update, delete)
         period = self._default_resync
         if resync is not None:
-            period = resync_seconds(resync, f"{name or 'a handler'} of {self.name}")
+            period = parse_resync_period(resync, f"{name or 'a handler'} of {self.name}")
         with self._lock:
             if self._stopped:
                 raise RuntimeError(f"the informer of {self.name} was stopped, it tells nobody")

@@ -25,7 +25,7 @@ __all__ = [
     "InformerSynced",
     "Stop",
     "Synced",
-    "stop_context",
+    "make_stop_context",
     "wait_for_cache_sync",
     "wait_for_named_cache_sync",
 ]
@@ -66,7 +66,7 @@ Synced: TypeAlias = InformerSynced | HasSynced | HasInformers
 
 
 @dataclass(frozen=True, slots=True)
-class _Awaited:
+class _SyncedCheck:
     """One function to ask, and whom it belongs to, as far as that can be told."""
 
     has_synced: InformerSynced
@@ -75,7 +75,7 @@ class _Awaited:
     @property
     def name(self) -> str:
         name = getattr(self.owner, "name", None)
-        return name if isinstance(name, str) else _name_of(self.owner)
+        return name if isinstance(name, str) else _get_name(self.owner)
 
     @property
     def permanent_error(self) -> Exception | None:
@@ -117,9 +117,9 @@ def wait_for_cache_sync(
             404 for its kind; says what was refused and why.
         InvalidArgument: something that cannot say whether it has synced.
     """
-    awaited = [one for what in synced for one in _awaited(what)]
+    awaited = [one for what in synced for one in _iterate_checks(what)]
     limit = CACHE_SYNC_TIMEOUT if timeout is None else wait.to_seconds(timeout, what="timeout")
-    context = stop_context(stop, _clock_of(awaited))
+    context = make_stop_context(stop, _get_clock(awaited))
     if name is None:
         return _wait(awaited, context, limit)
     _logger.info('Waiting for caches to sync controller="%s"', name)
@@ -151,7 +151,7 @@ def wait_for_named_cache_sync(
     return wait_for_cache_sync(*synced, name=name, stop=stop, timeout=timeout)
 
 
-def stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
+def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
     """Return a context that ends with `stop`, or never if there is none.
 
     Raises:
@@ -166,11 +166,11 @@ def stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context
     raise InvalidArgument("stop", stop, "a threading.Event or a wait.Context")
 
 
-def _wait(awaited: Sequence[_Awaited], context: wait.Context, limit: float) -> bool:
+def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) -> bool:
     def all_synced(_context: wait.Context) -> bool:
         for one in awaited:
             if not one.has_synced():
-                _raise_if_pointless(awaited)
+                _raise_if_permanent(awaited)
                 return False
         return True
 
@@ -188,7 +188,7 @@ def _wait(awaited: Sequence[_Awaited], context: wait.Context, limit: float) -> b
     return True
 
 
-def _raise_if_pointless(awaited: Sequence[_Awaited]) -> None:
+def _raise_if_permanent(awaited: Sequence[_SyncedCheck]) -> None:
     for one in awaited:
         error = one.permanent_error
         if error is not None and not one.has_synced():
@@ -197,21 +197,21 @@ def _raise_if_pointless(awaited: Sequence[_Awaited]) -> None:
             ) from error
 
 
-def _awaited(what: object) -> Iterator[_Awaited]:
+def _iterate_checks(what: object) -> Iterator[_SyncedCheck]:
     """Yield the functions to ask behind an argument."""
     informers = getattr(what, "informers", None)
     if isinstance(informers, Sequence):
         for informer in informers:
-            yield from _awaited(informer)
+            yield from _iterate_checks(informer)
         return
     has_synced = getattr(what, "has_synced", what)
     if not callable(has_synced) or isinstance(what, type):
         valid = "an informer, an informer factory or a has_synced function"
         raise InvalidArgument("synced", what, valid)
-    yield _Awaited(has_synced, getattr(has_synced, "__self__", has_synced))
+    yield _SyncedCheck(has_synced, getattr(has_synced, "__self__", has_synced))
 
 
-def _clock_of(awaited: Sequence[_Awaited]) -> Clock:
+def _get_clock(awaited: Sequence[_SyncedCheck]) -> Clock:
     """Return the first informer's clock: a wait and what it waits for must agree on the time."""
     for one in awaited:
         clock: Clock | None = getattr(one.owner, "clock", None)
@@ -220,5 +220,5 @@ def _clock_of(awaited: Sequence[_Awaited]) -> Clock:
     return SYSTEM_CLOCK
 
 
-def _name_of(owner: object) -> str:
+def _get_name(owner: object) -> str:
     return getattr(owner, "__qualname__", None) or repr(owner)

@@ -15,7 +15,7 @@ from pytest_kwait.errors import KwaitError
 if TYPE_CHECKING:
     from pytest_kwait.cache.store import Object
 
-__all__ = ["TransformError", "TransformFunc", "transformed"]
+__all__ = ["TransformError", "TransformFunc", "apply_transform"]
 
 TransformFunc: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Returns what the store shall keep of an object, which it may change in place; its name stays."""
@@ -41,7 +41,7 @@ class TransformError(KwaitError):
         return f"the transform of {self.key} {self.problem}"
 
 
-def transformed(transform: TransformFunc, key: str, raw: bytes) -> bytes:
+def apply_transform(transform: TransformFunc, key: str, raw: bytes) -> bytes:
     """Return the JSON of what a transform makes of an object.
 
     Args:

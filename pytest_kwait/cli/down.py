@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cli.running import Running, add_kubeconfig_argument
+from pytest_kwait.cli.running import StateFile, add_kubeconfig_argument
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.wait import ErrWaitTimeout
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """End the one process that was noted, and remove its files."""
-    running = Running(arguments.kubeconfig.expanduser().absolute())
+    running = StateFile(arguments.kubeconfig.expanduser().absolute())
     process = running.process()
     if process is None:
         raise InvalidArgument(

@@ -14,7 +14,7 @@ from pytest_kwait.wait.interruption import DeadlineExceeded
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_kwait.suite.leftovers import Sweep
+    from pytest_kwait.suite.leftovers import SweepResult
 
 __all__ = ["add_arguments", "run"]
 
@@ -68,18 +68,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Sweep once; status 1 if anything that was to go is still there."""
     seconds = to_seconds(arguments.timeout, what="--timeout", allow_zero=False)
-    _check("--namespace", arguments.namespace)
+    _check_name("--namespace", arguments.namespace)
     if arguments.run_id is not None:
-        _check("--run-id", arguments.run_id)
+        _check_name("--run-id", arguments.run_id)
     elif arguments.kept:
         raise InvalidArgument(
             "--kept", True, "give --run-id ID as well: what others have kept is theirs to remove"
         )
     # What talks to clusters costs, and other commands do without it.
-    from pytest_kwait.clusters.provider import choose
+    from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.janitor import Janitor
 
-    cluster = choose(
+    cluster = choose_provider(
         "existing",
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             run=arguments.run_id,
             dry_run=arguments.dry_run,
             kept=arguments.kept,
-            tell=_tell,
+            tell=_print_line,
         )
         try:
             sweep = janitor.sweep(
@@ -109,20 +109,20 @@ def run(arguments: argparse.Namespace) -> int:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
     finally:
         cluster.stop()
-    return _report(sweep)
+    return _print_result(sweep)
 
 
-def _report(sweep: Sweep) -> int:
+def _print_result(sweep: SweepResult) -> int:
     for line in sweep.lines():
         print(line)
     return 0 if sweep.is_clean else 1
 
 
-def _check(what: str, name: str) -> None:
+def _check_name(what: str, name: str) -> None:
     from pytest_kwait.suite.values import read_dns_label
 
     read_dns_label(name, what, None)
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -42,13 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Merge once."""
     # JSON costs, and other commands do without it.
     from pytest_kwait.suite.report_file import check_writable, read_report, write_report
-    from pytest_kwait.suite.run_report import merged, notes
+    from pytest_kwait.suite.run_report import list_omissions, merge_reports
     from pytest_kwait.suite.values import read_reports
 
     (output,) = read_reports(arguments.output, "--output", None)
     check_writable(output, "--output", None)
-    report = merged(read_report(path, "FILE") for path in arguments.files)
-    for note in notes(report):
+    report = merge_reports(read_report(path, "FILE") for path in arguments.files)
+    for note in list_omissions(report):
         print(f"kwait report: {note}", file=sys.stderr)
     try:
         write_report(report, output)

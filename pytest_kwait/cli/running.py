@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-__all__ = ["Running", "add_kubeconfig_argument", "default_kubeconfig"]
+__all__ = ["StateFile", "add_kubeconfig_argument", "default_kubeconfig"]
 
 
 def default_kubeconfig(environ: Mapping[str, str]) -> Path:
@@ -38,7 +38,7 @@ def add_kubeconfig_argument(parser: argparse.ArgumentParser, help_text: str) -> 
 
 
 @dataclass(frozen=True)
-class Running:
+class StateFile:
     """The files that belong to a cluster started by hand.
 
     Args:

@@ -15,17 +15,17 @@ from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 from pytest_kwait.wait.durations import to_seconds
 
 if TYPE_CHECKING:
-    from pytest_kwait.suite.junit import Tally
+    from pytest_kwait.suite.junit import OutcomeCounts
     from pytest_kwait.suite.shard_job import ShardOutcome
 
 __all__ = ["add_arguments", "run"]
 
-_MOST = 1000
+_MAX_SHARDS = 1000
 _TIMEOUT = "1h"
-_TAIL = 20
+_LOG_LINES = 20
 """Lines of the log of a shard that was lost."""
 
-_EXAMPLE = """\
+_EPILOG = """\
 The image has the suite, its requirements and pytest-kwait of this version in it; the working
 directory of the image is where pytest runs. What follows -- are pytest's arguments:
 
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run",
         help=text,
         description=f"{text.capitalize()}.",
-        epilog=_EXAMPLE,
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = sub.add_argument
@@ -84,10 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the suite; status 1 unless every shard passed."""
     seconds = to_seconds(arguments.timeout, what="--timeout", allow_zero=False)
-    _check(arguments)
-    template = _template(arguments.pod_template)
+    _check_arguments(arguments)
+    template = _read_template(arguments.pod_template)
     # What talks to clusters costs, and other commands do without it.
-    from pytest_kwait.clusters.provider import choose
+    from pytest_kwait.clusters.provider import choose_provider
     from pytest_kwait.suite.shard_job import ShardJob, ShardSuite
 
     suite = ShardSuite(
@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         template,
     )
     suite.manifest(seconds)
-    cluster = choose(
+    cluster = choose_provider(
         "existing",
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
@@ -113,12 +113,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     def done(outcome: ShardOutcome) -> None:
         outcomes.append(outcome)
-        _tell_outcome(outcome, arguments.shards)
+        _print_outcome(outcome, arguments.shards)
 
     try:
         client = cluster.client()
         try:
-            job = ShardJob(client, arguments.namespace, suite, tell=_tell, done=done)
+            job = ShardJob(client, arguments.namespace, suite, tell=_print_line, done=done)
             job.run(Deadline.after(seconds, SYSTEM_CLOCK), keep=arguments.keep)
         except KwaitError as error:
             if not outcomes:
@@ -129,20 +129,20 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         cluster.stop()
     outcomes.sort(key=lambda each: each.number)
-    _write(outcomes, arguments)
-    _tell(_summary(outcomes))
+    _write_files(outcomes, arguments)
+    _print_line(_format_summary(outcomes))
     if trouble is not None:
         raise trouble
     return 0 if all(each.passed for each in outcomes) else 1
 
 
-def _reports(arguments: argparse.Namespace) -> list[Path]:
+def _report_paths(arguments: argparse.Namespace) -> list[Path]:
     from pytest_kwait.suite.values import read_reports
 
     return [path for given in arguments.report for path in read_reports(given, "--report", None)]
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check_arguments(arguments: argparse.Namespace) -> None:
     from pytest_kwait.suite.report_file import check_writable
     from pytest_kwait.suite.values import read_dns_label
 
@@ -150,8 +150,8 @@ def _check(arguments: argparse.Namespace) -> None:
         ("--shards", arguments.shards),
         ("--parallelism", arguments.parallelism),
     ):
-        if number is not None and not 1 <= number <= _MOST:
-            raise InvalidArgument(option, number, f"1 to {_MOST}")
+        if number is not None and not 1 <= number <= _MAX_SHARDS:
+            raise InvalidArgument(option, number, f"1 to {_MAX_SHARDS}")
     for option, name in (
         ("--namespace", arguments.namespace),
         ("--run-id", arguments.run_id),
@@ -168,11 +168,11 @@ def _check(arguments: argparse.Namespace) -> None:
     for option, path in (("--junitxml", arguments.junitxml), ("--output", arguments.output)):
         if path is not None and not path.absolute().parent.is_dir():
             raise InvalidArgument(option, str(path), "a place in a folder that exists")
-    for report in _reports(arguments):
+    for report in _report_paths(arguments):
         check_writable(report, "--report", None)
 
 
-def _template(path: Path | None) -> dict[str, Any]:
+def _read_template(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     valid = "a file with the YAML of one pod template: metadata and spec"
@@ -186,46 +186,46 @@ def _template(path: Path | None) -> dict[str, Any]:
     return template
 
 
-def _tell_outcome(outcome: ShardOutcome, shards: int) -> None:
+def _print_outcome(outcome: ShardOutcome, shards: int) -> None:
     shard = f"shard {outcome.number}/{shards}"
     if outcome.results is None:
-        _tell(f"{shard} was lost: {outcome.reason}")
-        for line in outcome.log.splitlines()[-_TAIL:]:
-            _tell(f"  {line}")
+        _print_line(f"{shard} was lost: {outcome.reason}")
+        for line in outcome.log.splitlines()[-_LOG_LINES:]:
+            _print_line(f"  {line}")
         return
     if outcome.passed:
-        _tell(f"{shard} passed: {_counted(_tally(outcome))}")
+        _print_line(f"{shard} passed: {_format_counts(_count_tests(outcome))}")
         return
-    _tell(f"{shard} failed (pytest's exit status {outcome.results.status}); its log:")
+    _print_line(f"{shard} failed (pytest's exit status {outcome.results.status}); its log:")
     for line in outcome.log.splitlines():
-        _tell(f"  {line}")
+        _print_line(f"  {line}")
 
 
-def _tally(outcome: ShardOutcome) -> Tally:
-    from pytest_kwait.suite.junit import Tally, tally
+def _count_tests(outcome: ShardOutcome) -> OutcomeCounts:
+    from pytest_kwait.suite.junit import OutcomeCounts, count_tests
     from pytest_kwait.suite.shard_results import JUNIT
 
     document = outcome.results.files.get(JUNIT) if outcome.results else None
-    return Tally() if document is None else tally(document)
+    return OutcomeCounts() if document is None else count_tests(document)
 
 
-def _counted(tally: Tally) -> str:
+def _format_counts(tally: OutcomeCounts) -> str:
     return (
         f"{tally.passed} passed, {tally.failures} failed, {tally.errors} errors, "
         f"{tally.skipped} skipped"
     )
 
 
-def _summary(outcomes: list[ShardOutcome]) -> str:
-    from pytest_kwait.suite.junit import Tally
+def _format_summary(outcomes: list[ShardOutcome]) -> str:
+    from pytest_kwait.suite.junit import OutcomeCounts
 
-    total = sum((_tally(each) for each in outcomes), Tally())
+    total = sum((_count_tests(each) for each in outcomes), OutcomeCounts())
     lost = sum(each.results is None for each in outcomes)
     more = f", {lost} of {len(outcomes)} shards lost" if lost else ""
-    return f"{_counted(total)} in {len(outcomes)} shards{more}"
+    return f"{_format_counts(total)} in {len(outcomes)} shards{more}"
 
 
-def _write(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
+def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
     from pytest_kwait.suite import junit, run_report
     from pytest_kwait.suite.report_file import write_report
     from pytest_kwait.suite.shard_results import JUNIT, REPORT
@@ -244,18 +244,20 @@ def _write(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
                 for each in outcomes
                 if each.results is not None and JUNIT in each.results.files
             ]
-            arguments.junitxml.write_bytes(junit.merged(documents))
+            arguments.junitxml.write_bytes(junit.merge_documents(documents))
         if arguments.report:
-            report = run_report.merged(
-                run_report.decoded(each.results.files[REPORT], f"shard {each.number}", each.pod)
+            report = run_report.merge_reports(
+                run_report.decode_report(
+                    each.results.files[REPORT], f"shard {each.number}", each.pod
+                )
                 for each in outcomes
                 if each.results is not None and REPORT in each.results.files
             )
-            for path in _reports(arguments):
+            for path in _report_paths(arguments):
                 write_report(report, path)
     except OSError as error:
         raise ClusterError(f"the results could not be written: {error}") from error
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, flush=True)

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cli.running import Running, add_kubeconfig_argument
+from pytest_kwait.cli.running import StateFile, add_kubeconfig_argument
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.simulator.authentication.token_file import TokenFileError, read_token_file
-from pytest_kwait.simulator.authentication.user_options import read_users
+from pytest_kwait.simulator.authentication.user_options import parse_users
 
 if TYPE_CHECKING:
     import argparse
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
-_MOST_NODES = 5000
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_MAX_NODES = 5000
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,15 +73,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Start the cluster; end it with Ctrl-C, or leave it running with `--detach`."""
-    _check("--nodes", arguments.nodes, 1, _MOST_NODES)
-    _check("--port", arguments.port, 0, 65535)
-    outside = _outside(arguments.address)
-    contexts = _users(arguments)
-    running = Running(_writable(arguments.kubeconfig))
+    _check_range("--nodes", arguments.nodes, 1, _MAX_NODES)
+    _check_range("--port", arguments.port, 0, 65535)
+    outside = _exposure_warning(arguments.address)
+    contexts = _context_users(arguments)
+    running = StateFile(_check_writable(arguments.kubeconfig))
     running.claim()
     # Every request to end must take the cluster along, as Ctrl-C does: in a shell's background too,
     # where SIGINT is ignored unless asked for.
-    before = {number: signal.signal(number, _interrupt) for number in _ENDS}
+    before = {number: signal.signal(number, _interrupt) for number in _END_SIGNALS}
     try:
         process = SimulatorProcess(
             running.kubeconfig,
@@ -96,13 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
         )
         try:
             running.note(process.pid)
-            _tell(running, arguments, contexts)
+            _print_cluster(running, arguments, contexts)
             if outside:
                 print(outside, file=sys.stderr, flush=True)
             if arguments.detach:
                 process.leave()
                 return 0
-            _stay(process)
+            _wait_for_end(process)
             running.remove_of(process.pid)
             return 0
         except BaseException:  # whatever happens, it must not be left behind unnoted
@@ -119,14 +119,14 @@ def run(arguments: argparse.Namespace) -> int:
             signal.signal(number, handler)
 
 
-def _stay(process: SimulatorProcess) -> None:
+def _wait_for_end(process: SimulatorProcess) -> None:
     """Return once somebody has ended the cluster in good order, as `kwait down` does."""
     status = process.wait()
     if status not in {0, -signal.SIGTERM, 128 + signal.SIGTERM}:
         raise ClusterError(f"the cluster has ended (exit status {status}):\n{process.tail()}")
 
 
-def _users(arguments: argparse.Namespace) -> list[str]:
+def _context_users(arguments: argparse.Namespace) -> list[str]:
     """Names of the users that are asked for, who all get a context."""
     file, users = arguments.token_auth_file, []
     if file is not None:
@@ -137,13 +137,13 @@ def _users(arguments: argparse.Namespace) -> list[str]:
             why = str(error).removeprefix(str(arguments.token_auth_file)).lstrip(",: ")
             raise InvalidArgument("--token-auth-file", str(file), why) from error
     try:
-        users += [user.name for user in read_users(arguments.user)]
+        users += [user.name for user in parse_users(arguments.user)]
     except ValueError as error:
         raise InvalidArgument("--user", ", ".join(arguments.user), str(error)) from error
     return list(dict.fromkeys(users))
 
 
-def _tell(running: Running, arguments: argparse.Namespace, contexts: list[str]) -> None:
+def _print_cluster(running: StateFile, arguments: argparse.Namespace, contexts: list[str]) -> None:
     target = read_kubeconfig(running.kubeconfig).target()
     end = shlex.join(("kwait", "down", "--kubeconfig", str(running.kubeconfig)))
     nodes = "1 node" if arguments.nodes == 1 else f"{arguments.nodes} nodes"
@@ -158,7 +158,7 @@ def _tell(running: Running, arguments: argparse.Namespace, contexts: list[str]) 
     print(f"export KUBECONFIG={shlex.quote(str(running.kubeconfig))}", flush=True)
 
 
-def _outside(address: str) -> str:
+def _exposure_warning(address: str) -> str:
     """What listening on `address` opens; empty for loopback."""
     if not address:
         return ""
@@ -176,12 +176,12 @@ def _outside(address: str) -> str:
     )
 
 
-def _check(what: str, value: int, least: int, most: int) -> None:
+def _check_range(what: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise InvalidArgument(what, value, f"a number from {least} to {most}")
 
 
-def _writable(kubeconfig: Path) -> Path:
+def _check_writable(kubeconfig: Path) -> Path:
     path = kubeconfig.expanduser().absolute()
     if path.is_dir():
         raise InvalidArgument("--kubeconfig", str(kubeconfig), "a file, and this is a folder")

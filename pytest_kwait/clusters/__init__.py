@@ -7,6 +7,6 @@ asked for.
 
 from __future__ import annotations
 
-from pytest_kwait.clusters.provider import PROVIDERS, Cluster, Provider, choose, connect
+from pytest_kwait.clusters.provider import PROVIDERS, Cluster, Provider, choose_provider, connect
 
-__all__ = ["PROVIDERS", "Cluster", "Provider", "choose", "connect"]
+__all__ = ["PROVIDERS", "Cluster", "Provider", "choose_provider", "connect"]

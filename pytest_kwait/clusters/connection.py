@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.session import Session
-    from pytest_kwait.clusters.faults import FaultPlace, Faults
+    from pytest_kwait.clusters.faults import Faults, FaultScope
     from pytest_kwait.clusters.kubeconfig import Target
-    from pytest_kwait.clusters.pod_rules import PodRules
+    from pytest_kwait.clusters.pod_rules import ScriptedPods
 
 __all__ = ["ConnectedCluster"]
 
-_ANSWER_LIMIT = 30.0
+_REQUEST_TIMEOUT = 30.0
 """Seconds that a server has to answer: many runs may begin at once."""
 
 
@@ -48,7 +48,7 @@ class ConnectedCluster:
     ) -> None:
         self.provider = provider
         self.time_scale = time_scale
-        self.fault_place: Callable[[], FaultPlace] | None = None
+        self.fault_place: Callable[[], FaultScope] | None = None
         """Gives the test that faults are made for; None where there are no tests."""
         self._target = target
         self._clock = clock
@@ -85,10 +85,10 @@ class ConnectedCluster:
     @cached_property
     def faults(self) -> Faults:
         """What can be broken in the cluster, which must be an embedded one."""
-        from pytest_kwait.clusters.faults import FaultPlace, Faults
+        from pytest_kwait.clusters.faults import Faults, FaultScope
 
-        def place() -> FaultPlace:
-            return FaultPlace() if self.fault_place is None else self.fault_place()
+        def place() -> FaultScope:
+            return FaultScope() if self.fault_place is None else self.fault_place()
 
         return Faults(lambda: self._session, self.server, place)
 
@@ -99,7 +99,7 @@ class ConnectedCluster:
         name: str = "",
         container: str = "",
         namespace: str | None = None,
-    ) -> PodRules:
+    ) -> ScriptedPods:
         """Say what containers do instead of their commands, on an embedded cluster.
 
         Args:
@@ -111,9 +111,9 @@ class ConnectedCluster:
         Raises:
             InvalidArgument: `label` is no selector.
         """
-        from pytest_kwait.clusters.pod_rules import rules_for
+        from pytest_kwait.clusters.pod_rules import script_pods
 
-        return rules_for(self.faults, label, name, container, namespace)
+        return script_pods(self.faults, label, name, container, namespace)
 
     def client(self) -> ApiClient:
         """Make a new official client for the cluster.
@@ -159,7 +159,7 @@ class ConnectedCluster:
             self._session.request("GET", "/api", deadline=deadline)
             answer = self._session.server_version(deadline=deadline)
         except DeadlineExceeded as error:
-            trouble = f"Timeout: no answer within {_ANSWER_LIMIT:g}s"
+            trouble = f"Timeout: no answer within {_REQUEST_TIMEOUT:g}s"
             raise ClusterError(self._unreachable(trouble)) from error
         except ApiError as error:
             raise ClusterError(self._refusal(error)) from error
@@ -175,7 +175,7 @@ class ConnectedCluster:
         return Session.of(self.client())
 
     def _deadline(self) -> Deadline:
-        return Deadline.after(_ANSWER_LIMIT, self._clock)
+        return Deadline.after(_REQUEST_TIMEOUT, self._clock)
 
     def _read_token(self, configuration: Any) -> None:
         """Give the client the token of the moment: the client itself reads the file only once."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.connection import ConnectedCluster
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
-from pytest_kwait.clusters.private_folder import PrivateFolder
+from pytest_kwait.clusters.private_folder import TempDir
 from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing
 from pytest_kwait.errors import InvalidArgument
 
@@ -35,7 +35,7 @@ class EmbeddedCluster(ConnectedCluster):
     """
 
     def __init__(
-        self, process: SimulatorProcess, folder: PrivateFolder, timing: Timing, clock: Clock
+        self, process: SimulatorProcess, folder: TempDir, timing: Timing, clock: Clock
     ) -> None:
         target = read_kubeconfig(folder.path / "kubeconfig").target()
         super().__init__(
@@ -103,7 +103,7 @@ class EmbeddedProvider:
         Raises:
             ClusterError: it did not become ready; with the last lines of what it said.
         """
-        folder = PrivateFolder()
+        folder = TempDir()
         process: SimulatorProcess | None = None
         try:
             process = SimulatorProcess(

@@ -18,7 +18,7 @@ from pytest_kwait.clusters.kubeconfig import (
     read_kubeconfig,
     standard_paths,
 )
-from pytest_kwait.clusters.private_folder import PrivateFolder
+from pytest_kwait.clusters.private_folder import TempDir
 from pytest_kwait.errors import ClusterError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ExistingCluster(ConnectedCluster):
         clock: the time that answers are awaited in.
     """
 
-    def __init__(self, target: Target, folder: PrivateFolder | None, clock: Clock) -> None:
+    def __init__(self, target: Target, folder: TempDir | None, clock: Clock) -> None:
         super().__init__(target, provider=ExistingProvider.name, clock=clock)
         self._folder = folder
 
@@ -82,7 +82,7 @@ class ExistingProvider:
             why = "an existing cluster has its own time; leave it out, or use the embedded one"
             raise InvalidArgument("timing", request.timing, why, request.timing_source)
         self._clock = clock
-        self._folder: PrivateFolder | None = None
+        self._folder: TempDir | None = None
         if request.kubeconfig is not None:
             kubeconfig = read_kubeconfig(request.kubeconfig, request.kubeconfig_source)
         else:
@@ -131,7 +131,7 @@ class ExistingProvider:
 
     def _written(self, contents: dict[str, Any], source: str) -> Kubeconfig:
         """Make one file of it: workers, kubectl and clients all read the same."""
-        self._folder = PrivateFolder()
+        self._folder = TempDir()
         path = self._folder.path / "kubeconfig"
         path.write_text(yaml.safe_dump(contents), encoding="utf-8")
         return Kubeconfig(path, source, contents)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pytest_kwait.api.guard import Guard
     from pytest_kwait.api.session import Session
 
-__all__ = ["Fault", "FaultDesk"]
+__all__ = ["Fault", "FaultClient"]
 
-_ROOT = "/kwait/v1"
-_LIMIT = 30.0
-_FOREVER = 365 * 86_400.0
+_API_ROOT = "/kwait/v1"
+_REQUEST_TIMEOUT = 30.0
+_NO_TIMEOUT = 365 * 86_400.0
 
 
 class Fault:
@@ -34,7 +34,7 @@ class Fault:
         name: the id that the cluster knows it by; empty where it was over at once.
     """
 
-    def __init__(self, desk: FaultDesk, name: str) -> None:
+    def __init__(self, desk: FaultClient, name: str) -> None:
         self._desk = desk
         self._name = name
 
@@ -60,7 +60,7 @@ class Fault:
         self.undo()
 
 
-class FaultDesk:
+class FaultClient:
     """The faults that this process has made in one cluster.
 
     Args:
@@ -103,11 +103,11 @@ class FaultDesk:
         """Return what a fault has met."""
         if name not in self._names:
             raise KwaitError("this fault has ended, and nobody counts any more")
-        return int(self._ask("GET", f"{_ROOT}/faults/{name}")["hits"])
+        return int(self._ask("GET", f"{_API_ROOT}/faults/{name}")["hits"])
 
     def _delete(self, name: str) -> None:
         try:
-            self._ask("DELETE", f"{_ROOT}/faults/{name}")
+            self._ask("DELETE", f"{_API_ROOT}/faults/{name}")
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -122,7 +122,7 @@ class FaultDesk:
         with self._lock:
             if self._hold is None:
                 self._open()
-            found = self._ask("POST", f"{_ROOT}/faults", {**asked, "holder": self._holder})
+            found = self._ask("POST", f"{_API_ROOT}/faults", {**asked, "holder": self._holder})
             name = str(found.get("id", ""))
             if name:
                 self._names.append(name)
@@ -131,9 +131,9 @@ class FaultDesk:
     def _open(self) -> None:
         """Open the connection that all faults of the test end with."""
         transport = self._session().transport
-        path = f"{_ROOT}/hold"
+        path = f"{_API_ROOT}/hold"
         with ExitStack() as unless_open:
-            guard = transport.guard("GET", path, Deadline.after(_FOREVER))
+            guard = transport.guard("GET", path, Deadline.after(_NO_TIMEOUT))
             unless_open.callback(guard.release)
             try:
                 answer = transport.open(path, query={}, guard=guard)
@@ -158,7 +158,7 @@ class FaultDesk:
             path,
             body=data,
             content_type=None if data is None else "application/json",
-            deadline=Deadline.after(_LIMIT),
+            deadline=Deadline.after(_REQUEST_TIMEOUT),
         )
         found: dict[str, Any] = json.loads(answer.data)
         return found

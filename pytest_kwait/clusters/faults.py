@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_kwait.clusters.fault_desk import Fault, FaultDesk
+from pytest_kwait.clusters.fault_desk import Fault, FaultClient
 from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.wait.durations import to_seconds
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.session import Session
 
-__all__ = ["Fault", "FaultPlace", "Faults", "Whom"]
+__all__ = ["Fault", "FaultScope", "FaultTarget", "Faults"]
 
-Whom = Literal["namespace", "client", "all"]
+FaultTarget = Literal["namespace", "client", "all"]
 
 _HEADER = "Kwait-Client"
-_WHOM = ("namespace", "client", "all")
+_FAULT_TARGETS = ("namespace", "client", "all")
 
 
 @dataclass(frozen=True)
-class FaultPlace:
+class FaultScope:
     """The test that faults are made for.
 
     Args:
@@ -58,10 +58,10 @@ class Faults:
         self,
         session: Callable[[], Session],
         server: str,
-        place: Callable[[], FaultPlace] = FaultPlace,
+        place: Callable[[], FaultScope] = FaultScope,
     ) -> None:
         self._place = place
-        self._desk = FaultDesk(session, server)
+        self._desk = FaultClient(session, server)
         self._named: ApiClient | None = None
 
     # -- requests
@@ -72,7 +72,7 @@ class Faults:
         *,
         retry_after: int | None = None,
         times: int | None = None,
-        whom: Whom = "namespace",
+        whom: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
         verbs: Sequence[str] = (),
@@ -102,7 +102,7 @@ class Faults:
         asked = self._scoped("refuse", whom, namespace, resources, verbs)
         retry = {} if retry_after is None else {"retryAfter": retry_after}
         return self._desk.make(
-            {"kind": "refusal", "status": status, **retry, **_times(times), **asked}
+            {"kind": "refusal", "status": status, **retry, **_check_times(times), **asked}
         )
 
     def delay(
@@ -110,7 +110,7 @@ class Faults:
         seconds: float | str,
         *,
         times: int | None = None,
-        whom: Whom = "namespace",
+        whom: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
         verbs: Sequence[str] = (),
@@ -131,13 +131,15 @@ class Faults:
             KwaitError: everybody would feel it, and the test is not serial.
         """
         asked = self._scoped("delay", whom, namespace, resources, verbs)
-        length = _positive("seconds", seconds)
-        return self._desk.make({"kind": "latency", "seconds": length, **_times(times), **asked})
+        length = _check_positive("seconds", seconds)
+        return self._desk.make(
+            {"kind": "latency", "seconds": length, **_check_times(times), **asked}
+        )
 
     def cut_watches(
         self,
         *,
-        whom: Whom = "namespace",
+        whom: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
     ) -> Fault:
@@ -159,7 +161,7 @@ class Faults:
     def expire_history(
         self,
         *,
-        whom: Whom = "namespace",
+        whom: FaultTarget = "namespace",
         namespace: str | None = None,
         resources: Sequence[str] = (),
     ) -> Fault:
@@ -195,7 +197,9 @@ class Faults:
             ClusterError: the cluster is no embedded one.
         """
         asked = {"namespace": self._namespace(namespace), "image": image}
-        return self._desk.make({"kind": "pulls", "seconds": _positive("seconds", seconds), **asked})
+        return self._desk.make(
+            {"kind": "pulls", "seconds": _check_positive("seconds", seconds), **asked}
+        )
 
     def fail_pulls(
         self,
@@ -310,11 +314,11 @@ class Faults:
         """
         if isinstance(seconds, str):
             back = seconds.startswith("-")
-            far = _positive("seconds", seconds.removeprefix("-"))
+            far = _check_positive("seconds", seconds.removeprefix("-"))
             length = -far if back else far
         else:
             length = float(seconds)
-            _positive("seconds", abs(length))
+            _check_positive("seconds", abs(length))
         self._alone("jump_clock")
         return self._desk.make({"kind": "clock-jump", "seconds": length})
 
@@ -346,13 +350,13 @@ class Faults:
     def _scoped(
         self,
         what: str,
-        whom: Whom,
+        whom: FaultTarget,
         namespace: str | None,
         resources: Sequence[str],
         verbs: Sequence[str],
     ) -> dict[str, Any]:
-        if whom not in _WHOM:
-            raise InvalidArgument("whom", whom, f"one of {', '.join(_WHOM)}")
+        if whom not in _FAULT_TARGETS:
+            raise InvalidArgument("whom", whom, f"one of {', '.join(_FAULT_TARGETS)}")
         for name, given in (("resources", resources), ("verbs", verbs)):
             if isinstance(given, str):
                 raise InvalidArgument(name, given, "a list")
@@ -376,7 +380,7 @@ class Faults:
         return name
 
 
-def _times(times: object) -> dict[str, int]:
+def _check_times(times: object) -> dict[str, int]:
     if times is None:
         return {}
     if isinstance(times, bool) or not isinstance(times, int) or times < 1:
@@ -384,5 +388,5 @@ def _times(times: object) -> dict[str, int]:
     return {"times": times}
 
 
-def _positive(what: str, value: float | str) -> float:
+def _check_positive(what: str, value: float | str) -> float:
     return to_seconds(value, what=what, allow_zero=False)

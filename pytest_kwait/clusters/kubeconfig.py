@@ -70,7 +70,7 @@ class Kubeconfig:
     @property
     def contexts(self) -> tuple[str, ...]:
         """The names of all contexts, in the order of the file."""
-        return tuple(_named(self.contents, "contexts"))
+        return tuple(_entries_by_name(self.contents, "contexts"))
 
     def target(self, context: str | None = None, source: str | None = None) -> Target:
         """Return what a context stands for.
@@ -82,13 +82,17 @@ class Kubeconfig:
         Raises:
             ClusterError: there is no such context, or what it names is not there.
         """
-        where = _where(self.path, self.source)
+        where = _format_place(self.path, self.source)
         name = context or self.contents.get("current-context") or ""
         if not name:
             raise ClusterError(f"{where} has no current context: name one; {self._choices()}")
-        contexts = _named(self.contents, "contexts")
+        contexts = _entries_by_name(self.contents, "contexts")
         if name not in contexts:
-            which = f"context {name!r}{_from(source)}" if context else f"current context {name!r}"
+            which = (
+                f"context {name!r}{_format_source(source)}"
+                if context
+                else f"current context {name!r}"
+            )
             raise ClusterError(f"{which} is not in {where}; {self._choices()}")
         meant = contexts[name]
         cluster = self._referred(name, "clusters", meant.get("cluster"))
@@ -111,11 +115,11 @@ class Kubeconfig:
         return f"it has {', '.join(self.contexts)}" if self.contexts else "it has no contexts"
 
     def _referred(self, context: str, section: str, name: object) -> Mapping[str, Any]:
-        entries = _named(self.contents, section)
+        entries = _entries_by_name(self.contents, section)
         if not isinstance(name, str) or name not in entries:
             has = f"it has {', '.join(entries)}" if entries else f"it has no {section}"
             raise ClusterError(
-                f"{_where(self.path, self.source)}: context {context!r} names the "
+                f"{_format_place(self.path, self.source)}: context {context!r} names the "
                 f"{_SECTIONS[section]} {name!r}, which is not there; {has}"
             )
         return entries[name]
@@ -132,7 +136,7 @@ def read_kubeconfig(path: Path, source: str | None = None) -> Kubeconfig:
         ClusterError: it is not there, cannot be read, or is no kubeconfig.
     """
     path = path.expanduser().absolute()
-    where = _where(path, source)
+    where = _format_place(path, source)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -165,7 +169,7 @@ def merge(kubeconfigs: Sequence[Kubeconfig]) -> dict[str, Any]:
     for section, key in _SECTIONS.items():
         entries: dict[str, Any] = {}
         for kubeconfig in kubeconfigs:
-            for name, entry in _named(kubeconfig.contents, section).items():
+            for name, entry in _entries_by_name(kubeconfig.contents, section).items():
                 entries.setdefault(name, _absolute(section, entry, kubeconfig.path.parent))
         merged[section] = [{"name": name, key: entry} for name, entry in entries.items()]
     for kubeconfig in kubeconfigs:
@@ -215,14 +219,14 @@ def _parse(text: str, where: str) -> Mapping[str, Any]:
         raise ClusterError(f"{where} is not a kubeconfig: it must be a mapping of kind Config")
     for section, key in _SECTIONS.items():
         entries = contents.get(section) or []
-        if not isinstance(entries, list) or not all(_sound(entry, key) for entry in entries):
+        if not isinstance(entries, list) or not all(_check_entry(entry, key) for entry in entries):
             raise ClusterError(
                 f"{where} is not a kubeconfig: its {section} must be a list of name and {key}"
             )
     return contents
 
 
-def _sound(entry: object, key: str) -> bool:
+def _check_entry(entry: object, key: str) -> bool:
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("name"), str)
@@ -230,7 +234,7 @@ def _sound(entry: object, key: str) -> bool:
     )
 
 
-def _named(contents: Mapping[str, Any], section: str) -> dict[str, Mapping[str, Any]]:
+def _entries_by_name(contents: Mapping[str, Any], section: str) -> dict[str, Mapping[str, Any]]:
     entries: Iterable[Mapping[str, Any]] = contents.get(section) or []
     named: dict[str, Mapping[str, Any]] = {}
     for entry in entries:
@@ -250,9 +254,9 @@ def _absolute(section: str, entry: Mapping[str, Any], folder: Path) -> dict[str,
     return result
 
 
-def _where(path: Path, source: str | None) -> str:
-    return f"kubeconfig {path}{_from(source)}"
+def _format_place(path: Path, source: str | None) -> str:
+    return f"kubeconfig {path}{_format_source(source)}"
 
 
-def _from(source: str | None) -> str:
+def _format_source(source: str | None) -> str:
     return f" (from {source})" if source else ""

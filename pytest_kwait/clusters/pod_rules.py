@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.pod_scripts import MOST_CODE
+from pytest_kwait.simulator.pod_scripts import MAX_EXIT_CODE
 from pytest_kwait.simulator.selectors import parse_labels
 from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.wait.durations import to_seconds
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.faults import Fault, Faults
     from pytest_kwait.wait.durations import Duration
 
-__all__ = ["PodRules", "rules_for"]
+__all__ = ["ScriptedPods", "script_pods"]
 
 
-class PodRules:
+class ScriptedPods:
     """What containers of some pods do from their next start on; `kwait_cluster.pods(…)` in tests.
 
     Each method makes a rule, which holds until it is undone, its `with` block ends, or the test
@@ -59,12 +59,12 @@ class PodRules:
             ClusterError: the cluster is no embedded one.
         """
         seconds = None if for_ is None else to_seconds(for_, what="for_")
-        code = _code(exit)
+        code = _check_exit_code(exit)
         if seconds is None and code:
             raise InvalidArgument("for_", None, "a duration, as there is an exit code to end with")
         return self._rule(
             run="forever" if seconds is None else seconds,
-            exit=code, reason=_text("reason", reason), message=_text("message", message),
+            exit=code, reason=_check_text("reason", reason), message=_check_text("message", message),
         )  # fmt: skip
 
     def crash_loop(self, exit: int = 1) -> Fault:  # as in `run`
@@ -77,7 +77,7 @@ class PodRules:
             InvalidArgument: it is none.
             ClusterError: the cluster is no embedded one.
         """
-        return self._rule(run=0.0, exit=_code(exit))
+        return self._rule(run=0.0, exit=_check_exit_code(exit))
 
     def hold_pending(self) -> Fault:
         """Let them never be made: their pods stay Pending, the containers ContainerCreating.
@@ -121,7 +121,7 @@ class PodRules:
             InvalidArgument: it is empty.
             ClusterError: the cluster is no embedded one.
         """
-        return self._rule(pull_error=_text("message", message))
+        return self._rule(pull_error=_check_text("message", message))
 
     def ready(self, *, after: Duration) -> Fault:
         """Let them be ready a while after they start, whatever their probes are.
@@ -163,21 +163,21 @@ def _is_line(line: object) -> bool:
     return isinstance(line, str) and "\n" not in line
 
 
-def _code(code: object) -> int:
-    if isinstance(code, bool) or not isinstance(code, int) or not 0 <= code <= MOST_CODE:
-        raise InvalidArgument("exit", code, f"a whole number from 0 to {MOST_CODE}")
+def _check_exit_code(code: object) -> int:
+    if isinstance(code, bool) or not isinstance(code, int) or not 0 <= code <= MAX_EXIT_CODE:
+        raise InvalidArgument("exit", code, f"a whole number from 0 to {MAX_EXIT_CODE}")
     return code
 
 
-def _text(what: str, text: object) -> str | None:
+def _check_text(what: str, text: object) -> str | None:
     if text is not None and (not isinstance(text, str) or not text):
         raise InvalidArgument(what, text, "a text that is not empty")
     return text
 
 
-def rules_for(
+def script_pods(
     faults: Faults, label: str, name: str, container: str, namespace: str | None
-) -> PodRules:
+) -> ScriptedPods:
     """Return what makes rules for the pods that are meant.
 
     Args:
@@ -198,4 +198,4 @@ def rules_for(
     except (StatusError, TypeError) as error:
         raise InvalidArgument("label", label, f"a selector as app=web: {error}") from error
     whom = {"label": label, "pod": name, "container": container}
-    return PodRules(lambda asked: faults.rule(asked, namespace), whom)
+    return ScriptedPods(lambda asked: faults.rule(asked, namespace), whom)

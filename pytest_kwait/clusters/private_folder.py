@@ -8,10 +8,10 @@ import tempfile
 import weakref
 from pathlib import Path
 
-__all__ = ["PrivateFolder"]
+__all__ = ["TempDir"]
 
 
-class PrivateFolder:
+class TempDir:
     """A temporary folder that only this user can look into; gone at the latest with the process.
 
     A process that was forked from its owner leaves it alone.
@@ -19,13 +19,13 @@ class PrivateFolder:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="kwait-"))
-        self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
+        self._finalizer = weakref.finalize(self, _remove_folder, self.path, os.getpid())
 
     def remove(self) -> None:
         """Remove the folder and all that is in it; nothing to do the second time."""
         self._finalizer()
 
 
-def _remove(path: Path, owner: int) -> None:
+def _remove_folder(path: Path, owner: int) -> None:
     if os.getpid() == owner:
         shutil.rmtree(path, ignore_errors=True)

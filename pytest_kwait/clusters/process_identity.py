@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["ProcessIdentity"]
 
 _PROC = Path("/proc")
-_END_LIMIT = 10.0
-_LOOK = 0.05
+_END_TIMEOUT = 10.0
+_POLL_INTERVAL = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class ProcessIdentity:
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
         """Return the identity of the process that has this id now; None if none has."""
-        started = _started(pid)
+        started = _start_time(pid)
         return None if started is None else cls(pid, started)
 
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
-        return _started(self.pid) == self.started
+        return _start_time(self.pid) == self.started
 
     def end(self, clock: Clock) -> bool:
         """End the process, by force if it does not heed a request for ten seconds.
@@ -58,10 +58,10 @@ class ProcessIdentity:
         if not self._send(signal.SIGTERM):
             return False
         try:
-            poll_immediate(_LOOK, _END_LIMIT, lambda: not self.alive, clock=clock)
+            poll_immediate(_POLL_INTERVAL, _END_TIMEOUT, lambda: not self.alive, clock=clock)
         except ErrWaitTimeout:
             self._send(signal.SIGKILL)
-            poll_immediate(_LOOK, _END_LIMIT, lambda: not self.alive, clock=clock)
+            poll_immediate(_POLL_INTERVAL, _END_TIMEOUT, lambda: not self.alive, clock=clock)
         return True
 
     def _send(self, what: signal.Signals) -> bool:
@@ -91,14 +91,14 @@ class ProcessIdentity:
         return True
 
 
-def _started(pid: int) -> str | None:
+def _start_time(pid: int) -> str | None:
     """When the running process started; None if there is none, or only what is left of one."""
     if (_PROC / "self" / "stat").exists():
-        return _started_by_proc(pid)
-    return _started_by_ps(pid)
+        return _start_time_by_proc(pid)
+    return _start_time_by_ps(pid)
 
 
-def _started_by_proc(pid: int) -> str | None:
+def _start_time_by_proc(pid: int) -> str | None:
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
         boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -110,7 +110,7 @@ def _started_by_proc(pid: int) -> str | None:
     return None if state in {"Z", "X"} else f"{boot} {start}"
 
 
-def _started_by_ps(pid: int) -> str | None:
+def _start_time_by_ps(pid: int) -> str | None:
     program = shutil.which("ps") or "/bin/ps"
     answer = subprocess.run(  # noqa: S603 - a number is all we put in
         [program, "-o", "state=,lstart=", "-p", str(pid)],

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.faults import Faults
-    from pytest_kwait.clusters.pod_rules import PodRules
+    from pytest_kwait.clusters.pod_rules import ScriptedPods
     from pytest_kwait.clusters.simulator_process import Timing
 
-__all__ = ["PROVIDERS", "Cluster", "Provider", "choose", "connect"]
+__all__ = ["PROVIDERS", "Cluster", "Provider", "choose_provider", "connect"]
 
 
 class Cluster(Protocol):
@@ -70,7 +70,7 @@ class Cluster(Protocol):
         name: str = "",
         container: str = "",
         namespace: str | None = None,
-    ) -> PodRules:
+    ) -> ScriptedPods:
         """Say what containers do instead of their commands, where it is an embedded one."""
         ...
 
@@ -116,7 +116,7 @@ PROVIDERS: Mapping[str, Callable[[ClusterRequest], Provider]] = {
 """Every provider by name. Making one checks its request, without any network."""
 
 
-def choose(
+def choose_provider(
     cluster: str = "auto",
     *,
     kubeconfig: Path | str | None = None,

@@ -20,10 +20,10 @@ __all__ = ["SimulatorProcess", "Timing"]
 
 Timing = Literal["fast", "real"]
 
-_START_LIMIT = 60.0
+_START_TIMEOUT = 60.0
 """Seconds that a start may take; it needs about one, and much more only on a machine that swaps."""
-_END_LIMIT = 2.0
-_TAIL = 15
+_END_TIMEOUT = 2.0
+_LOG_LINES = 15
 _COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator")
 
 
@@ -99,7 +99,7 @@ class SimulatorProcess:
             for fd in theirs:
                 os.close(fd)
         try:
-            self._await_ready(ready, Deadline.after(_START_LIMIT, clock))
+            self._await_ready(ready, Deadline.after(_START_TIMEOUT, clock))
         except BaseException:  # an interrupt too must not leave the process behind
             self.stop()
             raise
@@ -121,7 +121,7 @@ class SimulatorProcess:
             lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:  # the log's folder may be gone already
             return ""
-        return "\n".join(lines[-_TAIL:])
+        return "\n".join(lines[-_LOG_LINES:])
 
     def stop(self) -> None:
         """End the process; returns once it has ended. In a forked copy of the owner: nothing."""
@@ -147,7 +147,7 @@ class SimulatorProcess:
 
     def _has_ended(self) -> bool:
         try:
-            self._process.wait(_END_LIMIT)
+            self._process.wait(_END_TIMEOUT)
         except subprocess.TimeoutExpired:
             return False
         return True
@@ -171,7 +171,7 @@ class SimulatorProcess:
             readable, _, _ = select.select([fd], [], [], deadline.remaining)
             if not readable:
                 raise ClusterError(
-                    self._failure(f"was not ready within {_START_LIMIT:g}s", self.tail())
+                    self._failure(f"was not ready within {_START_TIMEOUT:g}s", self.tail())
                 )
             chunk = os.read(fd, 4096)
             if not chunk:
@@ -181,7 +181,7 @@ class SimulatorProcess:
 
     def _end_status(self) -> str:
         try:
-            code = self._process.wait(_END_LIMIT)
+            code = self._process.wait(_END_TIMEOUT)
         except subprocess.TimeoutExpired:
             return "it closed its pipe and went on"
         return f"exit status {code}" if code >= 0 else f"ended by signal {-code}"

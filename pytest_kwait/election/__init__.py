@@ -8,8 +8,8 @@ Source: k8s.io/client-go/tools/leaderelection (1.36).
 
 from __future__ import annotations
 
-from .leader_elector import JITTER_FACTOR, LeaderElector
-from .lease_lock import LeaseLock
-from .record import LeaderElectionRecord, Lock
+from pytest_kwait.election.leader_elector import JITTER_FACTOR, LeaderElector
+from pytest_kwait.election.lease_lock import LeaseLock
+from pytest_kwait.election.record import LeaderElectionRecord, ResourceLock
 
-__all__ = ["JITTER_FACTOR", "LeaderElectionRecord", "LeaderElector", "LeaseLock", "Lock"]
+__all__ = ["JITTER_FACTOR", "LeaderElectionRecord", "LeaderElector", "LeaseLock", "ResourceLock"]

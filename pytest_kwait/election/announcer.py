@@ -13,12 +13,12 @@ from pytest_kwait import wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Announcer"]
+__all__ = ["NewLeaderNotifier"]
 
 _log = logging.getLogger(__name__)
 
 
-class Announcer:
+class NewLeaderNotifier:
     """Calls back once for each leader that is not the one before, one call after the other.
 
     A call that takes long holds up those after it and nothing else; one that raises is logged.
@@ -36,7 +36,7 @@ class Announcer:
         self._seen: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def saw(self, leader: str) -> None:
+    def report_leader(self, leader: str) -> None:
         """Note who leads now; empty for nobody."""
         if leader == self._leader:
             return

@@ -10,28 +10,26 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
+from pytest_kwait.election.announcer import NewLeaderNotifier
+from pytest_kwait.election.record import LeaderElectionRecord
+from pytest_kwait.election.term import LeadershipContext
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
-
-from .announcer import Announcer
-from .record import LeaderElectionRecord
-from .term import Term
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.election.record import ResourceLock
     from pytest_kwait.wait import CancelFunc, Context, Duration
-
-    from .record import Lock
 
 __all__ = ["JITTER_FACTOR", "LeaderElector"]
 
 JITTER_FACTOR = 1.2
 """How much longer than the retry period a candidate pauses at most, as a part of it."""
 
-_LEAST_PATIENCE = 1.0
+_MINIMUM_JOIN_TIME = 1.0
 """Seconds that a request may take, however short the renew deadline is."""
 
-_HAIR = 0.001
+_EPSILON = 0.001
 """Seconds after which a lease that is about to expire has surely done so."""
 
 _log = logging.getLogger(__name__)
@@ -79,7 +77,7 @@ class LeaderElector:
 
     def __init__(
         self,
-        lock: Lock,
+        lock: ResourceLock,
         *,
         on_started_leading: Callable[[Context], object],
         on_stopped_leading: Callable[[], object],
@@ -116,17 +114,17 @@ class LeaderElector:
             raise InvalidArgument("identity", lock.identity, "Lock identity is empty")
         self._lock = lock
         self._lease, self._renew_deadline, self._retry = lease, renew, retry
-        self._patience = max(_LEAST_PATIENCE, renew / 2)
+        self._patience = max(_MINIMUM_JOIN_TIME, renew / 2)
         self._release_on_cancel = release_on_cancel
         self._started, self._stopped = on_started_leading, on_stopped_leading
         self._new_leader = on_new_leader
         self._clock = clock
         # Replaced as a whole: other threads ask who leads.
-        self._seen = _Sight(LeaderElectionRecord(), -math.inf)
+        self._seen = _ObservedRecord(LeaderElectionRecord(), -math.inf)
         self._leading = False
         self._kept_out = False
         self._running = threading.Lock()
-        self._announcer = Announcer(None, lock.describe())
+        self._announcer = NewLeaderNotifier(None, lock.describe())
 
     @property
     def is_leader(self) -> bool:
@@ -188,7 +186,7 @@ class LeaderElector:
         if not self._running.acquire(blocking=False):
             name = self._lock.describe()
             raise KwaitError(f"the elector of {self._lock.identity} on lock {name} runs already")
-        self._announcer = Announcer(self._new_leader, self._lock.describe())
+        self._announcer = NewLeaderNotifier(self._new_leader, self._lock.describe())
         try:
             if not self._acquire(ctx):
                 return True
@@ -207,7 +205,7 @@ class LeaderElector:
     def _acquire(self, ctx: Context) -> bool:
         _log.info("Attempting to acquire leader lease... lock=%s", self._lock.describe())
         # What an earlier run has seen of its own says nothing now.
-        self._seen = _Sight(LeaderElectionRecord(), -math.inf)
+        self._seen = _ObservedRecord(LeaderElectionRecord(), -math.inf)
         trying, acquired = wait.with_cancel(ctx)
         won = False
 
@@ -230,12 +228,12 @@ class LeaderElector:
         pause = wait.jitter(self._retry / 2, 1.0)
         seen = self._seen
         left = seen.at + seen.record.lease_duration_seconds - self._clock.monotonic()
-        return min(pause, left + _HAIR) if left > 0 else pause
+        return min(pause, left + _EPSILON) if left > 0 else pause
 
     def _lead(self, ctx: Context) -> bool:
         """Lead until stopped (True) or until leadership is lost."""
         self._leading = True
-        term = Term(ctx, lambda: self.is_leader)
+        term = LeadershipContext(ctx, lambda: self.is_leader)
         renewing, lost = wait.with_cancel(ctx)
 
         def work() -> None:
@@ -299,7 +297,7 @@ class LeaderElector:
             _log.error("error on lock %s: %s", self._lock.describe(), error)
             return False
         finally:
-            self._announcer.saw(self.get_leader())
+            self._announcer.report_leader(self.get_leader())
 
     def _try_acquire_or_renew(self, deadline: Deadline) -> bool:
         now = rfc3339_micro(self._clock.time())
@@ -316,7 +314,7 @@ class LeaderElector:
             # A record that is as it was keeps its time: only a write says that the holder lives.
             # One's own, written by a request whose answer was lost, is older than this look.
             own = self._leading and old.holder_identity == self._lock.identity
-            self._seen = _Sight(old, self._seen.at if own else self._clock.monotonic())
+            self._seen = _ObservedRecord(old, self._seen.at if own else self._clock.monotonic())
         if self._holds():
             return self._write(self._lock.update, self._kept(mine), deadline)
         if self._leading:
@@ -339,7 +337,7 @@ class LeaderElector:
     def _write(self, write: _Write, record: LeaderElectionRecord, deadline: Deadline) -> bool:
         begun = self._clock.monotonic()
         write(record, deadline=deadline.at_most(self._patience))
-        self._seen = _Sight(record, begun)
+        self._seen = _ObservedRecord(record, begun)
         return True
 
     def _holds(self) -> bool:
@@ -358,7 +356,7 @@ class LeaderElector:
             _log.error("Failed to release lease %s: %s", self._lock.describe(), error)
 
 
-class _Sight(NamedTuple):
+class _ObservedRecord(NamedTuple):
     """What a lock was seen to say, and since when in seconds of the clock."""
 
     record: LeaderElectionRecord

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import LEASES
 from pytest_kwait.api.session import Session
+from pytest_kwait.election.record import LeaderElectionRecord
 from pytest_kwait.engine.options import check_name, check_namespace
 from pytest_kwait.errors import ApiError, InvalidArgument
-
-from .record import LeaderElectionRecord
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

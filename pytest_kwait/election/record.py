@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
-__all__ = ["LeaderElectionRecord", "Lock"]
+__all__ = ["LeaderElectionRecord", "ResourceLock"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class LeaderElectionRecord:
     version: str = ""
 
 
-class Lock(Protocol):
+class ResourceLock(Protocol):
     """A record that can be changed only by who has seen its latest version; for one elector.
 
     Every call ends by its deadline, and raises `KwaitError` when it has failed.

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
 
-__all__ = ["Term"]
+__all__ = ["LeadershipContext"]
 
 
-class Term(Context):
+class LeadershipContext(Context):
     """Ends with the candidacy, with the leadership, and for whoever looks with the lease.
 
     A process that was frozen past its lease finds `err` true in its first step; its elector, which

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.verdicts import Failed, Verdict
 
 __all__ = [
-    "Book",
     "Condition",
-    "Inquirer",
+    "EvidenceScope",
+    "HasDeferredSource",
     "ObjectReference",
+    "ObjectSink",
     "Probe",
-    "Scope",
     "Source",
     "Timed",
 ]
 
 
-class Book(Protocol):
+class ObjectSink(Protocol):
     """Where what is seen of a source is counted."""
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
@@ -67,7 +67,7 @@ class Source:
 
     resource: Resource
     namespace: str | None
-    book: Book
+    sink: ObjectSink
     name: str | None = None
     selector: str | None = None
     fields: type[Any] | None = None
@@ -104,7 +104,7 @@ class ObjectReference:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class EvidenceScope:
     """Where the evidence of a failure is to be found.
 
     Args:
@@ -136,7 +136,7 @@ class Condition(Protocol):
         ...
 
     @property
-    def in_caller(self) -> bool:
+    def runs_user_code(self) -> bool:
         """Whether the verdict runs code of the user, which belongs to the calling thread."""
         ...
 
@@ -156,7 +156,7 @@ class Condition(Protocol):
         """Return what the wait returns once its verdict is Met."""
         ...
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return where the evidence of a failure is to be found."""
         ...
 
@@ -169,7 +169,7 @@ class Timed(Protocol):
         """When to ask again though nothing changed, in monotonic seconds; infinite for never."""
         ...
 
-    def tell_time(self, now: float, *, fresh: bool) -> None:
+    def set_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of.
 
         Args:
@@ -179,17 +179,17 @@ class Timed(Protocol):
         ...
 
 
-class Inquirer(Protocol):
+class HasDeferredSource(Protocol):
     """A condition whose objects do not say themselves why something is wanting.
 
     What does say it is not watched: it is listed once the want has lasted for the short grace.
     """
 
-    def inquiry(self) -> Source | None:
+    def deferred_source(self) -> Source | None:
         """Return what to list if this lasts; None while nothing is wanting."""
         ...
 
-    def finding(self) -> Failed | None:
+    def deferred_verdict(self) -> Failed | None:
         """Judge what that list has entered into its book; None while it may still come."""
         ...
 
@@ -205,7 +205,7 @@ class Probe(Protocol):
         """Return what to ask now; empty while asking is not worth its requests."""
         ...
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether the questions are new, and need not wait for the end of the pause."""
         ...
 
@@ -217,6 +217,6 @@ class Probe(Protocol):
         """
         ...
 
-    def learn(self, answers: Any) -> None:
+    def record_answers(self, answers: Any) -> None:
         """Note the answers."""
         ...

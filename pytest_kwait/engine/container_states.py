@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ContainerReport", "Statuses", "container_reports", "current_state"]
+__all__ = ["ContainerReport", "ContainerStatuses", "get_current_state", "report_containers"]
 
 
 class _Waiting(TypedDict, total=False):
@@ -45,7 +45,7 @@ class ContainerStatus(TypedDict, total=False):
     lastState: _State | None
 
 
-Statuses: TypeAlias = list[ContainerStatus] | None
+ContainerStatuses: TypeAlias = list[ContainerStatus] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ContainerReport:
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-def current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def get_current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return which state a container is in, and what is known of it.
 
     A status without a state is that of a container that waits.
@@ -95,15 +95,15 @@ def current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return "waiting", {}
 
 
-def container_reports(
+def report_containers(
     statuses: Sequence[dict[str, Any]] | None, *, init: bool = False
 ) -> tuple[ContainerReport, ...]:
     """Return one report per container status; none where there are no statuses."""
-    return tuple(_report(status, init) for status in statuses or ())
+    return tuple(_report_container(status, init) for status in statuses or ())
 
 
-def _report(status: dict[str, Any], init: bool) -> ContainerReport:
-    state, facts = current_state(status)
+def _report_container(status: dict[str, Any], init: bool) -> ContainerReport:
+    state, facts = get_current_state(status)
     last = (status.get("lastState") or {}).get("terminated") or {}
     exit_code = facts.get("exitCode") if state == "terminated" else last.get("exitCode")
     reason = facts.get("reason") or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.error_policy import Troubles, retrying
+from pytest_kwait.engine.error_policy import ErrorLog, request_with_retry
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
 
-__all__ = ["create"]
+__all__ = ["create_once"]
 
 
-def create(
+def create_once(
     session: Session,
     resource: Resource,
     obj: Mapping[str, Any],
@@ -29,9 +29,9 @@ def create(
     Raises:
         ApiError: refused, or the server could not be reached in time.
     """
-    troubles = Troubles()
+    troubles = ErrorLog()
     try:
-        return retrying(
+        return request_with_retry(
             lambda deadline: session.create(resource, obj, namespace, deadline=deadline),
             deadline,
             troubles,
@@ -41,6 +41,6 @@ def create(
         if error.reason != "AlreadyExists" or troubles.count == 1 or not name:
             raise
     # An earlier try was answered by nothing: the object may well be the one that it made.
-    return retrying(
+    return request_with_retry(
         lambda deadline: session.get(resource, name, namespace, deadline=deadline), deadline
     )

@@ -11,7 +11,7 @@ import contextlib
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kwait.api.outage import Outage
+from pytest_kwait.api.outage import StartupGrace
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.wait.backoff import Backoff
@@ -23,12 +23,20 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["Decision", "Troubles", "ask", "decide", "in_time", "retry_pauses", "retrying"]
+__all__ = [
+    "ErrorAction",
+    "ErrorLog",
+    "classify_error",
+    "make_retry_backoff",
+    "request_once",
+    "request_with_retry",
+    "within_deadline",
+]
 
 _Answer = TypeVar("_Answer")
 
 
-class Decision(Enum):
+class ErrorAction(Enum):
     """What to do after an error."""
 
     RETRY = "retry"
@@ -46,17 +54,17 @@ class Decision(Enum):
 
 _RETRIED = frozenset({408, 425, 429})
 _FINAL = frozenset({400, 401, 403, 404, 405, 406, 409, 415, 422})
-_TRANSPORT_DOUBTS = frozenset({"TLS"})
+_DOUBTFUL_REASONS = frozenset({"TLS"})
 
 REPEATS = 3
 """How many times in a row an answer that nobody understands is taken."""
 
 
-PATIENCE = 30.0
+REQUEST_TIMEOUT = 30.0
 """Seconds that one answer may take: a connection may have gone silent, and another still work."""
 
 
-def decide(error: ApiError) -> Decision:
+def classify_error(error: ApiError) -> ErrorAction:
     """Say what an error of a list, a watch or any other read means.
 
     A connection that was refused, reset, closed or timed out, an address that was not found, a
@@ -64,21 +72,21 @@ def decide(error: ApiError) -> Decision:
     403, 404 (of the kind of resource), 405 and what else the server refuses about the request
     itself are final. What is left (no JSON, a redirect, TLS that fails) is in doubt.
     """
-    if error.reason == "NotJSON" or (error.status == 0 and error.reason in _TRANSPORT_DOUBTS):
-        return Decision.DOUBT
+    if error.reason == "NotJSON" or (error.status == 0 and error.reason in _DOUBTFUL_REASONS):
+        return ErrorAction.DOUBT
     if error.status == 410 or error.reason in {"Expired", "Gone"}:
-        return Decision.RELIST
+        return ErrorAction.RELIST
     if error.status == 0 or error.status in _RETRIED or error.status >= 500:
-        return Decision.RETRY
-    return Decision.STOP if error.status in _FINAL else Decision.DOUBT
+        return ErrorAction.RETRY
+    return ErrorAction.STOP if error.status in _FINAL else ErrorAction.DOUBT
 
 
-def retry_pauses() -> Backoff:
+def make_retry_backoff() -> Backoff:
     """Return the pauses between tries: 100 ms first, doubling to 10 s, each up to twice as long."""
     return Backoff(0.1, factor=2.0, jitter=1.0, steps=16, cap=10.0)
 
 
-class Troubles:
+class ErrorLog:
     """The errors that a wait has lived through.
 
     Args:
@@ -92,15 +100,15 @@ class Troubles:
         """How many there were."""
         self.repeats = 0
         """How many in a row, without a success between them, were in doubt."""
-        self._outage = Outage(clock)
+        self._outage = StartupGrace(clock)
 
-    def hear(self, error: ApiError) -> bool:
+    def record_error(self, error: ApiError) -> bool:
         """Note an error; return whether it is a refusal that may be due to an outage."""
         self.last = error
         self.count += 1
-        return self._outage.excuses(error)
+        return self._outage.tolerates(error)
 
-    def meet(self, error: ApiError) -> Decision:
+    def meet(self, error: ApiError) -> ErrorAction:
         """Note an error and say what to do.
 
         What is in doubt is final once it repeats; a refusal right after an outage, once it holds.
@@ -108,13 +116,13 @@ class Troubles:
         Returns:
             RETRY, RELIST or STOP.
         """
-        excused = self.hear(error)
-        decision = Decision.RETRY if excused else decide(error)
-        if decision is not Decision.DOUBT:
+        excused = self.record_error(error)
+        decision = ErrorAction.RETRY if excused else classify_error(error)
+        if decision is not ErrorAction.DOUBT:
             self.repeats = 0
             return decision
         self.repeats += 1
-        return Decision.STOP if self.repeats >= REPEATS else Decision.RETRY
+        return ErrorAction.STOP if self.repeats >= REPEATS else ErrorAction.RETRY
 
     def over(self) -> None:
         """Note a success."""
@@ -122,7 +130,7 @@ class Troubles:
         self._outage.over()
 
 
-def ask(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
+def request_once(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
     """Return the answer of one request, which must not take all the time that there is.
 
     Raises:
@@ -130,7 +138,7 @@ def ask(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
         DeadlineExceeded: the deadline has come.
     """
     try:
-        return call(deadline.at_most(PATIENCE))
+        return call(deadline.at_most(REQUEST_TIMEOUT))
     except DeadlineExceeded as error:
         if deadline.expired:
             raise
@@ -138,7 +146,7 @@ def ask(call: Callable[[Deadline], _Answer], deadline: Deadline) -> _Answer:
 
 
 @contextlib.contextmanager
-def in_time(deadline: Deadline, what: str) -> Iterator[None]:
+def within_deadline(deadline: Deadline, what: str) -> Iterator[None]:
     """Let what a wait has to do before it can look end as the wait does, where its time is up.
 
     Args:
@@ -152,14 +160,14 @@ def in_time(deadline: Deadline, what: str) -> Iterator[None]:
     try:
         yield
     except (ApiError, DeadlineExceeded) as error:
-        final = isinstance(error, ApiError) and decide(error) is Decision.STOP
+        final = isinstance(error, ApiError) and classify_error(error) is ErrorAction.STOP
         if final or not deadline.expired:
             raise
         raise WaitTimeout(f"{what} in time: {error}") from error
 
 
-def retrying(
-    call: Callable[[Deadline], _Answer], deadline: Deadline, troubles: Troubles | None = None
+def request_with_retry(
+    call: Callable[[Deadline], _Answer], deadline: Deadline, troubles: ErrorLog | None = None
 ) -> _Answer:
     """Return the answer of one request, tried again by this policy until the deadline.
 
@@ -172,15 +180,15 @@ def retrying(
         ApiError: a final error, or the last one when the time was up.
         DeadlineExceeded: the time was up before there was any answer.
     """
-    troubles = troubles if troubles is not None else Troubles(deadline.clock)
+    troubles = troubles if troubles is not None else ErrorLog(deadline.clock)
     ctx = Context(deadline.clock, at=deadline.at)
     answers: list[_Answer] = []
 
     def attempt(ctx: Context) -> bool:
         try:
-            answers.append(ask(call, deadline))
+            answers.append(request_once(call, deadline))
         except ApiError as error:
-            if troubles.meet(error) is Decision.STOP:
+            if troubles.meet(error) is ErrorAction.STOP:
                 raise
             if error.retry_after:
                 ctx.wait(error.retry_after)
@@ -189,7 +197,7 @@ def retrying(
         return True
 
     try:
-        retry_pauses().delay_func().until(ctx, True, True, attempt)
+        make_retry_backoff().delay_func().until(ctx, True, True, attempt)
     except DeadlineExceeded:
         if troubles.last is None:
             raise

@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import EVENTS, PODS
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.container_states import ContainerReport, Statuses, container_reports
-from pytest_kwait.engine.inventory import Inventory, inventory
-from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.engine.container_states import (
+    ContainerReport,
+    ContainerStatuses,
+    report_containers,
+)
+from pytest_kwait.engine.inventory import ExistingObjects, list_existing
+from pytest_kwait.engine.redaction import make_redactor
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -24,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_kwait.api.session import Session
-    from pytest_kwait.engine.condition import ObjectReference, Scope, Source
+    from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 
-__all__ = ["EventGroup", "Findings", "LogTail", "PodReport", "gather"]
+__all__ = ["EventGroup", "Evidence", "LogTail", "PodReport", "gather_evidence"]
 
 LIMIT = 5.0
 """Seconds that gathering may take in all."""
@@ -46,8 +50,8 @@ class _PodStatus(TypedDict, total=False):
     reason: str | None
     message: str | None
     conditions: list[dict[str, Any]] | None
-    initContainerStatuses: Statuses
-    containerStatuses: Statuses
+    initContainerStatuses: ContainerStatuses
+    containerStatuses: ContainerStatuses
 
 
 class _Pod(TypedDict, total=False):
@@ -127,7 +131,7 @@ class LogTail:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class Evidence:
     """All that was gathered.
 
     Args:
@@ -148,14 +152,16 @@ class Findings:
     logs: tuple[LogTail, ...] = ()
     errors: tuple[str, ...] = ()
     kubectl: tuple[str, ...] = ()
-    existing: tuple[Inventory, ...] = ()
+    existing: tuple[ExistingObjects, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the same as JSON values."""
         return asdict(self)
 
 
-def gather(session: Session, scope: Scope, missing: Sequence[Source] = ()) -> Findings:
+def gather_evidence(
+    session: Session, scope: EvidenceScope, missing: Sequence[Source] = ()
+) -> Evidence:
     """Return what the cluster knows of the objects in `scope`, within five seconds.
 
     Args:
@@ -166,10 +172,10 @@ def gather(session: Session, scope: Scope, missing: Sequence[Source] = ()) -> Fi
     deadline = Deadline.after(LIMIT, session.clock)
     errors: list[str] = []
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="kwait-evidence") as pool:
-        listing = pool.submit(_pods, session, scope, deadline, errors)
-        reading = pool.submit(_events, session, scope, deadline, errors)
+        listing = pool.submit(_gather_pods, session, scope, deadline, errors)
+        reading = pool.submit(_gather_events, session, scope, deadline, errors)
         naming = [
-            pool.submit(_existing, session, source, deadline, errors)
+            pool.submit(_gather_existing, session, source, deadline, errors)
             for source in missing[:MISSING]
         ]
         pods = listing.result()
@@ -180,13 +186,13 @@ def gather(session: Session, scope: Scope, missing: Sequence[Source] = ()) -> Fi
             if container.failing and container.has_run
         ][:LOGS]
         tails = [
-            pool.submit(_tail, session, scope, pod.name, container, deadline, errors)
+            pool.submit(_gather_log_tail, session, scope, pod.name, container, deadline, errors)
             for pod, container in failing
         ]
         logs = tuple(tail for future in tails if (tail := future.result()) is not None)
         existing = tuple(found for future in naming if (found := future.result()) is not None)
-        events = _grouped(reading.result(), scope, pods)
-    return Findings(
+        events = _group_events(reading.result(), scope, pods)
+    return Evidence(
         scope.namespace,
         tuple(scope.objects),
         tuple(pods),
@@ -198,7 +204,9 @@ def gather(session: Session, scope: Scope, missing: Sequence[Source] = ()) -> Fi
     )
 
 
-def _pods(session: Session, scope: Scope, deadline: Deadline, errors: list[str]) -> list[PodReport]:
+def _gather_pods(
+    session: Session, scope: EvidenceScope, deadline: Deadline, errors: list[str]
+) -> list[PodReport]:
     if scope.pods is None and not scope.pod_names:
         return []
     one = f"metadata.name={scope.pod_names[0]}" if len(scope.pod_names) == 1 else None
@@ -216,7 +224,7 @@ def _pods(session: Session, scope: Scope, deadline: Deadline, errors: list[str])
         return []
     wanted = set(scope.pod_names)
     pods = [
-        _pod_report(item.object)
+        _report_pod(item.object)
         for item in listed.items
         if not wanted or item.object["metadata"]["name"] in wanted
     ]
@@ -227,17 +235,17 @@ def _pods(session: Session, scope: Scope, deadline: Deadline, errors: list[str])
     )
 
 
-def _existing(
+def _gather_existing(
     session: Session, source: Source, deadline: Deadline, errors: list[str]
-) -> Inventory | None:
+) -> ExistingObjects | None:
     try:
-        return inventory(session, source, deadline)
+        return list_existing(session, source, deadline)
     except (ApiError, DeadlineExceeded) as error:
         errors.append(f"{source.resource.plural}: {error}")
         return None
 
 
-def _pod_report(pod: dict[str, Any]) -> PodReport:
+def _report_pod(pod: dict[str, Any]) -> PodReport:
     metadata, status = pod["metadata"], pod.get("status") or {}
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
     note = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
@@ -253,14 +261,14 @@ def _pod_report(pod: dict[str, Any]) -> PodReport:
         bool(metadata.get("deletionTimestamp")),
         conditions.get("Ready", {}).get("status") == "True",
         (
-            *container_reports(status.get("initContainerStatuses"), init=True),
-            *container_reports(status.get("containerStatuses")),
+            *report_containers(status.get("initContainerStatuses"), init=True),
+            *report_containers(status.get("containerStatuses")),
         ),
     )
 
 
-def _events(
-    session: Session, scope: Scope, deadline: Deadline, errors: list[str]
+def _gather_events(
+    session: Session, scope: EvidenceScope, deadline: Deadline, errors: list[str]
 ) -> Sequence[dict[str, Any]]:
     if scope.namespace is None:
         return []
@@ -274,8 +282,8 @@ def _events(
     return [item.object for item in listed.items]
 
 
-def _grouped(
-    events: Iterable[dict[str, Any]], scope: Scope, pods: Sequence[PodReport]
+def _group_events(
+    events: Iterable[dict[str, Any]], scope: EvidenceScope, pods: Sequence[PodReport]
 ) -> tuple[EventGroup, ...]:
     uids = {pod.uid for pod in pods} | {reference.uid for reference in scope.objects}
     owners = "|".join(re.escape(reference.name) for reference in scope.objects)
@@ -303,9 +311,9 @@ def _grouped(
     )
 
 
-def _tail(
+def _gather_log_tail(
     session: Session,
-    scope: Scope,
+    scope: EvidenceScope,
     pod: str,
     container: ContainerReport,
     deadline: Deadline,
@@ -325,5 +333,5 @@ def _tail(
         errors.append(f"logs of {pod}/{container.name}: {error}")
         return None
     # Before it is cut into lines: a key has many.
-    lines = tuple(redaction(session.credentials())(text).splitlines()[-LOG_LINES:])
+    lines = tuple(make_redactor(session.credentials())(text).splitlines()[-LOG_LINES:])
     return LogTail(pod, container.name, previous, lines) if lines else None

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_kwait.engine.container_states import ContainerReport
-    from pytest_kwait.engine.evidence import Findings, PodReport
-    from pytest_kwait.engine.inventory import Inventory
+    from pytest_kwait.engine.evidence import Evidence, PodReport
+    from pytest_kwait.engine.inventory import ExistingObjects
     from pytest_kwait.engine.report import WaitReport
-    from pytest_kwait.engine.timeline import Change
+    from pytest_kwait.engine.timeline import VerdictChange
 
-__all__ = ["explain"]
+__all__ = ["render_message"]
 
 WIDTH = 92
 """Of the 100 columns, eight belong to pytest, which indents messages by `E` and the code's own."""
@@ -28,7 +28,7 @@ EVENTS = 8
 ERRORS = 4
 
 
-def explain(report: WaitReport) -> str:
+def render_message(report: WaitReport) -> str:
     """Return the message: at most 92 columns wide, but for the command, and bounded in lines.
 
     Its parts, each left out when empty: headline; what was awaited, for how long, what was there,
@@ -36,30 +36,30 @@ def explain(report: WaitReport) -> str:
     of the API; what could not be gathered; the command to look further.
     """
     parts = (
-        _wrapped("", report.headline, rest="    ", lines=6),
-        _terms(report),
-        _timeline(report),
-        _pods(report.findings),
-        _events(report.findings),
-        _logs(report.findings),
-        _errors(report),
-        _command(report.findings),
+        _wrap("", report.headline, rest="    ", lines=6),
+        _render_terms(report),
+        _render_timeline(report),
+        _render_pods(report.findings),
+        _render_events(report.findings),
+        _render_logs(report.findings),
+        _render_errors(report),
+        _render_command(report.findings),
     )
     return "\n".join(line for part in parts for line in part)
 
 
-def _terms(report: WaitReport) -> Iterator[str]:
-    yield from _wrapped("  awaited   ", f"{report.subject} to {report.goal}")
+def _render_terms(report: WaitReport) -> Iterator[str]:
+    yield from _wrap("  awaited   ", f"{report.subject} to {report.goal}")
     elapsed = format_duration(round(report.elapsed, 1))
     limit = format_duration(report.limit)
     yield f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"
     if report.seen:
-        yield from _wrapped("  seen      ", report.seen)
+        yield from _wrap("  seen      ", report.seen)
     for found in report.findings.existing:
-        yield from _wrapped("  there are ", _existing(found))
+        yield from _wrap("  there are ", _render_existing(found))
 
 
-def _existing(found: Inventory) -> str:
+def _render_existing(found: ExistingObjects) -> str:
     where = f" in {found.namespace}" if found.namespace else ""
     if not found.names:
         return f"no {found.resource}{where}"
@@ -68,18 +68,18 @@ def _existing(found: Inventory) -> str:
     return f"{found.resource}{where}: {', '.join(found.names)}{more}"
 
 
-def _timeline(report: WaitReport) -> Iterator[str]:
+def _render_timeline(report: WaitReport) -> Iterator[str]:
     timeline = report.timeline
     if timeline.changes < 2:
         return
     yield "  timeline"
-    yield from _changes(timeline.first)
+    yield from _render_changes(timeline.first)
     if timeline.left_out:
         yield f"             ... {timeline.left_out} more changes ..."
-    yield from _changes(timeline.latest)
+    yield from _render_changes(timeline.latest)
 
 
-def _changes(changes: Sequence[Change]) -> Iterator[str]:
+def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
     """A line for each, but one for all that go to and fro between the two before them."""
     place = 0
     while place < len(changes):
@@ -92,25 +92,25 @@ def _changes(changes: Sequence[Change]) -> Iterator[str]:
         if returns > 1:
             place += returns - 1
             text = f"the last of {returns} changes to and fro between these two"
-        yield _one_line(f"  {changes[place].at:8.1f}s  {text}")
+        yield _join_lines(f"  {changes[place].at:8.1f}s  {text}")
         place += 1
 
 
-def _pods(findings: Findings) -> Iterator[str]:
+def _render_pods(findings: Evidence) -> Iterator[str]:
     if not findings.pods:
         return
     yield "  pods"
     for pod in findings.pods[:PODS]:
-        yield from _wrapped("    ", _pod_line(pod), rest="      ")
+        yield from _wrap("    ", _render_pod(pod), rest="      ")
         for container in pod.containers:
-            yield from _wrapped("      ", _container_line(container), rest="        ", lines=3)
+            yield from _wrap("      ", _render_container(container), rest="        ", lines=3)
     rest = Counter(pod.phase for pod in findings.pods[PODS:])
     if rest:
         phases = ", ".join(f"{n} {phase}" for phase, n in rest.most_common())
         yield f"    and {rest.total()} more: {phases}"
 
 
-def _pod_line(pod: PodReport) -> str:
+def _render_pod(pod: PodReport) -> str:
     where = f" on {pod.node}" if pod.node else ", on no node"
     ready = ", ready" if pod.ready else ""
     deleting = ", being deleted" if pod.deleting else ""
@@ -118,7 +118,7 @@ def _pod_line(pod: PodReport) -> str:
     return f"{pod.name}  {pod.phase}{where}{ready}{deleting}{note}"
 
 
-def _container_line(container: ContainerReport) -> str:
+def _render_container(container: ContainerReport) -> str:
     init = "init container " if container.init else ""
     detail = ": ".join(filter(None, (container.reason, container.message)))
     exit_code = "" if container.exit_code is None else f", exit code {container.exit_code}"
@@ -131,7 +131,7 @@ def _container_line(container: ContainerReport) -> str:
     return f"{init}{container.name}: {facts}{': ' if detail else ''}{detail}"
 
 
-def _events(findings: Findings) -> Iterator[str]:
+def _render_events(findings: Evidence) -> Iterator[str]:
     if not findings.events:
         return
     yield "  warnings"
@@ -139,28 +139,28 @@ def _events(findings: Findings) -> Iterator[str]:
         times = f"{event.count}x " if event.count > 1 else ""
         others = f" and {event.others} more" if event.others else ""
         text = f"{times}{event.reason} ({event.subject}{others}): {event.message}"
-        yield from _wrapped("    ", text, rest="      ", lines=3)
+        yield from _wrap("    ", text, rest="      ", lines=3)
     if len(findings.events) > EVENTS:
         yield f"    and {len(findings.events) - EVENTS} more kinds of warnings"
 
 
-def _logs(findings: Findings) -> Iterator[str]:
+def _render_logs(findings: Evidence) -> Iterator[str]:
     for tail in findings.logs:
         run = ", the run before this one" if tail.previous else ""
-        yield from _wrapped("  ", f"log of {tail.pod}/{tail.container}{run}", rest="    ")
+        yield from _wrap("  ", f"log of {tail.pod}/{tail.container}{run}", rest="    ")
         for line in tail.lines:
-            yield _one_line(f"    | {line}")
+            yield _join_lines(f"    | {line}")
 
 
-def _errors(report: WaitReport) -> Iterator[str]:
+def _render_errors(report: WaitReport) -> Iterator[str]:
     if report.last_error:
         count = f" (the last of {report.errors})" if report.errors > 1 else ""
-        yield from _wrapped("  API error ", f"{report.last_error}{count}", rest="    ")
+        yield from _wrap("  API error ", f"{report.last_error}{count}", rest="    ")
     for error in report.findings.errors[:ERRORS]:
-        yield from _wrapped("  not gathered: ", error, rest="    ")
+        yield from _wrap("  not gathered: ", error, rest="    ")
 
 
-def _command(findings: Findings) -> Iterator[str]:
+def _render_command(findings: Evidence) -> Iterator[str]:
     if findings.pods and findings.pods[0].failing:
         what = ["describe", f"pod/{findings.pods[0].name}"]
     elif findings.objects and findings.objects[0].exists:
@@ -176,7 +176,7 @@ def _command(findings: Findings) -> Iterator[str]:
     yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
 
 
-def _wrapped(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
+def _wrap(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
     """Return a text on lines of bounded width and number; cut is its middle.
 
     What went wrong stands at the end of a long message, what was tried at its beginning.
@@ -199,6 +199,6 @@ def _wrapped(lead: str, text: str, rest: str | None = None, lines: int = 4) -> l
     return wrapped
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     line = "".join(char if char.isprintable() else " " for char in text)
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cache.publication import PUBLICATIONS
-from pytest_kwait.cache.selection import Selection
+from pytest_kwait.cache.publication import SHARED_WATCHES
+from pytest_kwait.cache.selection import ResourceCollection
 
 if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
-    from pytest_kwait.cache.publication import Feed
+    from pytest_kwait.cache.publication import SharedWatchFollower
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Source
 
-__all__ = ["watch_of_informer"]
+__all__ = ["follow_informer"]
 
 
-def watch_of_informer(
+def follow_informer(
     session: Session, source: Source, version: str, deadline: Deadline
-) -> Feed | None:
+) -> SharedWatchFollower | None:
     """Return what an informer's watch brings of a source after a version; None if nobody watches.
 
     The informer may watch more: all namespaces, or all objects where the source is one of them or
@@ -32,9 +32,9 @@ def watch_of_informer(
         version: the version of the wait's list.
         deadline: when the watch is over.
     """
-    collection = Selection.of(
+    collection = ResourceCollection.of(
         source.resource, source.namespace, source.selector, source.field_selector
     )
-    return PUBLICATIONS.follow(
+    return SHARED_WATCHES.follow(
         session, collection, version, deadline=deadline, shape=source.fields, by_labels=True
     )

@@ -5,28 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_kwait.engine.condition import Inquirer
-from pytest_kwait.engine.late_looks import LateLook
+from pytest_kwait.engine.condition import HasDeferredSource
+from pytest_kwait.engine.late_looks import DeferredCheck
 from pytest_kwait.engine.stream import enter_list
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.verdicts import Failed, Pending
 
-__all__ = ["Inquiry"]
+__all__ = ["DeferredSourceCheck"]
 
 
-class Inquiry(LateLook[Inquirer]):
+class DeferredSourceCheck(DeferredCheck[HasDeferredSource]):
     """The source that a condition names while something is wanting, listed late."""
 
     lists_first = False
 
-    def wants(self, verdict: Pending) -> bool:
+    def is_needed(self, verdict: Pending) -> bool:
         """Return whether the condition has something to ask."""
-        return self.condition.inquiry() is not None
+        return self.condition.deferred_source() is not None
 
     def look(self) -> Failed | None:
         """List the source; return the verdict, which is as old as the want that it explains."""
-        source = self.condition.inquiry()
+        source = self.condition.deferred_source()
         if source is None:
             return None
         answer = self.asked(
@@ -43,7 +43,7 @@ class Inquiry(LateLook[Inquirer]):
             return None
         items = [(item.object, item.raw) for item in answer.items]
         enter_list(source, items, self.session.clock.monotonic())
-        found = self.condition.finding()
+        found = self.condition.deferred_verdict()
         if found is None or found.since is not None:
             return found
-        return replace(found, since=self.wanting_since)
+        return replace(found, since=self.stuck_since)

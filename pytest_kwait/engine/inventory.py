@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Source
 
-__all__ = ["Inventory", "inventory"]
+__all__ = ["ExistingObjects", "list_existing"]
 
 NAMES = 10
-_NEAR = 3
+_SIMILAR = 3
 
 
 class _Named(TypedDict):
@@ -24,7 +24,7 @@ class _Named(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class ExistingObjects:
     """The objects of a kind.
 
     Args:
@@ -42,7 +42,7 @@ class Inventory:
     count: int
 
 
-def inventory(session: Session, source: Source, deadline: Deadline) -> Inventory | None:
+def list_existing(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
     """Return what there is instead of a named object; None where it is there after all.
 
     Raises:
@@ -54,6 +54,8 @@ def inventory(session: Session, source: Source, deadline: Deadline) -> Inventory
     names = sorted(item.object["metadata"]["name"] for item in listed.items)
     if missing in names:
         return None
-    near = difflib.get_close_matches(missing, names, n=_NEAR)
+    near = difflib.get_close_matches(missing, names, n=_SIMILAR)
     shown = [*near, *(name for name in names if name not in near)][:NAMES]
-    return Inventory(source.resource.qualified, source.namespace, missing, tuple(shown), len(names))
+    return ExistingObjects(
+        source.resource.qualified, source.namespace, missing, tuple(shown), len(names)
+    )

@@ -18,7 +18,7 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["JsonPath", "standard_path"]
+__all__ = ["JsonPath", "to_standard_path"]
 
 _FORMS = (
     "use a path such as '{.status.phase}' or '{.status.conditions[?(@.type==\"Ready\")].status}'"
@@ -61,7 +61,7 @@ class JsonPath:
     def __init__(self, text: str) -> None:
         self.text = text
         try:
-            self.standard = standard_path(text)
+            self.standard = to_standard_path(text)
             """The path in the dialect of RFC 9535, with each name in brackets."""
             self._path = _compiled(self.standard)
         except ValueError as error:
@@ -78,7 +78,7 @@ class JsonPath:
             return []
 
 
-def standard_path(text: str) -> str:
+def to_standard_path(text: str) -> str:
     """Return a path of Kubernetes' dialect in that of RFC 9535.
 
     Raises:
@@ -91,19 +91,19 @@ def standard_path(text: str) -> str:
         raise ValueError("a path is missing")
     if bare[0] not in ".[$":
         bare = f".{bare}"
-    path, end = _steps(bare, 1 if bare[0] == "$" else 0)
+    path, end = _parse_steps(bare, 1 if bare[0] == "$" else 0)
     if end != len(bare):
         raise ValueError(f"{bare[end:]!r} is no part of a path")
     return f"${path}"
 
 
-def _steps(text: str, at: int) -> tuple[str, int]:
+def _parse_steps(text: str, at: int) -> tuple[str, int]:
     """Return the steps that begin at a position, and where they end."""
     steps = []
     while at < len(text) and text[at] in ".[":
         if text[at] == "[":
-            end = _closing(text, at)
-            steps.append(f"[{_brackets(text[at + 1 : end].strip())}]")
+            end = _find_closing_bracket(text, at)
+            steps.append(f"[{_parse_brackets(text[at + 1 : end].strip())}]")
             at = end + 1
             continue
         deep = text.startswith("..", at)
@@ -120,7 +120,7 @@ def _steps(text: str, at: int) -> tuple[str, int]:
     return "".join(steps), at
 
 
-def _closing(text: str, at: int) -> int:
+def _find_closing_bracket(text: str, at: int) -> int:
     """Return where the bracket that opens at a position closes."""
     depth = 0
     while at < len(text):
@@ -135,9 +135,9 @@ def _closing(text: str, at: int) -> int:
     raise ValueError("a bracket is not closed")
 
 
-def _brackets(inner: str) -> str:
+def _parse_brackets(inner: str) -> str:
     if inner.startswith("?(") and inner.endswith(")"):
-        return f"?({_filter(inner[2:-1].strip())})"
+        return f"?({_parse_filter(inner[2:-1].strip())})"
     parts, at = [], 0
     while True:
         match = _QUOTED.match(inner, at) or _SUBSCRIPT.match(inner, at)
@@ -154,14 +154,14 @@ def _brackets(inner: str) -> str:
     return ",".join(parts)
 
 
-def _filter(text: str) -> str:
-    left, at = _operand(text, 0)
+def _parse_filter(text: str) -> str:
+    left, at = _parse_operand(text, 0)
     operator = _OPERATOR.match(text, at)
     if operator is None:
         if at != len(text) or text[:1] not in ("@", "$"):
             raise ValueError(f"{text!r} is no filter")
         return left
-    right, end = _operand(text, operator.end())
+    right, end = _parse_operand(text, operator.end())
     if end != len(text):
         raise ValueError(f"{text[end:]!r} is too much in the filter {text!r}")
     compared = f"{left} {operator.group()} {right}"
@@ -170,11 +170,11 @@ def _filter(text: str) -> str:
     return " && ".join([*there, compared])
 
 
-def _operand(text: str, at: int) -> tuple[str, int]:
+def _parse_operand(text: str, at: int) -> tuple[str, int]:
     while text[at : at + 1].isspace():
         at += 1
     if text[at : at + 1] in ("@", "$"):
-        path, end = _steps(text, at + 1)
+        path, end = _parse_steps(text, at + 1)
         operand = text[at] + path
     else:
         match = _QUOTED.match(text, at) or _LITERAL.match(text, at)

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Condition, Timed
-    from pytest_kwait.engine.late_looks import LateLook
+    from pytest_kwait.engine.late_looks import DeferredCheck
     from pytest_kwait.engine.options import WaitSettings
 
-__all__ = ["Judge", "Ruling"]
+__all__ = ["Evaluation", "Evaluator"]
 
 _log = logging.getLogger("pytest_kwait.wait")
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class Evaluation:
     """What the wait makes of a verdict.
 
     Args:
@@ -42,7 +42,7 @@ class Ruling:
     ask_at: float = math.inf
 
 
-class Judge:
+class Evaluator:
     """Holds a condition's verdicts against the graces and the stability that a wait was given.
 
     Args:
@@ -58,14 +58,14 @@ class Judge:
         condition: Condition,
         settings: WaitSettings,
         clock: Clock,
-        late_looks: Sequence[LateLook[Any]] = (),
+        late_looks: Sequence[DeferredCheck[Any]] = (),
         started: float | None = None,
     ) -> None:
         self._condition = condition
         self._settings = settings
         self._clock = clock
         self._late_looks = late_looks
-        timed = hasattr(condition, "tell_time")
+        timed = hasattr(condition, "set_time")
         self._timed = cast("Timed", condition) if timed else None
         self._started = clock.monotonic() if started is None else started
         self._met_since: float | None = None
@@ -81,7 +81,7 @@ class Judge:
 
     def rule(
         self, *, fresh: bool = False, asking: bool = False, in_passing: bool = False
-    ) -> Ruling:
+    ) -> Evaluation:
         """Ask the condition, and say what its verdict means for the wait.
 
         Args:
@@ -97,7 +97,7 @@ class Judge:
         """
         now = self._clock.monotonic()
         if self._timed is not None:
-            self._timed.tell_time(now, fresh=fresh)
+            self._timed.set_time(now, fresh=fresh)
         self._untold = None
         verdict = self._condition.verdict()
         for look in self._late_looks:
@@ -116,7 +116,7 @@ class Judge:
                         due = min(due, look.due)
                     else:
                         ask_at = min(ask_at, look.due)
-                ruling = Ruling(verdict, final=False, due=due, ask_at=ask_at)
+                ruling = Evaluation(verdict, final=False, due=due, ask_at=ask_at)
                 self._untold = (now, verdict)
                 if not in_passing:
                     self.tell()
@@ -137,33 +137,33 @@ class Judge:
         """Record what is known before a verdict can be asked for."""
         self._record(self._clock.monotonic(), text)
 
-    def _rule_met(self, verdict: Met, now: float, fresh: bool) -> Ruling:
+    def _rule_met(self, verdict: Met, now: float, fresh: bool) -> Evaluation:
         if self._met_since is None:
             self._met_since = now
         due = self._met_since + self._settings.stable_for
         if not self._settings.stable_for or (fresh and now >= due):
             self._record(now, "met")
-            return Ruling(verdict, final=True)
+            return Evaluation(verdict, final=True)
         held = format_duration(self._settings.stable_for)
         self._record(now, f"met, and must hold for {held}")
         # A part of it may change with time before that.
         due = due if self._timed is None else min(due, self._timed.due)
-        return Ruling(verdict, final=False, due=due)
+        return Evaluation(verdict, final=False, due=due)
 
-    def _rule_failed(self, verdict: Failed, now: float, fresh: bool) -> Ruling:
+    def _rule_failed(self, verdict: Failed, now: float, fresh: bool) -> Evaluation:
         if not self._settings.fail_fast:
             self._record(now, verdict.reason)
-            return Ruling(verdict, final=False)
+            return Evaluation(verdict, final=False)
         if verdict.patience is Patience.NONE:
             self._record(now, verdict.reason)
-            return Ruling(verdict, final=True)
+            return Evaluation(verdict, final=True)
         due = self._end_of_patience(verdict, now)
         if fresh and now >= due:
             self._record(now, verdict.reason)
-            return Ruling(verdict, final=True)
+            return Evaluation(verdict, final=True)
         grace = self._grace(verdict.patience)
         self._record(now, f"final if it holds for {format_duration(grace)}: {verdict.reason}")
-        return Ruling(verdict, final=False, due=due)
+        return Evaluation(verdict, final=False, due=due)
 
     def _end_of_patience(self, verdict: Failed, now: float) -> float:
         if self._doomed_since is None:

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.verdicts import Failed, Pending
 
-__all__ = ["LateLook"]
+__all__ = ["DeferredCheck"]
 
 LONGEST_PAUSE = 60.0
 
-PER_LOOK = 5.0
+CHECK_TIMEOUT = 5.0
 """Seconds that one request may take: the wait goes on without the answer."""
 
 _Condition = TypeVar("_Condition")
 _Answer = TypeVar("_Answer")
 
 
-class LateLook(Generic[_Condition]):
+class DeferredCheck(Generic[_Condition]):
     """Something is wanting, and the server may know that it will not come.
 
     It is asked after `delay` seconds of want, and again at growing intervals; where it has said
@@ -55,7 +55,7 @@ class LateLook(Generic[_Condition]):
         self._pause = delay
         self._next: float | None = None
         self._lost: Failed | None = None
-        self.wanting_since = 0.0
+        self.stuck_since = 0.0
         """When the want began that lasts, in monotonic seconds."""
 
     @property
@@ -72,11 +72,11 @@ class LateLook(Generic[_Condition]):
             fresh: whether all that the condition looks at has just been listed.
             asking: whether a look may be taken that needs no list before it.
         """
-        if not self.wants(verdict):
+        if not self.is_needed(verdict):
             self._next = self._lost = None
             return verdict
         if self._next is None:
-            self.wanting_since = now
+            self.stuck_since = now
             self._next = now + self._pause
         may = fresh or (asking and not self.lists_first)
         if may and (self._lost is not None or now >= self._next):
@@ -85,7 +85,7 @@ class LateLook(Generic[_Condition]):
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
         return self._lost or verdict
 
-    def wants(self, verdict: Pending) -> bool:
+    def is_needed(self, verdict: Pending) -> bool:
         """Return whether something is wanting that the server may know more of."""
         raise AssertionError("said by each look")
 
@@ -99,6 +99,6 @@ class LateLook(Generic[_Condition]):
         What only explains may be done without: not everybody may read it.
         """
         try:
-            return ask(self._deadline.at_most(PER_LOOK))
+            return ask(self._deadline.at_most(CHECK_TIMEOUT))
         except (ApiError, DeadlineExceeded):
             return None

@@ -22,7 +22,7 @@ __all__ = [
     "check_count",
     "check_name",
     "check_namespace",
-    "resolve",
+    "resolve_options",
 ]
 
 Mode = Literal["watch", "poll"]
@@ -90,7 +90,7 @@ class WaitSettings:
         return min(GRACE_SHORT * self.time_scale, self.long_grace)
 
 
-def resolve(
+def resolve_options(
     options: WaitOptions | Mapping[str, Any], *, timeout: str, poll: str = "poll"
 ) -> WaitSettings:
     """Return the options with their defaults filled in.

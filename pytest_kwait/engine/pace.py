@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
-__all__ = ["Pace"]
+__all__ = ["EventPace"]
 
 GATHER = 0.05
 """Seconds in which the events of a busy stream gather."""
@@ -30,7 +30,7 @@ _BUSY_FOR = 0.1
 _BLOCKED = 0.0005
 
 
-class Pace:
+class EventPace:
     """How fast events come.
 
     Args:
@@ -70,6 +70,6 @@ class Pace:
             self._gathered = GATHER if self._on_end < _LONG else LONG_GATHER
         return self._gathered
 
-    def rested(self) -> None:
+    def record_wakeup(self) -> None:
         """Note that the next event is asked for now."""
         self._asked = self._clock.monotonic()

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.timeline import Timeline
 
     # Where nothing waits, this module is all that is loaded: making a protocol costs more.
-    class Onlooker(Protocol):
+    class WaitObserver(Protocol):
         """Who is told of waits that begin and end; called in the thread that waits."""
 
-        def begun(self, wait: PendingWait) -> None:
+        def begun(self, wait: ActiveWait) -> None:
             """Hear that a wait has begun."""
             ...
 
-        def over(self, wait: PendingWait) -> None:
+        def over(self, wait: ActiveWait) -> None:
             """Hear that a wait is over, however it ended; it is not in the list any more."""
             ...
 
 
-__all__ = ["OUTCOMES", "PENDING", "PendingWait", "PendingWaits"]
+__all__ = ["ACTIVE_WAITS", "OUTCOMES", "ActiveWait", "ActiveWaits"]
 
 OUTCOMES = ("met", "doomed", "timed out", "error", "interrupted")
 """How a wait can end: an error is one of the API, interrupted is whatever else ended it."""
 
 
-class PendingWait:
+class ActiveWait:
     """One wait that is not over.
 
     Args:
@@ -90,22 +90,22 @@ class PendingWait:
         return f"{self.text} (after {elapsed}, {self.left} left)"
 
 
-class PendingWaits:
+class ActiveWaits:
     """The list of waits that are not over; safe to use from any thread, and in signal handlers."""
 
     def __init__(self) -> None:
         # Without a lock: a signal handler may ask while the thread that it stopped is entering.
-        self._waits: dict[int, PendingWait] = {}
-        self._onlookers: tuple[Onlooker, ...] = ()
+        self._waits: dict[int, ActiveWait] = {}
+        self._onlookers: tuple[WaitObserver, ...] = ()
         self._lock = threading.Lock()
         self._depth = threading.local()
 
-    def waits(self) -> list[PendingWait]:
+    def waits(self) -> list[ActiveWait]:
         """Return them, the oldest first."""
         return list(self._waits.values())
 
     @contextlib.contextmanager
-    def entered(self, wait: PendingWait) -> Iterator[None]:
+    def entered(self, wait: ActiveWait) -> Iterator[None]:
         """Keep a wait in the list for as long as the context lasts."""
         depth = getattr(self._depth, "value", 0)
         wait.inner = depth > 0
@@ -122,18 +122,18 @@ class PendingWaits:
             for onlooker in self._onlookers:
                 onlooker.over(wait)
 
-    def add(self, onlooker: Onlooker) -> None:
+    def add(self, onlooker: WaitObserver) -> None:
         """Tell somebody of waits from now on."""
         with self._lock:
             self._onlookers = (*self._onlookers, onlooker)
 
-    def remove(self, onlooker: Onlooker) -> None:
+    def remove(self, onlooker: WaitObserver) -> None:
         """Tell somebody no more; nothing if he is not told."""
         with self._lock:
             self._onlookers = tuple(each for each in self._onlookers if each is not onlooker)
 
 
-PENDING = PendingWaits()
+ACTIVE_WAITS = ActiveWaits()
 """The waits of this process."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.engine.error_policy import Decision, Troubles, ask, decide
+from pytest_kwait.engine.error_policy import ErrorAction, ErrorLog, classify_error, request_once
 from pytest_kwait.engine.stream import enter_list
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Condition, Probe, Source
-    from pytest_kwait.engine.judge import Judge, Ruling
+    from pytest_kwait.engine.judge import Evaluation, Evaluator
 
 __all__ = ["PollMode"]
 
@@ -38,12 +38,12 @@ class PollMode:
         self,
         session: Session,
         condition: Condition,
-        judge: Judge,
+        judge: Evaluator,
         deadline: Deadline,
         *,
         poll: float,
         probe: Probe | None,
-        troubles: Troubles,
+        troubles: ErrorLog,
     ) -> None:
         self._session = session
         self._condition = condition
@@ -53,9 +53,9 @@ class PollMode:
         self._probe = probe
         self._troubles = troubles
         self._forgone: set[Source] = set()
-        self._ruling: Ruling | None = None
+        self._ruling: Evaluation | None = None
 
-    def run(self) -> Ruling:
+    def run(self) -> Evaluation:
         """Return the ruling that ends the wait.
 
         Raises:
@@ -73,9 +73,9 @@ class PollMode:
         try:
             self._list_all()
             if self._probe is not None and (questions := self._probe.questions()):
-                self._probe.learn(self._probe.ask(questions, self._deadline))
+                self._probe.record_answers(self._probe.ask(questions, self._deadline))
         except ApiError as error:
-            if self._troubles.meet(error) is Decision.STOP:
+            if self._troubles.meet(error) is ErrorAction.STOP:
                 raise
             if self._ruling is None:
                 self._judge.note(f"cannot look: {error.message}")
@@ -93,11 +93,11 @@ class PollMode:
             for source in missing:
                 listed.add(source)
                 try:
-                    answer = ask(partial(self._list, source), self._deadline)
+                    answer = request_once(partial(self._list, source), self._deadline)
                 except ApiError as error:
-                    if not source.optional or decide(error) is not Decision.STOP:
+                    if not source.optional or classify_error(error) is not ErrorAction.STOP:
                         raise
-                    self._troubles.hear(error)
+                    self._troubles.record_error(error)
                     self._forgone.add(source)
                     continue
                 items = [(item.object, item.raw) for item in answer.items]

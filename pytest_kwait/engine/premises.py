@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.engine.condition import Condition
-from pytest_kwait.engine.late_looks import LateLook
+from pytest_kwait.engine.late_looks import DeferredCheck
 from pytest_kwait.engine.verdicts import Failed, Patience
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.verdicts import Pending
 
-__all__ = ["Premise"]
+__all__ = ["NamespaceTerminatingCheck"]
 
 
-class Premise(LateLook[Condition]):
+class NamespaceTerminatingCheck(DeferredCheck[Condition]):
     """The namespace of what is awaited and not there takes new objects."""
 
-    def wants(self, verdict: Pending) -> bool:
+    def is_needed(self, verdict: Pending) -> bool:
         """Return whether anything is missing that belongs into a namespace."""
         return verdict.absent and self._namespace() is not None
 
     def _namespace(self) -> str | None:
         """Return where something is missing; None for what is cluster-scoped."""
-        missing = (s.namespace for s in self.condition.sources() if not s.book.uids())
+        missing = (s.namespace for s in self.condition.sources() if not s.sink.uids())
         return next(filter(None, missing), None)
 
     def look(self) -> Failed | None:

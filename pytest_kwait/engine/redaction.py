@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["HIDDEN", "redacted_object", "redaction"]
+__all__ = ["HIDDEN", "make_redactor", "redact_object"]
 
 HIDDEN = "(hidden)"
 
@@ -89,7 +89,7 @@ _SHORTEST = 8
 """Shorter credentials are words that may mean something else."""
 
 
-def redaction(credentials: Iterable[str]) -> Callable[[str], str]:
+def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:
     """Return what hides, in a text of any length, everything that must not be shown.
 
     Args:
@@ -112,7 +112,7 @@ def redaction(credentials: Iterable[str]) -> Callable[[str], str]:
     return redacted
 
 
-def redacted_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
+def redact_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:
     """Return a copy of an object as it may be shown: without the data of Secrets, without tokens.
 
     What a client or server notes of how the object came about is left out: the managed fields, and
@@ -121,9 +121,9 @@ def redacted_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[s
 
     Args:
         obj: the object, with its kind.
-        redact: what hides credentials in a text, as `redaction` gives it.
+        redact: what hides credentials in a text, as `make_redactor` gives it.
     """
-    shown: dict[str, Any] = _redacted(obj, redact)
+    shown: dict[str, Any] = _redact_value(obj, redact)
     if obj.get("kind") == "Secret":
         for field in ("data", "stringData"):
             if isinstance(obj.get(field), dict):
@@ -137,14 +137,14 @@ def redacted_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[s
     return shown
 
 
-def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
+def _redact_value(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):
-        return [_redacted(each, redact) for each in value]
+        return [_redact_value(each, redact) for each in value]
     if not isinstance(value, dict):
         return value
-    shown = {key: _member(key, each, redact) for key, each in value.items()}
+    shown = {key: _redact_member(key, each, redact) for key, each in value.items()}
     # A variable of a container, or a parameter of whatever has parameters.
     name = value.get("name")
     if isinstance(name, str) and value.get("value") and _VARIABLE.fullmatch(name):
@@ -152,7 +152,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
     return shown
 
 
-def _member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
+def _redact_member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
     if value and isinstance(value, str) and _KEY.fullmatch(key):
         return HIDDEN
-    return _redacted(value, redact)
+    return _redact_value(value, redact)

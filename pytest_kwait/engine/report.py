@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.evidence import Findings
+from pytest_kwait.engine.evidence import Evidence
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.wait.durations import format_duration
 
@@ -43,7 +43,7 @@ class WaitReport:
     mode: str
     seen: str = ""
     timeline: Timeline = field(default_factory=Timeline)
-    findings: Findings = field(default_factory=Findings)
+    findings: Evidence = field(default_factory=Evidence)
     last_error: str = ""
     errors: int = 0
 
@@ -77,23 +77,25 @@ class WaitReport:
 
     def render(self) -> str:
         """Return the whole message."""
-        from pytest_kwait.engine.explanation import explain
+        from pytest_kwait.engine.explanation import render_message
 
-        return explain(self)
+        return render_message(self)
 
     def redacted(self, change: Callable[[str], str]) -> WaitReport:
         """Return the same facts with every text changed."""
-        return _changed(self, change)  # type: ignore[no-any-return]  # of the type it was given
+        return _change_texts(self, change)  # type: ignore[no-any-return]  # of the type it was given
 
 
-def _changed(value: Any, change: Callable[[str], str]) -> Any:
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, tuple):
-        return tuple(_changed(part, change) for part in value)
+        return tuple(_change_texts(part, change) for part in value)
     if isinstance(value, Timeline):
         return value.changed(change)
     if is_dataclass(value) and not isinstance(value, type):
-        parts = {each.name: _changed(getattr(value, each.name), change) for each in fields(value)}
+        parts = {
+            each.name: _change_texts(getattr(value, each.name), change) for each in fields(value)
+        }
         return replace(value, **parts)
     return value

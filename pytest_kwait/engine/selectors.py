@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["label_selector_text"]
+__all__ = ["format_label_selector"]
 
 
-def label_selector_text(selector: dict[str, Any] | None) -> str | None:
+def format_label_selector(selector: dict[str, Any] | None) -> str | None:
     """Return a `LabelSelector` as text; None for one that is missing or selects everything.
 
     Source: apimachinery/pkg/apis/meta/v1/helpers.go, LabelSelectorAsSelector.

@@ -6,15 +6,15 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kwait.engine.stream import Stream
+from pytest_kwait.engine.stream import SharedStream
 
 if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Source
-    from pytest_kwait.engine.stream import Audience, Share
+    from pytest_kwait.engine.stream import Subscriber, Subscription
 
-__all__ = ["share_of"]
+__all__ = ["subscribe"]
 
 _Key: TypeAlias = tuple[int, str, str | None, str | None, Any]
 
@@ -24,19 +24,21 @@ class _Streams:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.open: dict[_Key, Stream] = {}
+        self.open: dict[_Key, SharedStream] = {}
 
-    def start_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Forget them: a forked child has none of its parent's threads."""
         self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
 
 
 _streams = _Streams()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_streams.start_anew)
+    os.register_at_fork(after_in_child=_streams.reset_after_fork)
 
 
-def share_of(session: Session, source: Source, audience: Audience, deadline: Deadline) -> Share:
+def subscribe(
+    session: Session, source: Source, audience: Subscriber, deadline: Deadline
+) -> Subscription:
     """Return a share in the stream of a source, which is opened where there is none.
 
     Waits share a stream when they ask over the same client for the same kind, namespace,
@@ -55,12 +57,14 @@ def share_of(session: Session, source: Source, audience: Audience, deadline: Dea
         stream = _streams.open.get(key)
         share = stream.join(source, audience, deadline) if stream is not None else None
         while share is None:
-            stream = _streams.open[key] = Stream(session, source, lambda ended: _forget(key, ended))
+            stream = _streams.open[key] = SharedStream(
+                session, source, lambda ended: _remove_stream(key, ended)
+            )
             share = stream.join(source, audience, deadline)
     return share
 
 
-def _forget(key: _Key, stream: Stream) -> None:
+def _remove_stream(key: _Key, stream: SharedStream) -> None:
     with _streams.lock:
         if _streams.open.get(key) is stream:
             del _streams.open[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.engine.condition import ObjectReference
-from pytest_kwait.engine.tally import whole
+from pytest_kwait.engine.tally import decode_whole
 from pytest_kwait.engine.verdicts import Failed, Patience, Pending
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["Sighting"]
+__all__ = ["SingleObject"]
 
 
-class Sighting:
+class SingleObject:
     """The book of a source of one object.
 
     The UID of the first one seen is its identity: an object of the same name with another UID is
@@ -61,7 +61,7 @@ class Sighting:
         """The kind as it stands in a sentence."""
         return self.resource.singular or self.resource.kind.lower()
 
-    def absence(self) -> Pending | Failed | None:
+    def missing_verdict(self) -> Pending | Failed | None:
         """Return the verdict where the object is not there, or not the one it was; else None.
 
         Not there yet is pending, since it may still be created; gone after it was seen is final,
@@ -105,7 +105,7 @@ class Sighting:
 
     def object(self) -> dict[str, Any]:
         """Return the object as it came last."""
-        return whole(self.resource, self._raw)
+        return decode_whole(self.resource, self._raw)
 
     def reference(self) -> ObjectReference:
         """Return how evidence and hints name it."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.api.watch import Watch
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import Decision, Troubles, ask, retry_pauses
-from pytest_kwait.engine.informed import watch_of_informer
-from pytest_kwait.engine.pace import Pace
+from pytest_kwait.engine.error_policy import ErrorAction, ErrorLog, make_retry_backoff, request_once
+from pytest_kwait.engine.informed import follow_informer
+from pytest_kwait.engine.pace import EventPace
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background, with_cancel
 from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.objects import WatchEvent
     from pytest_kwait.api.session import Session
-    from pytest_kwait.cache.publication import Feed
+    from pytest_kwait.cache.publication import SharedWatchFollower
     from pytest_kwait.engine.condition import Source
 
-__all__ = ["Audience", "Share", "Stream", "enter_list"]
+__all__ = ["SharedStream", "Subscriber", "Subscription", "enter_list"]
 
 RELIST = 300.0
 """Seconds after which a source is listed anew even if nothing seems wrong."""
@@ -44,7 +44,7 @@ _RESET = 120.0
 _random = random.Random()  # noqa: S311 - spreads relists, keeps no secret
 
 
-class Audience(Protocol):
+class Subscriber(Protocol):
     """Who is told what a stream has seen; called in the stream's thread.
 
     All but `take_in` only keep what they are told and return at once: one wait that is busy must
@@ -69,12 +69,12 @@ class Audience(Protocol):
         """Keep what ends the stream: a final error, or one of the code that was called."""
         ...
 
-    def take_in(self) -> None:
+    def process_changes(self) -> None:
         """Judge what was kept, unless another thread is at it; it then judges this as well."""
         ...
 
 
-class Share:
+class Subscription:
     """One wait's part in a stream.
 
     Args:
@@ -85,7 +85,7 @@ class Share:
     """
 
     def __init__(
-        self, stream: Stream, source: Source, audience: Audience, deadline: Deadline
+        self, stream: SharedStream, source: Source, audience: Subscriber, deadline: Deadline
     ) -> None:
         self._stream = stream
         self.source = source
@@ -96,16 +96,16 @@ class Share:
         """List anew, at once: what a watch has not told of late may be its silence."""
         self._stream.refresh()
 
-    def leave_to_others(self) -> bool:
+    def close_if_shared(self) -> bool:
         """Be told nothing more, if somebody else has a share; return whether somebody has."""
-        return self._stream.leave_to_others(self)
+        return self._stream.close_if_shared(self)
 
     def close(self) -> None:
         """Be told nothing more; the last one to leave ends the stream."""
         self._stream.leave(self)
 
 
-class Stream:
+class SharedStream:
     """Keeps one collection up to date for as long as somebody has a share in it.
 
     Whoever joins is told only what was asked for after he has: a list that was sent before may be
@@ -117,29 +117,31 @@ class Stream:
         ended: called once nobody can join any more, in any thread.
     """
 
-    def __init__(self, session: Session, source: Source, ended: Callable[[Stream], object]) -> None:
+    def __init__(
+        self, session: Session, source: Source, ended: Callable[[SharedStream], object]
+    ) -> None:
         self._session = session
         self._source = source
         self._tell_end = ended
         self._ctx, self._cancel = with_cancel(background(session.clock))
-        self._troubles = Troubles(session.clock)
+        self._troubles = ErrorLog(session.clock)
         self._in_trouble = False
         self._version = ""
         self._outdated = threading.Event()
         self._outdated.set()
         self._relist_at = 0.0
-        self._watch: Watch | Feed | None = None
+        self._watch: Watch | SharedWatchFollower | None = None
         self._lock = threading.Lock()
         self._started = False
         self._ended = False
         # Replaced, never changed: the reader goes through them without a lock.
-        self._shares: tuple[Share, ...] = ()
-        self._listed: tuple[Share, ...] = ()
+        self._shares: tuple[Subscription, ...] = ()
+        self._listed: tuple[Subscription, ...] = ()
         self._thread = threading.Thread(
             target=self._run, name=f"kwait-watch-{source.resource.plural}", daemon=True
         )
 
-    def join(self, source: Source, audience: Audience, deadline: Deadline) -> Share | None:
+    def join(self, source: Source, audience: Subscriber, deadline: Deadline) -> Subscription | None:
         """Return a share for one more wait; None where it is better off with a stream of its own.
 
         That is where this one has ended, or pauses after an error that may be over by now.
@@ -147,7 +149,7 @@ class Stream:
         with self._lock:
             if self._ended or self._in_trouble:
                 return None
-            share = Share(self, source, audience, deadline)
+            share = Subscription(self, source, audience, deadline)
             self._shares += (share,)
             starts, self._started = not self._started, True
         if starts:
@@ -164,7 +166,7 @@ class Stream:
         if watch is not None:
             watch.close()
 
-    def leave_to_others(self, share: Share) -> bool:
+    def close_if_shared(self, share: Subscription) -> bool:
         """Tell that share nothing more if it is not the only one; return whether it is not."""
         with self._lock:
             others = any(each is not share for each in self._shares)
@@ -172,11 +174,11 @@ class Stream:
                 self._drop(share)
             return others
 
-    def _drop(self, share: Share) -> None:
+    def _drop(self, share: Subscription) -> None:
         self._shares = tuple(each for each in self._shares if each is not share)
         self._listed = tuple(each for each in self._listed if each is not share)
 
-    def leave(self, share: Share) -> None:
+    def leave(self, share: Subscription) -> None:
         """Tell that share nothing more but what is being told already."""
         with self._lock:
             self._drop(share)
@@ -190,7 +192,7 @@ class Stream:
         self._tell_end(self)
 
     def _run(self) -> None:
-        pauses = retry_pauses().delay_with_reset(self._session.clock, _RESET)
+        pauses = make_retry_backoff().delay_with_reset(self._session.clock, _RESET)
         try:
             pauses.until(self._ctx, True, True, self._follow)
         except Canceled:
@@ -202,7 +204,7 @@ class Stream:
             self._tell_end(self)
             for share in shares:
                 share.audience.broken(share.source, error)
-                share.audience.take_in()
+                share.audience.process_changes()
 
     def _follow(self, ctx: Context) -> bool:
         """List where needed, then watch until the watch ends; never done."""
@@ -216,14 +218,14 @@ class Stream:
             decision = self._troubles.meet(error)
             if ctx.err() is not None:
                 return False
-            if decision is Decision.STOP:
+            if decision is ErrorAction.STOP:
                 raise
             self._in_trouble = True
-            if decision is Decision.RELIST:
+            if decision is ErrorAction.RELIST:
                 self._outdated.set()
             for share in self._shares:
                 share.audience.troubled(share.source, error)
-                share.audience.take_in()
+                share.audience.process_changes()
             if error.retry_after:
                 ctx.wait(error.retry_after)
         return False
@@ -240,7 +242,7 @@ class Stream:
         asked = self._session.clock.monotonic()
         latest = max((share.deadline.at for share in shares), default=asked)
         try:
-            answer = ask(
+            answer = request_once(
                 lambda deadline: self._session.list(
                     source.resource,
                     source.namespace,
@@ -263,7 +265,7 @@ class Stream:
             told = self._listed
         for share in told:
             share.audience.listed(share.source, items, asked)
-            share.audience.take_in()
+            share.audience.process_changes()
 
     def _tell(self, events: list[WatchEvent]) -> None:
         """Tell everybody of events that came together."""
@@ -274,7 +276,7 @@ class Stream:
                 for share in shares:
                     share.audience.changed(share.source, event.type, event.object, event.raw)
         for share in shares:
-            share.audience.take_in()
+            share.audience.process_changes()
 
     def _watch_once(self) -> bool:
         """List if needed, watch until the watch ends; return whether to go on without a pause."""
@@ -290,7 +292,9 @@ class Stream:
         events = 0
         # For servers that do not keep the limit they are asked for.
         over = Deadline.after(left + 5, clock)
-        watch: Watch | Feed | None = watch_of_informer(self._session, source, self._version, over)
+        watch: Watch | SharedWatchFollower | None = follow_informer(
+            self._session, source, self._version, over
+        )
         shared = watch is not None
         if watch is None:
             watch = self._session.watch(
@@ -313,15 +317,15 @@ class Stream:
         try:
             with watch:
                 self._in_trouble = False
-                pace = Pace(clock)
-                for together in _read(watch, pace):
+                pace = EventPace(clock)
+                for together in _read_batches(watch, pace):
                     events += len(together)
                     drained = isinstance(watch, Watch) and watch.drained
                     gather = pace.gather(len(together), drained=drained)
                     self._tell(together)
                     if gather:
                         self._ctx.wait(gather)
-                    pace.rested()
+                    pace.record_wakeup()
         except DeadlineExceeded:
             pass  # an end like any other
         finally:
@@ -333,7 +337,9 @@ class Stream:
         return False
 
 
-def _read(watch: Watch | Feed, pace: Pace) -> Iterator[list[WatchEvent]]:
+def _read_batches(
+    watch: Watch | SharedWatchFollower, pace: EventPace
+) -> Iterator[list[WatchEvent]]:
     """Yield the events of a watch: where they come thick those that have come, together."""
     if not isinstance(watch, Watch):
         yield from ([event] for event in watch)
@@ -345,7 +351,7 @@ def _read(watch: Watch | Feed, pace: Pace) -> Iterator[list[WatchEvent]]:
 def enter_list(source: Source, items: list[tuple[dict[str, Any], bytes]], now: float) -> None:
     """Make a source's book say what a list says: what is not in it is gone."""
     present = {obj["metadata"].get("uid") or obj["metadata"]["name"] for obj, _ in items}
-    for uid in [uid for uid in source.book.uids() if uid not in present]:
-        source.book.drop(uid)
+    for uid in [uid for uid in source.sink.uids() if uid not in present]:
+        source.sink.drop(uid)
     for obj, raw in items:
-        source.book.put(obj, raw, now)
+        source.sink.put(obj, raw, now)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.engine.undecoded import decoded_list
+from pytest_kwait.engine.undecoded import make_object_list
 from pytest_kwait.engine.verdicts import Patience
 
 if TYPE_CHECKING:
@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["Doom", "Entry", "State", "StateMemo", "Tally", "whole"]
+__all__ = [
+    "CountedObject",
+    "ObjectCounter",
+    "ObjectState",
+    "ObjectStateCache",
+    "TerminalState",
+    "decode_whole",
+]
 
 _REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Doom:
+class TerminalState:
     """Why an object will not become what is awaited.
 
     Args:
@@ -38,7 +45,7 @@ class Doom:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ObjectState:
     """What one object counts as.
 
     Args:
@@ -51,11 +58,11 @@ class State:
     label: str
     counts: tuple[str, ...] = ()
     keep: bool = False
-    doom: Doom | None = None
+    doom: TerminalState | None = None
 
 
 @dataclass(slots=True)
-class Entry:
+class CountedObject:
     """One object that is there.
 
     Args:
@@ -69,13 +76,13 @@ class Entry:
 
     name: str
     uid: str
-    state: State
+    state: ObjectState
     raw: bytes | None
-    doomed_at: float = 0.0
-    hopeless_at: float = 0.0
+    terminal_since: float = 0.0
+    permanent_since: float = 0.0
 
 
-class StateMemo:
+class ObjectStateCache:
     """What objects counted as, by their status: those that look alike are judged once.
 
     The pods of a job are as like as peas once they run; to tell that costs a fifth of judging.
@@ -85,11 +92,15 @@ class StateMemo:
             but the object's status, and what else `recall` is given.
     """
 
-    def __init__(self, judge: Callable[[dict[str, Any], Doom | None], State]) -> None:
+    def __init__(
+        self, judge: Callable[[dict[str, Any], TerminalState | None], ObjectState]
+    ) -> None:
         self._judge = judge
-        self._states: dict[tuple[bytes, object, Doom | None], State] = {}
+        self._states: dict[tuple[bytes, object, TerminalState | None], ObjectState] = {}
 
-    def recall(self, obj: dict[str, Any], before: Doom | None, other: object) -> State:
+    def get_state(
+        self, obj: dict[str, Any], before: TerminalState | None, other: object
+    ) -> ObjectState:
         """Return what an object counts as.
 
         Args:
@@ -106,22 +117,24 @@ class StateMemo:
         return state
 
 
-class Tally:
+class ObjectCounter:
     """The book of a source of many objects.
 
     Args:
         judge: what an object counts as, given its fields and its doom so far.
     """
 
-    def __init__(self, judge: Callable[[dict[str, Any], Doom | None], State]) -> None:
+    def __init__(
+        self, judge: Callable[[dict[str, Any], TerminalState | None], ObjectState]
+    ) -> None:
         self._judge = judge
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CountedObject] = {}
         self._labels: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
-        self._kept: dict[str, Entry] = {}
+        self._kept: dict[str, CountedObject] = {}
         # Both in the order in which objects entered: the n-th has been in it for longest but n.
-        self._doomed: dict[str, Entry] = {}
-        self._hopeless: dict[str, Entry] = {}
+        self._doomed: dict[str, CountedObject] = {}
+        self._hopeless: dict[str, CountedObject] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Count an object, instead of what it counted as before."""
@@ -130,7 +143,7 @@ class Tally:
         before = self._entries.get(uid)
         state = self._judge(obj, before.state.doom if before else None)
         if before is None:
-            entry = self._entries[uid] = Entry(metadata["name"], uid, state, None)
+            entry = self._entries[uid] = CountedObject(metadata["name"], uid, state, None)
             self._count(state, 1)
         else:
             entry = before
@@ -158,7 +171,7 @@ class Tally:
         """Return the UIDs of the objects that are there."""
         return self._entries.keys()
 
-    def entry(self, uid: str) -> Entry | None:
+    def entry(self, uid: str) -> CountedObject | None:
         """Return what is counted of an object; None where it is not there."""
         return self._entries.get(uid)
 
@@ -179,7 +192,7 @@ class Tally:
         """How many objects will not become what is awaited."""
         return len(self._doomed)
 
-    def nth_doomed(self, n: int) -> tuple[Entry, Patience, float] | None:
+    def nth_terminal(self, n: int) -> tuple[CountedObject, Patience, float] | None:
         """Return the doom that makes `n` objects doomed: of which first, how sure, since when.
 
         Args:
@@ -190,11 +203,11 @@ class Tally:
             heals; otherwise it may pass. It began when the last of the `n` was doomed.
         """
         if len(self._hopeless) >= n:
-            since = _nth(self._hopeless, n).hopeless_at
-            return _nth(self._hopeless, 1), Patience.SHORT, since
+            since = _get_nth(self._hopeless, n).permanent_since
+            return _get_nth(self._hopeless, 1), Patience.SHORT, since
         if len(self._doomed) >= n:
-            since = _nth(self._doomed, n).doomed_at
-            return _nth(self._doomed, 1), Patience.LONG, since
+            since = _get_nth(self._doomed, n).terminal_since
+            return _get_nth(self._doomed, 1), Patience.LONG, since
         return None
 
     def suspects(self, limit: int = 20) -> list[str]:
@@ -205,36 +218,36 @@ class Tally:
         """Return the objects kept, sorted by name, decoded from the bytes that came."""
         entries = sorted(self._kept.values(), key=lambda entry: entry.name)
         raws = [entry.raw for entry in entries if entry.raw is not None]
-        return decoded_list(raws, functools.partial(whole, resource))
+        return make_object_list(raws, functools.partial(decode_whole, resource))
 
-    def _count(self, state: State, by: int) -> None:
+    def _count(self, state: ObjectState, by: int) -> None:
         self._labels[state.label] += by
         if not self._labels[state.label]:
             del self._labels[state.label]
         for name in state.counts:
             self._counts[name] += by
 
-    def _enter_doom(self, entry: Entry, now: float) -> None:
+    def _enter_doom(self, entry: CountedObject, now: float) -> None:
         doom = entry.state.doom
         if doom is None:
             if not self._doomed:
                 return
             self._doomed.pop(entry.uid, None)
         elif entry.uid not in self._doomed:
-            entry.doomed_at = now
+            entry.terminal_since = now
             self._doomed[entry.uid] = entry
         if doom is None or doom.patience is not Patience.SHORT:
             self._hopeless.pop(entry.uid, None)
         elif entry.uid not in self._hopeless:
-            entry.hopeless_at = now
+            entry.permanent_since = now
             self._hopeless[entry.uid] = entry
 
 
-def _nth(entries: dict[str, Entry], n: int) -> Entry:
+def _get_nth(entries: dict[str, CountedObject], n: int) -> CountedObject:
     return next(islice(entries.values(), n - 1, None))
 
 
-def whole(resource: Resource, raw: bytes) -> dict[str, Any]:
+def decode_whole(resource: Resource, raw: bytes) -> dict[str, Any]:
     """Decode an object; items of a list come without their kind, which is put first."""
     obj: dict[str, Any] = msgspec.json.decode(raw)
     return {"apiVersion": resource.api_version, "kind": resource.kind, **obj}

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Change", "Timeline"]
+__all__ = ["Timeline", "VerdictChange"]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VerdictChange:
     """A verdict that was not the one before.
 
     Args:
@@ -34,8 +34,8 @@ class Timeline:
 
     def __init__(self, limit: int = 10) -> None:
         self._limit = limit
-        self._first: list[Change] = []
-        self._last: deque[Change] = deque(maxlen=limit)
+        self._first: list[VerdictChange] = []
+        self._last: deque[VerdictChange] = deque(maxlen=limit)
         self._text: str | None = None
         self.changes = 0
 
@@ -45,7 +45,7 @@ class Timeline:
             return False
         self._text = text
         self.changes += 1
-        change = Change(at, text)
+        change = VerdictChange(at, text)
         if len(self._first) < self._limit:
             self._first.append(change)
         else:
@@ -63,20 +63,20 @@ class Timeline:
         return self.changes - len(self._first) - len(self._last)
 
     @property
-    def first(self) -> tuple[Change, ...]:
+    def first(self) -> tuple[VerdictChange, ...]:
         """The first changes."""
         return tuple(self._first)
 
     @property
-    def latest(self) -> tuple[Change, ...]:
+    def latest(self) -> tuple[VerdictChange, ...]:
         """The last changes that are not among the first."""
         return tuple(self._last)
 
     def changed(self, change: Callable[[str], str]) -> Timeline:
         """Return the same with every text changed."""
         other = Timeline(self._limit)
-        other._first = [Change(entry.at, change(entry.text)) for entry in self._first]
-        other._last.extend(Change(entry.at, change(entry.text)) for entry in self._last)
+        other._first = [VerdictChange(entry.at, change(entry.text)) for entry in self._first]
+        other._last.extend(VerdictChange(entry.at, change(entry.text)) for entry in self._last)
         other._text = None if self._text is None else change(self._text)
         other.changes = self.changes
         return other

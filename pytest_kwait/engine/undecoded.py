@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["LARGE", "UndecodedList", "decoded_list"]
+__all__ = ["LARGE", "LazyList", "make_object_list"]
 
 LARGE = 500
 """From so many objects on a list decodes them when they are looked at."""
@@ -22,7 +22,7 @@ LARGE = 500
 _Object = dict[str, Any]
 
 
-def decoded_list(raws: list[bytes], decode: Callable[[bytes], _Object]) -> list[_Object]:
+def make_object_list(raws: list[bytes], decode: Callable[[bytes], _Object]) -> list[_Object]:
     """Return the objects as a list: decoded where they are few, when looked at where they are many.
 
     Args:
@@ -30,11 +30,11 @@ def decoded_list(raws: list[bytes], decode: Callable[[bytes], _Object]) -> list[
         decode: makes an object of bytes; called once for each at most.
     """
     if len(raws) >= LARGE:
-        return UndecodedList(raws, decode)
+        return LazyList(raws, decode)
     return [decode(raw) for raw in raws]
 
 
-class _Undecoded:
+class _LazyItem:
     """Stands for an object in the slots that C code reads past this class's methods.
 
     No encoder takes it for anything: what would go wrong says so.
@@ -46,7 +46,7 @@ class _Undecoded:
         self.raw = raw
 
 
-class UndecodedList(list[_Object]):
+class LazyList(list[_Object]):
     """A list of objects that are still bytes: each is decoded once, when it is looked at.
 
     `len` and an index decode nothing else; whatever looks at more of it decodes all. It pickles and
@@ -60,13 +60,13 @@ class UndecodedList(list[_Object]):
     __slots__ = ("_decode", "_whole")
 
     def __init__(self, raws: Iterable[bytes], decode: Callable[[bytes], _Object]) -> None:
-        super().__init__(_Undecoded(raw) for raw in raws)  # type: ignore[misc]  # placeholders
+        super().__init__(_LazyItem(raw) for raw in raws)  # type: ignore[misc]  # placeholders
         self._decode = decode
         self._whole = False
 
     def _at(self, index: SupportsIndex) -> _Object:
         found: object = super().__getitem__(index)
-        if isinstance(found, _Undecoded):
+        if isinstance(found, _LazyItem):
             found = self._decode(found.raw)
             super().__setitem__(index, found)
         return found  # type: ignore[return-value]  # only objects and placeholders are in it
@@ -74,7 +74,7 @@ class UndecodedList(list[_Object]):
     def _decode_all(self) -> None:
         if self._whole:
             return
-        with _uncollected():
+        with _pause_collector():
             for index in range(len(self)):
                 self._at(index)
         self._whole = True
@@ -95,9 +95,9 @@ class UndecodedList(list[_Object]):
         return list, ([*self],)
 
 
-def _decoding_all(method: Callable[..., Any]) -> Callable[..., Any]:
+def _decode_all_first(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def decoded(self: UndecodedList, /, *args: Any, **kwargs: Any) -> Any:
+    def decoded(self: LazyList, /, *args: Any, **kwargs: Any) -> Any:
         self._decode_all()
         return method(self, *args, **kwargs)
 
@@ -107,11 +107,11 @@ def _decoding_all(method: Callable[..., Any]) -> Callable[..., Any]:
 _ONE_BY_ONE = {"__getitem__", "__init__", "__len__", "__new__"}
 for _name, _method in vars(list).items():
     if callable(_method) and _name not in _ONE_BY_ONE | {"__class_getitem__", "__getattribute__"}:
-        setattr(UndecodedList, _name, _decoding_all(_method))
+        setattr(LazyList, _name, _decode_all_first(_method))
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
+def _pause_collector() -> Iterator[None]:
     """Make many objects that all stay, without the collector going through them time and again."""
     was_enabled = gc.isenabled()
     gc.disable()

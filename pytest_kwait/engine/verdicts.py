@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Failed", "Met", "Patience", "Pending", "Progress", "Verdict"]
+__all__ = ["Failed", "LazyPending", "Met", "Patience", "Pending", "Verdict"]
 
 
 class Patience(Enum):
@@ -49,7 +49,7 @@ class Pending:
     absent: bool = field(default=False, compare=False)
 
 
-class Progress(Pending):
+class LazyPending(Pending):
     """Pending, put into words only if somebody asks, which is before anything else is entered.
 
     To count thousands of objects along costs less than to say what the count is after each.

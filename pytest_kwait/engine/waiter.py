@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import Troubles
-from pytest_kwait.engine.evidence import gather
-from pytest_kwait.engine.inquiries import Inquiry
-from pytest_kwait.engine.judge import Judge
-from pytest_kwait.engine.pending import PENDING, PendingWait
+from pytest_kwait.engine.error_policy import ErrorLog
+from pytest_kwait.engine.evidence import gather_evidence
+from pytest_kwait.engine.inquiries import DeferredSourceCheck
+from pytest_kwait.engine.judge import Evaluator
+from pytest_kwait.engine.pending import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.poll_mode import PollMode
-from pytest_kwait.engine.premises import Premise
-from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.engine.premises import NamespaceTerminatingCheck
+from pytest_kwait.engine.redaction import make_redactor
 from pytest_kwait.engine.report import WaitReport
 from pytest_kwait.engine.verdicts import Failed
 from pytest_kwait.engine.watch_mode import WatchMode
@@ -22,8 +22,8 @@ from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
-    from pytest_kwait.engine.condition import Condition, Inquirer, Probe
-    from pytest_kwait.engine.late_looks import LateLook
+    from pytest_kwait.engine.condition import Condition, HasDeferredSource, Probe
+    from pytest_kwait.engine.late_looks import DeferredCheck
     from pytest_kwait.engine.options import WaitSettings
 
 __all__ = ["wait_for_condition"]
@@ -53,11 +53,11 @@ def wait_for_condition(
     """
     settings = replace(settings, time_scale=session.time_scale)
     deadline = deadline or Deadline.after(settings.timeout, session.clock)
-    late_looks = _late_looks(session, condition, deadline, settings)
+    late_looks = _make_deferred_checks(session, condition, deadline, settings)
     # What has been used of the limit belongs to the wait.
     started = deadline.at - settings.timeout
-    judge = Judge(condition, settings, session.clock, late_looks, started)
-    troubles = Troubles(session.clock)
+    judge = Evaluator(condition, settings, session.clock, late_looks, started)
+    troubles = ErrorLog(session.clock)
     mode = WatchMode if settings.mode == "watch" else PollMode
     looking = mode(
         session,
@@ -65,13 +65,13 @@ def wait_for_condition(
         judge,
         deadline,
         poll=settings.poll,
-        probe=_probe(condition),
+        probe=_get_probe(condition),
         troubles=troubles,
     )
-    pending = PendingWait(condition.subject, condition.goal, deadline, judge.timeline, started)
-    pending.hide = lambda text: redaction(session.credentials())(text)
+    pending = ActiveWait(condition.subject, condition.goal, deadline, judge.timeline, started)
+    pending.hide = lambda text: make_redactor(session.credentials())(text)
     try:
-        with PENDING.entered(pending):
+        with ACTIVE_WAITS.entered(pending):
             try:
                 verdict = looking.run().verdict
                 pending.outcome = "doomed" if isinstance(verdict, Failed) else "met"
@@ -89,7 +89,7 @@ def wait_for_condition(
             finally:
                 pending.trouble = str(troubles.last or "")
     except DeadlineExceeded:
-        report = _report(session, condition, settings, judge, troubles, failed=None)
+        report = _make_report(session, condition, settings, judge, troubles, failed=None)
         pending.report = report
         raise WaitTimeout(report=report) from None
     except ApiError as error:
@@ -102,39 +102,43 @@ def wait_for_condition(
         )
         raise
     if isinstance(verdict, Failed):
-        report = _report(session, condition, settings, judge, troubles, failed=verdict)
+        report = _make_report(session, condition, settings, judge, troubles, failed=verdict)
         pending.report = report
         raise WaitFailed(report=report)
     return condition.result()
 
 
-def _late_looks(
+def _make_deferred_checks(
     session: Session, condition: Condition, deadline: Deadline, settings: WaitSettings
-) -> list[LateLook[Any]]:
+) -> list[DeferredCheck[Any]]:
     if not settings.fail_fast:
         return []
     delay = settings.short_grace
-    looks: list[LateLook[Any]] = [Premise(session, condition, deadline, delay)]
-    if hasattr(condition, "inquiry"):
-        looks.append(Inquiry(session, cast("Inquirer", condition), deadline, delay))
+    looks: list[DeferredCheck[Any]] = [
+        NamespaceTerminatingCheck(session, condition, deadline, delay)
+    ]
+    if hasattr(condition, "deferred_source"):
+        looks.append(
+            DeferredSourceCheck(session, cast("HasDeferredSource", condition), deadline, delay)
+        )
     return looks
 
 
-def _probe(condition: Condition) -> Probe | None:
+def _get_probe(condition: Condition) -> Probe | None:
     return cast("Probe", condition) if hasattr(condition, "questions") else None
 
 
-def _report(
+def _make_report(
     session: Session,
     condition: Condition,
     settings: WaitSettings,
-    judge: Judge,
-    troubles: Troubles,
+    judge: Evaluator,
+    troubles: ErrorLog,
     *,
     failed: Failed | None,
 ) -> WaitReport:
     elapsed = judge.elapsed
-    missing = [source for source in condition.sources() if source.name and not source.book.uids()]
+    missing = [source for source in condition.sources() if source.name and not source.sink.uids()]
     report = WaitReport(
         subject=condition.subject,
         goal=condition.goal,
@@ -145,8 +149,8 @@ def _report(
         mode=settings.mode,
         seen=condition.seen(),
         timeline=judge.timeline,
-        findings=gather(session, condition.scope(), () if failed else missing),
+        findings=gather_evidence(session, condition.scope(), () if failed else missing),
         last_error=str(troubles.last or ""),
         errors=troubles.count,
     )
-    return report.redacted(redaction(session.credentials()))
+    return report.redacted(make_redactor(session.credentials()))

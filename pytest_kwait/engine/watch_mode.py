@@ -9,8 +9,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.engine.error_policy import Decision, Troubles
-from pytest_kwait.engine.sharing import share_of
+from pytest_kwait.engine.error_policy import ErrorAction, ErrorLog
+from pytest_kwait.engine.sharing import subscribe
 from pytest_kwait.engine.stream import enter_list
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Condition, Probe, Source
-    from pytest_kwait.engine.judge import Judge, Ruling
-    from pytest_kwait.engine.stream import Share
+    from pytest_kwait.engine.judge import Evaluation, Evaluator
+    from pytest_kwait.engine.stream import Subscription
 
 __all__ = ["WatchMode"]
 
-_FAREWELL = 0.005
+_CLOSE_PAUSE = 0.005
 """Seconds, of real time, that a wait that has ended keeps its streams: it is on its way out."""
 
 
@@ -51,12 +51,12 @@ class WatchMode:
         self,
         session: Session,
         condition: Condition,
-        judge: Judge,
+        judge: Evaluator,
         deadline: Deadline,
         *,
         poll: float,
         probe: Probe | None,
-        troubles: Troubles,
+        troubles: ErrorLog,
     ) -> None:
         self._session = session
         self._condition = condition
@@ -71,18 +71,18 @@ class WatchMode:
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._wake = threading.Event()
         self._sources: Sequence[Source] = ()
-        self._streams: dict[Source, Share] = {}
+        self._streams: dict[Source, Subscription] = {}
         self._unlisted: set[Source] = set()
         self._forgone: set[Source] = set()
         self._confirming: set[Source] | None = None
         self._confirm_from = 0.0
-        self._ruling: Ruling | None = None
+        self._ruling: Evaluation | None = None
         self._stale = False
         self._over = False
         self._error: BaseException | None = None
         self._probe_at = -math.inf
 
-    def run(self) -> Ruling:
+    def run(self) -> Evaluation:
         """Return the ruling that ends the wait.
 
         Raises:
@@ -126,7 +126,7 @@ class WatchMode:
         """Keep what has ended a stream."""
         self._inbox.append((self._enter_end, (source, error)))
 
-    def take_in(self) -> None:
+    def process_changes(self) -> None:
         """Enter and judge what was kept, unless another thread is at it.
 
         That one looks again once it has let go, so nothing is left lying. It may be at it for
@@ -146,14 +146,14 @@ class WatchMode:
                 self._left |= bids_farewell
                 self._lock.release()
             if bids_farewell:
-                self._leave(_FAREWELL)
+                self._leave(_CLOSE_PAUSE)
 
     def _is_caller(self) -> bool:
         return threading.get_ident() == self._caller
 
     def _leave(self, pause: float = 0.0) -> None:
         """Let the streams go; those that others have a share in at once."""
-        last = [share for share in self._streams.values() if not share.leave_to_others()]
+        last = [share for share in self._streams.values() if not share.close_if_shared()]
         if last and pause:
             # To close connections takes longer than all the rest: the caller is let by first.
             SYSTEM_CLOCK.sleep(pause)
@@ -165,7 +165,7 @@ class WatchMode:
         """Keep other threads from judging; judge what they were told meanwhile."""
         with self._lock:
             yield
-        self.take_in()
+        self.process_changes()
 
     def _enter_list(
         self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
@@ -184,13 +184,13 @@ class WatchMode:
             return
         if kind == "DELETED":
             metadata = obj["metadata"]
-            source.book.drop(metadata.get("uid") or metadata["name"])
+            source.sink.drop(metadata.get("uid") or metadata["name"])
         else:
-            source.book.put(obj, raw, self._session.clock.monotonic())
+            source.sink.put(obj, raw, self._session.clock.monotonic())
         self._changed()
 
     def _enter_trouble(self, source: Source, error: ApiError) -> None:
-        self._troubles.hear(error)
+        self._troubles.record_error(error)
         if source in self._unlisted:
             self._judge.note(f"cannot list {source.resource.qualified}: {error.message}")
 
@@ -198,7 +198,7 @@ class WatchMode:
         if source not in self._streams or self._over:
             return
         if source.optional and isinstance(error, ApiError):
-            self._troubles.hear(error)
+            self._troubles.record_error(error)
             self._forgone.add(source)
             self._streams.pop(source)
             self._unlisted.discard(source)
@@ -221,14 +221,14 @@ class WatchMode:
         for source in sources:
             if source not in self._streams and source not in self._forgone:
                 self._unlisted.add(source)
-                self._streams[source] = share_of(self._session, source, self, self._deadline)
+                self._streams[source] = subscribe(self._session, source, self, self._deadline)
 
     def _changed(self) -> None:
         """Judge what has been entered, and wake the caller if there is something for it to do."""
         self._follow_sources()
         if self._unlisted:
             return
-        if self._condition.in_caller:
+        if self._condition.runs_user_code:
             self._stale = True
             self._wake.set()
             return
@@ -240,7 +240,7 @@ class WatchMode:
             or before is None
             or self._ruling is None
             or (self._ruling.due, self._ruling.ask_at) != (before.due, before.ask_at)
-            or (self._probe is not None and self._probe.urgent())
+            or (self._probe is not None and self._probe.is_urgent())
         ):
             self._wake.set()
 
@@ -250,7 +250,7 @@ class WatchMode:
         # What comes after the end belongs to no wait: the result is what made the verdict.
         self._over = self._ruling.final
 
-    def _step(self) -> tuple[Ruling | None, float]:
+    def _step(self) -> tuple[Evaluation | None, float]:
         """Do what is due; return the ruling that ends the wait, or how long nothing is due."""
         clock = self._session.clock
         with self._held():
@@ -297,20 +297,20 @@ class WatchMode:
         clock = self._session.clock
         with self._held():
             questions = probe.questions()
-            if not questions or not (probe.urgent() or clock.monotonic() >= self._probe_at):
+            if not questions or not (probe.is_urgent() or clock.monotonic() >= self._probe_at):
                 return False
         answers = None
         try:
             answers = probe.ask(questions, self._deadline)
         except ApiError as error:
-            if self._troubles.meet(error) is Decision.STOP:
+            if self._troubles.meet(error) is ErrorAction.STOP:
                 raise
         else:
             self._troubles.over()
         with self._held():
             self._probe_at = clock.monotonic() + self._poll
             if answers is not None:
-                probe.learn(answers)
+                probe.record_answers(answers)
             if not self._over:
                 self._rule()
             return self._over

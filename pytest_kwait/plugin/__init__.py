@@ -96,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; take part at once where anybody has said anything to us."""
-    from pytest_kwait.plugin.waits import WAIT_NAMES, describe
+    from pytest_kwait.plugin.waits import WAIT_NAMES, add_docstrings
 
     for line in (_KWAIT, _MANIFESTS, *_PLAIN):
         config.addinivalue_line("markers", line)
@@ -114,7 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in WAIT_NAMES:
             config.addinivalue_line("markers", name)
     if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
-        describe()
+        add_docstrings()
     if _is_addressed(config):
         activate(config)
 
@@ -130,9 +130,9 @@ def pytest_make_collect_report(
         if not is_active(config) and any(asks(node) for node in report.result):
             activate(config)
         if is_active(config):
-            from pytest_kwait.plugin.markers import checked
+            from pytest_kwait.plugin.markers import check_node
 
-            report.result = [checked(node) for node in report.result]
+            report.result = [check_node(node) for node in report.result]
     return report
 
 

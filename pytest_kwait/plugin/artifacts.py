@@ -15,37 +15,42 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError
-from pytest_kwait.plugin.casualties import LIMIT, RUN_LIMIT, last_words, rescue_of
+from pytest_kwait.plugin.casualties import (
+    CRASH_DUMP_TIMEOUT,
+    CRASH_DUMPS_TIMEOUT,
+    crash_dumper_of,
+    read_worker_journal,
+)
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.failures import (
     Failure,
     client_of,
+    failed_waits_in,
     failure_of,
     namespaces_of,
-    redact_of,
-    waits_in,
+    redaction_of,
 )
-from pytest_kwait.plugin.running import time_left, untimed
+from pytest_kwait.plugin.running import time_left, without_timeout
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.sharding import shard_text
+from pytest_kwait.plugin.sharding import format_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from pytest_kwait.suite.artifact_folder import ArtifactFolder
 
-__all__ = ["Collector", "artifacts_path", "collector_of", "shown_path"]
+__all__ = ["ArtifactCollector", "artifacts_path", "collector_of", "relative_path"]
 
-_LEAST = 0.2
+_MIN_DUMP_SECONDS = 0.2
 """Seconds below which gathering is not worth while."""
 
-_PART_OF_REST = 0.5
+_DUMP_PART = 0.5
 """The part of what is left until the test's own timeout; the rest is for its teardown."""
 
 _attempts_key = pytest.StashKey[int]()
 _folder_key: pytest.StashKey[ArtifactFolder] = pytest.StashKey()
 _dumped_key = pytest.StashKey[frozenset[str]]()
-_collector_key = pytest.StashKey["Collector"]()
+_collector_key = pytest.StashKey["ArtifactCollector"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,14 +59,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if path is None:
         return
     if not hasattr(config, "workerinput") and not config.getoption("collectonly"):
-        problem = _unwritable(path)
+        problem = _write_error(path)
         if problem:
             given = run_settings(config).setting("artifacts")
             valid = f"use a folder that can be made and written to ({problem})"
             raise pytest.UsageError(
                 str(InvalidArgument("artifacts", given.given, valid, given.source))
             )
-    collector = config.stash[_collector_key] = Collector(config, path)
+    collector = config.stash[_collector_key] = ArtifactCollector(config, path)
     config.pluginmanager.register(collector, "kwait-artifacts")
 
 
@@ -78,18 +83,18 @@ def artifacts_path(config: pytest.Config) -> Path | None:
     return run_settings(config).artifacts
 
 
-def collector_of(config: pytest.Config) -> Collector | None:
+def collector_of(config: pytest.Config) -> ArtifactCollector | None:
     """Return what writes the folders of this process; None where nobody wants any."""
     return config.stash.get(_collector_key, None)
 
 
-def shown_path(config: pytest.Config, path: str) -> str:
+def relative_path(config: pytest.Config, path: str) -> str:
     """Return a path as it is shown: from where pytest was started, if it is below that."""
     here = config.invocation_params.dir
     return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
 
 
-class Collector:
+class ArtifactCollector:
     """Writes the folders of tests that fail in this process, and counts those of all.
 
     Args:
@@ -105,7 +110,7 @@ class Collector:
         self._dump_namespaces = dumps.dump_namespaces
         self._config = config
         self._path = path
-        self._left = RUN_LIMIT
+        self._left = CRASH_DUMPS_TIMEOUT
         self._tests: set[str] = set()
         self._trouble = ""
 
@@ -120,17 +125,17 @@ class Collector:
                 del item.stash[_dumped_key]
             if _folder_key in item.stash:
                 del item.stash[_folder_key]
-        waits = list(waits_in(call.excinfo.value if call.excinfo is not None else None))
+        waits = list(failed_waits_in(call.excinfo.value if call.excinfo is not None else None))
         report = yield
         if report.failed:
             failure = failure_of(report)
             # Those of a teardown were looked into while they were there.
             seen = (*failure.namespaces, *sorted(item.stash.get(_dumped_key, ())))
             failure.namespaces = tuple(dict.fromkeys(seen))
-            with untimed(item), self._writing(item) as folder:
+            with without_timeout(item), self._writing(item) as folder:
                 if folder is not None:
                     part = "-teardown" if report.when == "teardown" else ""
-                    folder.write(f"failure{part}.txt", _printed(report))
+                    folder.write(f"failure{part}.txt", _plain_longrepr(report))
                     known = [{"error": type(each).__name__, **each.evidence} for each in waits]
                     facts = self._evidence(item, report.when, failure, known)
                     folder.write(f"evidence{part}.json", facts)
@@ -176,35 +181,39 @@ class Collector:
         """Say in a line where the artifacts are, and in one why some are not."""
         count = len(self._tests)
         if count:
-            where = shown_path(self._config, str(self._path))
+            where = relative_path(self._config, str(self._path))
             yield f"kwait: artifacts of {count} failed {'test' if count == 1 else 'tests'}: {where}"
-        trouble = next(filter(None, (self._trouble, *rescue_of(self._config).troubles)), "")
+        trouble = next(filter(None, (self._trouble, *crash_dumper_of(self._config).troubles)), "")
         if trouble:
             yield f"kwait: artifacts could not be written: {trouble}"
 
     def _write_crash(self, report: pytest.TestReport) -> None:
         """Write what is known of a test whose worker died; the rest is gathered beside the run."""
         from pytest_kwait.clock import SYSTEM_CLOCK
-        from pytest_kwait.engine.redaction import redaction
-        from pytest_kwait.suite.artifact_folder import ArtifactFolder, folder_name, new_folder
+        from pytest_kwait.engine.redaction import make_redactor
+        from pytest_kwait.suite.artifact_folder import (
+            ArtifactFolder,
+            create_folder,
+            make_folder_name,
+        )
 
         failure = failure_of(report)
         gateway = getattr(getattr(report, "node", None), "gateway", None)
         worker = str(getattr(gateway, "id", ""))
-        name = folder_name(report.nodeid, worker=worker, shard=shard_text(self._config))
-        words = last_words(self._config, worker)
+        name = make_folder_name(report.nodeid, worker=worker, shard=format_shard(self._config))
+        words = read_worker_journal(self._config, worker)
         failure.namespaces = tuple(each.namespace for each in words.places)
         try:
-            folder = ArtifactFolder(new_folder(self._path, name), redaction(()))
+            folder = ArtifactFolder(create_folder(self._path, name), make_redactor(()))
         except OSError as error:
             failure.trouble = str(error)
         else:
-            folder.write("failure.txt", _printed(report))
+            folder.write("failure.txt", _plain_longrepr(report))
             waits = words.waits(report.nodeid, SYSTEM_CLOCK.time())
             facts = {"test": report.nodeid, "phase": "crashed"}
             folder.write("evidence.json", self._facts(facts, worker, failure, waits))
             if words.places and not folder.trouble:
-                rescue_of(self._config).start(words.places, folder)
+                crash_dumper_of(self._config).start(words.places, folder)
             failure.folder, failure.trouble = str(folder.path), folder.trouble
         failure.attach(report)
 
@@ -218,10 +227,10 @@ class Collector:
         Returns:
             where it is; empty where it could not be made.
         """
-        from pytest_kwait.engine.pending import PENDING
-        from pytest_kwait.suite.last_words import pending_facts
+        from pytest_kwait.engine.pending import ACTIVE_WAITS
+        from pytest_kwait.suite.last_words import describe_pending_waits
 
-        waits = pending_facts(PENDING.waits())
+        waits = describe_pending_waits(ACTIVE_WAITS.waits())
         failure = Failure(why.splitlines()[0], namespaces=tuple(namespaces_of(item)))
         with self._writing(item) as folder:
             if folder is None:
@@ -234,18 +243,22 @@ class Collector:
     @contextmanager
     def _writing(self, item: pytest.Item) -> Iterator[ArtifactFolder | None]:
         """Give the folder of this attempt of a test; None where none can be made."""
-        from pytest_kwait.suite.artifact_folder import ArtifactFolder, folder_name, new_folder
+        from pytest_kwait.suite.artifact_folder import (
+            ArtifactFolder,
+            create_folder,
+            make_folder_name,
+        )
 
         folder = item.stash.get(_folder_key, None)
         if folder is None:
-            name = folder_name(
+            name = make_folder_name(
                 item.nodeid,
                 worker=run_of(self._config).worker,
-                shard=shard_text(self._config),
+                shard=format_shard(self._config),
                 attempt=item.stash.get(_attempts_key, 1),
             )
             try:
-                folder = ArtifactFolder(new_folder(self._path, name), redact_of(item))
+                folder = ArtifactFolder(create_folder(self._path, name), redaction_of(item))
             except OSError as error:
                 self._trouble = str(error)
                 yield None
@@ -292,7 +305,7 @@ class Collector:
         facts = {
             **test,
             "run": run_of(self._config).id,
-            "shard": shard_text(self._config),
+            "shard": format_shard(self._config),
             "worker": worker,
             "namespaces": list(failure.namespaces),
             "headline": failure.headline,
@@ -309,9 +322,13 @@ class Collector:
             return
         item.stash[_dumped_key] = dumped | set(names)
         left = time_left(item)
-        limit = min(LIMIT, self._left, LIMIT if left is None else left * _PART_OF_REST)
-        if limit < _LEAST:
-            own = left is not None and left * _PART_OF_REST < _LEAST
+        limit = min(
+            CRASH_DUMP_TIMEOUT,
+            self._left,
+            CRASH_DUMP_TIMEOUT if left is None else left * _DUMP_PART,
+        )
+        if limit < _MIN_DUMP_SECONDS:
+            own = left is not None and left * _DUMP_PART < _MIN_DUMP_SECONDS
             why = "the test's own timeout" if own else "what was gathered for tests before it"
             folder.problem(f"namespaces {', '.join(names)} are left out: {why} leaves no time")
             return
@@ -328,14 +345,14 @@ class Collector:
         self._left -= limit - deadline.remaining
 
 
-def _printed(report: pytest.TestReport) -> str:
+def _plain_longrepr(report: pytest.TestReport) -> str:
     """Return what pytest prints of a failure, without colours."""
     parts = [report.longreprtext.rstrip("\n")]
     parts += [f"{f' {name} ':-^80}\n{text.rstrip()}" for name, text in report.sections if text]
     return "\n".join(parts) + "\n"
 
 
-def _unwritable(path: Path) -> str:
+def _write_error(path: Path) -> str:
     """Return why a folder cannot be written to; empty if it can."""
     if path.exists() and not path.is_dir():
         return "it is no folder"

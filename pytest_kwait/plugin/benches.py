@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.casualties import note_entered, note_left
+from pytest_kwait.plugin.casualties import record_namespace_entered, record_namespace_left
 from pytest_kwait.plugin.distributed import check_rights, run_of
 from pytest_kwait.plugin.markers import manifest_folders, settings_of
-from pytest_kwait.plugin.outcomes import Placement, is_kept, placements, report_kept
-from pytest_kwait.plugin.running import allowance_of, running_item
+from pytest_kwait.plugin.outcomes import NamespaceInUse, is_kept, namespaces_in_use, report_kept
+from pytest_kwait.plugin.running import running_item, time_budget_of
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.sharding import shard_text
-from pytest_kwait.plugin.sweeping import departed, stayed
+from pytest_kwait.plugin.sharding import format_shard
+from pytest_kwait.plugin.sweeping import record_remaining, record_terminating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,13 +24,20 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.resources.catalogue import Wait
-    from pytest_kwait.suite.bench import Bench
-    from pytest_kwait.suite.bound_wait import BoundWait, Terms
-    from pytest_kwait.suite.further import Request
+    from pytest_kwait.suite.bench import Kwait
+    from pytest_kwait.suite.bound_wait import BoundWait, WaitDefaults
+    from pytest_kwait.suite.further import NamespaceRequest
     from pytest_kwait.suite.namespaces import Namespaces
     from pytest_kwait.suite.owners import Owner
 
-__all__ = ["bench_at", "bench_owner", "bind", "namespace_for", "namespaces_at", "owner_of"]
+__all__ = [
+    "bind_wait",
+    "make_kwait",
+    "make_namespace",
+    "make_namespaces",
+    "make_owner",
+    "namespace_node",
+]
 
 _attempts_key = pytest.StashKey[dict[str, int]]()
 
@@ -40,12 +47,12 @@ _EMBEDDED_ENDS = (
 )
 
 
-def bind(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
+def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
     """Give a wait with the test's client, namespace and settings filled in."""
     from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait
 
     namespace = request.getfixturevalue("kwait_namespace") if wait.namespaced else None
-    terms = _terms(
+    terms = _wait_defaults(
         request.config,
         request.node,
         request.getfixturevalue("kwait_client"),
@@ -57,7 +64,7 @@ def bind(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
     return BoundCacheSync(wait, terms, lambda: request.getfixturevalue("kwait").informers)
 
 
-def bench_owner(item: pytest.Item) -> Any:
+def namespace_node(item: pytest.Item) -> Any:
     """Give the node whose bench a test works at: the test itself, or what shares it by option."""
     scope = run_settings(item.config).namespace_scope
     shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
@@ -65,31 +72,31 @@ def bench_owner(item: pytest.Item) -> Any:
     return (item.getparent(shared[scope]) if scope in shared else None) or item
 
 
-def _terms(
+def _wait_defaults(
     config: pytest.Config,
     node: Any,
     client: ApiClient,
     namespace: str | None,
     timeouts: Mapping[str, float] | None,
-) -> Terms:
-    from pytest_kwait.suite.bound_wait import Terms
+) -> WaitDefaults:
+    from pytest_kwait.suite.bound_wait import WaitDefaults
 
     item = running_item(config)
     settings = settings_of(item if item is not None else node)
-    return Terms(
+    return WaitDefaults(
         client,
         namespace,
         settings,
         timeouts if timeouts is not None else settings.timeouts(),
-        lambda: allowance_of(item),
+        lambda: time_budget_of(item),
     )
 
 
-def owner_of(
+def make_owner(
     config: pytest.Config, cluster: Cluster, test: str, title: str, *, again: bool = False
 ) -> Owner:
     """Whom a namespace is for; `again` for what belongs to the one that was asked for last."""
-    from pytest_kwait.plugin.pulses import pulse_of
+    from pytest_kwait.plugin.pulses import registration_of
     from pytest_kwait.suite.owners import Owner
 
     run = run_of(config)
@@ -101,19 +108,19 @@ def owner_of(
         test,
         title,
         worker=run.worker,
-        shard=shard_text(config),
+        shard=format_shard(config),
         attempt=attempts.get(test, 1),
         nonce=run.nonce,
-        pulse=pulse_of(config, cluster),
+        pulse=registration_of(config, cluster),
     )
 
 
 @contextmanager
-def namespaces_at(
+def make_namespaces(
     config: pytest.Config, cluster: Cluster, client: ApiClient
 ) -> Iterator[Namespaces]:
     """Give what makes the namespaces of this process; those that it deletes are awaited later."""
-    from pytest_kwait.plugin.pulses import pulses
+    from pytest_kwait.plugin.pulses import registrations_of
     from pytest_kwait.suite.namespaces import Namespaces
 
     settings = run_settings(config)
@@ -121,20 +128,22 @@ def namespaces_at(
         client,
         settings.timeouts(),
         settings.pod_security,
-        lambda: allowance_of(running_item(config)),
+        lambda: time_budget_of(running_item(config)),
     )
     yield namespaces
-    departed(config, id(cluster) if id(cluster) in pulses(config) else 0, namespaces.going)
+    record_terminating(
+        config, id(cluster) if id(cluster) in registrations_of(config) else 0, namespaces.going
+    )
 
 
 @contextmanager
-def namespace_for(
+def make_namespace(
     config: pytest.Config,
     node: Any,
     owner: Owner,
     namespaces: Namespaces,
     cluster: Cluster,
-    request: Request | None = None,
+    request: NamespaceRequest | None = None,
 ) -> Iterator[str]:
     """Give a namespace that goes away at the end unless it is to be kept, or is somebody else's.
 
@@ -150,11 +159,11 @@ def namespace_for(
     given = run_settings(config).setting("namespace")
     if given.value is not None:
         name = namespaces.existing(given.value, given.source)
-        note_entered(config, name, cluster)
+        record_namespace_entered(config, name, cluster)
         try:
             yield name
         finally:
-            note_left(config, name)
+            record_namespace_left(config, name)
         return
     settings = run_settings(config)
     name = namespaces.make(
@@ -164,9 +173,9 @@ def namespace_for(
         pod_security=request.pod_security if request is not None else None,
     )
     advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
-    placement = Placement(node, name, advice, namespaces.client)
-    placements(config).append(placement)
-    note_entered(config, name, cluster)
+    placement = NamespaceInUse(node, name, advice, namespaces.client)
+    namespaces_in_use(config).append(placement)
+    record_namespace_entered(config, name, cluster)
     failed = False
     try:
         yield name
@@ -174,19 +183,21 @@ def namespace_for(
         failed = True
         raise
     finally:
-        placements(config).remove(placement)
-        note_left(config, name)
+        namespaces_in_use(config).remove(placement)
+        record_namespace_left(config, name)
         own = settings_of(node)
         if is_kept(config, node, own) or (failed and own.keep == "failed"):
             namespaces.keep(name)
-            removal = "" if cluster.provider == "embedded" else namespaces.removal(owner.run)
+            removal = (
+                "" if cluster.provider == "embedded" else namespaces.removal_command(owner.run)
+            )
             report_kept(config, str(placement), removal)
         elif (problem := namespaces.delete(name)) is not None:
             pytest.fail(problem, pytrace=False)
 
 
 @contextmanager
-def bench_at(
+def make_kwait(
     config: pytest.Config,
     node: Any,
     owner: Owner,
@@ -195,9 +206,9 @@ def bench_at(
     client: ApiClient,
     namespaces: Namespaces,
     timeouts: Mapping[str, float] | None = None,
-) -> Iterator[Bench]:
+) -> Iterator[Kwait]:
     """Give a bench whose belongings go away at the end unless its namespace is to be kept."""
-    from pytest_kwait.suite.bench import Bench
+    from pytest_kwait.suite.bench import Kwait
 
     def folders() -> list[Any]:
         return manifest_folders(running_item(config) or node)
@@ -205,21 +216,21 @@ def bench_at(
     owned = namespaces.owns(namespace)
     number = itertools.count(1)
 
-    def further(request: Request) -> Bench:
-        beside = owner.beside(request.name, next(number))
+    def further(request: NamespaceRequest) -> Kwait:
+        beside = owner.derive(request.name, next(number))
         name = benches.enter_context(
-            namespace_for(config, node, beside, namespaces, cluster, request)
+            make_namespace(config, node, beside, namespaces, cluster, request)
         )
         return benches.enter_context(
-            bench_at(config, node, beside, name, cluster, client, namespaces, timeouts)
+            make_kwait(config, node, beside, name, cluster, client, namespaces, timeouts)
         )
 
-    bench = Bench(
+    bench = Kwait(
         cluster,
         client,
         namespace,
         owner=owner,
-        terms=lambda: _terms(config, node, client, namespace, timeouts),
+        terms=lambda: _wait_defaults(config, node, client, namespace, timeouts),
         folders=folders,
         owned=owned,
         further=further if owned else None,
@@ -231,7 +242,7 @@ def bench_at(
     finally:
         kept = is_kept(config, node, settings_of(node))
         problems = bench.close(keep=kept)
-        stayed(config, owner.test, bench.left)
+        record_remaining(config, owner.test, bench.left)
         if problems:
             left = (
                 "kept, though the cluster does not say for how long"

@@ -17,40 +17,46 @@ import pytest
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.running import running_item
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.sharding import shard_text
+from pytest_kwait.plugin.sharding import format_shard
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.suite.artifact_folder import ArtifactFolder
-    from pytest_kwait.suite.journal import Place
-    from pytest_kwait.suite.last_words import LastWords
-    from pytest_kwait.suite.recorder import Recorder
+    from pytest_kwait.suite.journal import NamespaceUse
+    from pytest_kwait.suite.last_words import CrashJournal
+    from pytest_kwait.suite.recorder import WaitRecorder
 
-__all__ = ["Rescue", "last_words", "note_entered", "note_left", "rescue_of"]
+__all__ = [
+    "CrashDumper",
+    "crash_dumper_of",
+    "read_worker_journal",
+    "record_namespace_entered",
+    "record_namespace_left",
+]
 
-LIMIT = 15.0
+CRASH_DUMP_TIMEOUT = 15.0
 """Seconds that gathering may take for one test."""
 
-RUN_LIMIT = 600.0
+CRASH_DUMPS_TIMEOUT = 600.0
 """Seconds that gathering may take for all workers that died."""
 
-_folder_key = pytest.StashKey[Path]()
-_recorder_key: pytest.StashKey[Recorder] = pytest.StashKey()
-_rescue_key = pytest.StashKey["Rescue"]()
+_journal_folder_key = pytest.StashKey[Path]()
+_recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
+_crash_dumper_key = pytest.StashKey["CrashDumper"]()
 
 
-class Rescue:
+class CrashDumper:
     """Looks into namespaces for workers that died, one after the other, in a thread of its own."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
-        self._left = RUN_LIMIT
+        self._left = CRASH_DUMPS_TIMEOUT
         self.troubles: list[str] = []
         """Why something could not be written."""
 
-    def start(self, places: tuple[Place, ...], files: ArtifactFolder) -> None:
+    def start(self, places: tuple[NamespaceUse, ...], files: ArtifactFolder) -> None:
         """Begin to write what is in namespaces into a folder; finish that."""
         # Now: pytest rewrites a module of ours as it is first imported, and to do so in two
         # threads at a time is an error in Python 3.11.
@@ -60,7 +66,7 @@ class Rescue:
 
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="kwait-rescue")
-        self._threads.submit(self._gather, places, files, last_words.dump_places)
+        self._threads.submit(self._gather, places, files, last_words.dump_crashed_namespaces)
 
     def finish(self, *, patient: bool) -> None:
         """Return once all is written; not patient, once that is which has begun."""
@@ -68,11 +74,11 @@ class Rescue:
             self._threads.shutdown(cancel_futures=not patient)
             self._threads = None
 
-    def _gather(self, places: tuple[Place, ...], files: ArtifactFolder, dump: Any) -> None:
+    def _gather(self, places: tuple[NamespaceUse, ...], files: ArtifactFolder, dump: Any) -> None:
         from pytest_kwait.clock import Deadline
 
         names = ", ".join(each.namespace for each in places)
-        deadline = Deadline.after(min(LIMIT, self._left))
+        deadline = Deadline.after(min(CRASH_DUMP_TIMEOUT, self._left))
         if deadline.expired:
             files.problem(
                 f"namespaces {names} are left out: what was gathered for tests before it leaves no "
@@ -93,9 +99,9 @@ def pytest_configure_node(node: Any) -> None:
     config: pytest.Config = node.config
     if run_settings(config).artifacts is None:
         return
-    if _folder_key not in config.stash:
-        config.stash[_folder_key] = Path(tempfile.mkdtemp(prefix="kwait-workers-"))
-    node.workerinput["kwait_words"] = str(config.stash[_folder_key])
+    if _journal_folder_key not in config.stash:
+        config.stash[_journal_folder_key] = Path(tempfile.mkdtemp(prefix="kwait-workers-"))
+    node.workerinput["kwait_words"] = str(config.stash[_journal_folder_key])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -105,13 +111,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     given: dict[str, Any] = getattr(config, "workerinput", {})
     if "kwait_words" not in given:
         return
-    from pytest_kwait.engine.pending import PENDING
+    from pytest_kwait.engine.pending import ACTIVE_WAITS
     from pytest_kwait.suite.journal import Journal
-    from pytest_kwait.suite.recorder import Recorder
+    from pytest_kwait.suite.recorder import WaitRecorder
 
     run = run_of(config)
     try:
-        journal = Journal(_journal(Path(given["kwait_words"]), run.worker))
+        journal = Journal(_journal_path(Path(given["kwait_words"]), run.worker))
     except OSError:
         # A worker that sees another file system: should it die, nobody knows more.
         return
@@ -120,15 +126,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         item = running_item(config)
         return "" if item is None else item.nodeid
 
-    recorder = config.stash[_recorder_key] = Recorder(
-        journal, run.id, shard_text(config), run.worker, test
+    recorder = config.stash[_recorder_key] = WaitRecorder(
+        journal, run.id, format_shard(config), run.worker, test
     )
-    PENDING.add(recorder)
+    ACTIVE_WAITS.add(recorder)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Have looked into the namespaces before what is left of the run is removed."""
-    rescue = session.config.stash.get(_rescue_key, None)
+    rescue = session.config.stash.get(_crash_dumper_key, None)
     if rescue is not None:
         rescue.finish(patient=exitstatus != pytest.ExitCode.INTERRUPTED)
 
@@ -136,55 +142,55 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Write nothing more, and remove what was written."""
     if _recorder_key in config.stash:
-        from pytest_kwait.engine.pending import PENDING
+        from pytest_kwait.engine.pending import ACTIVE_WAITS
 
         recorder = config.stash[_recorder_key]
         del config.stash[_recorder_key]
-        PENDING.remove(recorder)
+        ACTIVE_WAITS.remove(recorder)
         recorder.journal.close()
-    if _rescue_key in config.stash:
-        config.stash[_rescue_key].finish(patient=False)
-    if _folder_key in config.stash:
-        shutil.rmtree(config.stash[_folder_key], ignore_errors=True)
+    if _crash_dumper_key in config.stash:
+        config.stash[_crash_dumper_key].finish(patient=False)
+    if _journal_folder_key in config.stash:
+        shutil.rmtree(config.stash[_journal_folder_key], ignore_errors=True)
 
 
-def note_entered(config: pytest.Config, namespace: str, cluster: Cluster) -> None:
+def record_namespace_entered(config: pytest.Config, namespace: str, cluster: Cluster) -> None:
     """Write down that tests of this process work in a namespace from now on."""
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
-        from pytest_kwait.suite.journal import Entry, Place
+        from pytest_kwait.suite.journal import JournalEntry, NamespaceUse
 
-        place = Place(
+        place = NamespaceUse(
             namespace,
             provider=cluster.provider,
             kubeconfig=str(cluster.kubeconfig),
             context=cluster.context,
         )
-        recorder.journal.write(Entry(place=place))
+        recorder.journal.write(JournalEntry(place=place))
 
 
-def note_left(config: pytest.Config, namespace: str) -> None:
+def record_namespace_left(config: pytest.Config, namespace: str) -> None:
     """Write down that no test of this process works in a namespace any more."""
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
-        from pytest_kwait.suite.journal import Entry, Place
+        from pytest_kwait.suite.journal import JournalEntry, NamespaceUse
 
-        recorder.journal.write(Entry(place=Place(namespace, left=True)))
+        recorder.journal.write(JournalEntry(place=NamespaceUse(namespace, left=True)))
 
 
-def last_words(config: pytest.Config, worker: str) -> LastWords:
+def read_worker_journal(config: pytest.Config, worker: str) -> CrashJournal:
     """Return what a worker that died has written down."""
-    from pytest_kwait.suite.last_words import LastWords, read_last_words
+    from pytest_kwait.suite.last_words import CrashJournal, read_crash_journal
 
-    if _folder_key not in config.stash:
-        return LastWords()
-    return read_last_words(_journal(config.stash[_folder_key], worker))
+    if _journal_folder_key not in config.stash:
+        return CrashJournal()
+    return read_crash_journal(_journal_path(config.stash[_journal_folder_key], worker))
 
 
-def rescue_of(config: pytest.Config) -> Rescue:
+def crash_dumper_of(config: pytest.Config) -> CrashDumper:
     """Return what looks into namespaces for workers that died."""
-    return config.stash.setdefault(_rescue_key, Rescue())
+    return config.stash.setdefault(_crash_dumper_key, CrashDumper())
 
 
-def _journal(folder: Path, worker: str) -> Path:
+def _journal_path(folder: Path, worker: str) -> Path:
     return folder / f"{worker}.jsonl"

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.clusters.provider import Cluster, Provider
-    from pytest_kwait.suite.heartbeat import Pulse
-    from pytest_kwait.suite.permissions import Lack
+    from pytest_kwait.suite.heartbeat import RunRegistration
+    from pytest_kwait.suite.permissions import MissingRights
     from pytest_kwait.suite.readiness import Readiness
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["ClusterDesk", "ClusterSource", "OwnedSource", "RemotePulse", "RemoteSource"]
+__all__ = ["ClusterServer", "ClusterSource", "OwnedSource", "RemoteRegistration", "RemoteSource"]
 
-_LONGEST_GREETING = 4096
-_LONGEST_NAME = 300
-_GREETING_TIMEOUT = 10.0
+_MAX_REQUEST_SIZE = 4096
+_MAX_NAME_LENGTH = 300
+_REQUEST_TIMEOUT = 10.0
 """Seconds within which somebody who connects must say the secret."""
 
 
@@ -57,7 +57,7 @@ class ClusterSource(Protocol):
         """End a cluster that was started here."""
         ...
 
-    def pulse(self, cluster: Cluster) -> Pulse | None:
+    def pulse(self, cluster: Cluster) -> RunRegistration | None:
         """Return the run's sign of life in a cluster if another process gives it, else None."""
         ...
 
@@ -90,7 +90,7 @@ class OwnedSource:
         self._provider: Provider | None = None
         self._cluster: Cluster | None = None
         self._failure: KwaitError | None = None
-        self._lack: Lack | None = None
+        self._lack: MissingRights | None = None
         self._readiness: Readiness | None = None
 
     def provider(self) -> Provider:
@@ -101,10 +101,10 @@ class OwnedSource:
             ClusterError: the kubeconfig or context that was given cannot be used.
         """
         if self._provider is None:
-            from pytest_kwait.clusters.provider import choose
+            from pytest_kwait.clusters.provider import choose_provider
 
             settings = self._settings
-            provider = choose(
+            provider = choose_provider(
                 settings.cluster,
                 kubeconfig=settings.kubeconfig,
                 context=settings.context,
@@ -151,17 +151,17 @@ class OwnedSource:
         if cluster is not None:
             cluster.stop()
 
-    def pulse(self, cluster: Cluster) -> Pulse | None:
+    def pulse(self, cluster: Cluster) -> RunRegistration | None:
         """Leave it to this process."""
         return None
 
     def problem(self, test: str) -> str:
         """Wait until the cluster is ready, once."""
-        from pytest_kwait.suite.dumps import keep_cluster
+        from pytest_kwait.suite.dumps import dump_unready_cluster
         from pytest_kwait.suite.readiness import Readiness
 
         def keep(cluster: Cluster) -> str:
-            return keep_cluster(cluster, self._settings.artifacts)
+            return dump_unready_cluster(cluster, self._settings.artifacts)
 
         with self._lock:
             if self._cluster is None:
@@ -216,15 +216,15 @@ class RemoteSource:
     def stop(self) -> None:
         """Leave the cluster to the controller."""
 
-    def pulse(self, cluster: Cluster) -> Pulse | None:
+    def pulse(self, cluster: Cluster) -> RunRegistration | None:
         """Return what asks the controller, if it is the controller's cluster."""
-        return RemotePulse(self._ask) if cluster is self._cluster else None
+        return RemoteRegistration(self._ask) if cluster is self._cluster else None
 
     def problem(self, test: str) -> str:
         """Return what the controller says, which waits for all of us."""
         if self._ready:
             return ""
-        problem = str(self._ask("ready", quote(test[:_LONGEST_NAME]))["problem"])
+        problem = str(self._ask("ready", quote(test[:_MAX_NAME_LENGTH]))["problem"])
         self._ready = not problem
         return problem
 
@@ -235,7 +235,7 @@ class RemoteSource:
     def show(self, line: str) -> None:
         """Tell the controller; a line that gets lost is no loss."""
         with contextlib.suppress(ClusterError):
-            self._ask("show", self._worker, quote(line[:_LONGEST_NAME]))
+            self._ask("show", self._worker, quote(line[:_MAX_NAME_LENGTH]))
 
     def _ask(self, *words: str) -> dict[str, Any]:
         try:
@@ -256,7 +256,7 @@ class RemoteSource:
         return answer
 
 
-class RemotePulse:
+class RemoteRegistration:
     """The controller's sign of life, which goes on when this worker does not.
 
     Args:
@@ -280,12 +280,12 @@ class RemotePulse:
             self._ask("pulse", kind)
             self._kinds.add(kind)
 
-    def take_turn(self, name: str, seconds: float) -> str:
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         """Return once a namespace of that name may be made, or why not after `seconds`."""
         return str(self._ask("turn", name, repr(seconds))["reason"])
 
 
-class ClusterDesk:
+class ClusterServer:
     """The controller's side: answers each worker that knows the secret.
 
     The secret alone asks for the cluster, followed by `pulse` for the run's sign of life there, and
@@ -302,14 +302,14 @@ class ClusterDesk:
     def __init__(
         self,
         source: ClusterSource,
-        pulse: Callable[[Cluster], Pulse | None] = lambda cluster: None,
+        pulse: Callable[[Cluster], RunRegistration | None] = lambda cluster: None,
         told: Callable[[str, str], None] = lambda worker, line: None,
     ) -> None:
         self._source = source
         self._pulse = pulse
         self._told = told
         self._replies: dict[bytes, Callable[..., dict[str, Any]]] = {
-            b"": self._card,
+            b"": self._cluster_facts,
             b"pulse": self._beat,
             b"ready": self._problem,
             b"show": self._show,
@@ -349,9 +349,9 @@ class ClusterDesk:
     def _answer(self, connection: socket.socket) -> None:
         with connection:
             try:
-                connection.settimeout(_GREETING_TIMEOUT)
+                connection.settimeout(_REQUEST_TIMEOUT)
                 with connection.makefile("rb") as stream:
-                    greeting = stream.readline(_LONGEST_GREETING).split()
+                    greeting = stream.readline(_MAX_REQUEST_SIZE).split()
                 said, topic, *words = (*greeting, b"", b"")[: max(2, len(greeting))]
                 if hmac.compare_digest(said, self.secret.encode()):
                     connection.settimeout(None)
@@ -377,7 +377,9 @@ class ClusterDesk:
             pulse = self._pulse(self._source.cluster())
         except KwaitError as error:
             return {"error": str(error)}
-        return {"reason": pulse.take_turn(name.decode(), float(seconds)) if pulse else ""}
+        return {
+            "reason": pulse.acquire_namespace_quota(name.decode(), float(seconds)) if pulse else ""
+        }
 
     def _problem(self, test: bytes) -> dict[str, Any]:
         return {"problem": self._source.problem(unquote(test.decode()))}
@@ -386,7 +388,7 @@ class ClusterDesk:
         self._told(worker.decode(), unquote(line.decode()))
         return {}
 
-    def _card(self) -> dict[str, Any]:
+    def _cluster_facts(self) -> dict[str, Any]:
         try:
             cluster = self._source.cluster()
         except KwaitError as error:

@@ -20,15 +20,15 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
     import cmd
 
     from pytest_kwait.clock import TEST_CLOCK
-    from pytest_kwait.plugin.progress import hush
+    from pytest_kwait.plugin.progress import suspend_status
 
-    hush(config)
+    suspend_status(config)
     if not isinstance(pdb, cmd.Cmd):
         # A debugger of another kind: nobody knows when it waits for somebody.
         return
 
     def ask() -> None:
-        hush(config)
+        suspend_status(config)
         TEST_CLOCK.stop()
 
     preloop, precmd, postcmd = pdb.preloop, pdb.precmd, pdb.postcmd
@@ -38,7 +38,7 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
         ask()
 
     def before_a_command(line: str) -> str:
-        TEST_CLOCK.go_on()
+        TEST_CLOCK.resume()
         return precmd(line)
 
     def after_a_command(stop: bool, line: str) -> bool:
@@ -54,14 +54,14 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
 def pytest_leave_pdb(config: pytest.Config, pdb: Any) -> None:
     """Go on, and draw again."""
     from pytest_kwait.clock import TEST_CLOCK
-    from pytest_kwait.plugin.progress import resume
+    from pytest_kwait.plugin.progress import resume_status
 
-    TEST_CLOCK.go_on()
-    resume(config)
+    TEST_CLOCK.resume()
+    resume_status(config)
 
 
 def pytest_unconfigure() -> None:
     """Go on after a debugger that was left in some other way."""
     from pytest_kwait.clock import TEST_CLOCK
 
-    TEST_CLOCK.go_on()
+    TEST_CLOCK.resume()

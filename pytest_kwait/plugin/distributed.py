@@ -14,19 +14,19 @@ import pytest
 from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.waits import WAIT_NAMES
-from pytest_kwait.suite.settings import DEFAULT
+from pytest_kwait.suite.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.plugin.cluster_sources import ClusterDesk, ClusterSource
-    from pytest_kwait.suite.heartbeat import Pulse
+    from pytest_kwait.plugin.cluster_sources import ClusterServer, ClusterSource
+    from pytest_kwait.suite.heartbeat import RunRegistration
 
 __all__ = ["Run", "check_rights", "cluster_of", "run_of", "uses_cluster"]
 
 run_key = pytest.StashKey["Run"]()
-_desk_key: pytest.StashKey[ClusterDesk] = pytest.StashKey()
+_server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
 
 
 class Run:
@@ -87,21 +87,21 @@ def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist the run and where to ask for the cluster."""
     config: pytest.Config = node.config
     run = run_of(config)
-    if _desk_key not in config.stash:
-        from pytest_kwait.plugin.cluster_sources import ClusterDesk
+    if _server_key not in config.stash:
+        from pytest_kwait.plugin.cluster_sources import ClusterServer
 
-        def pulse(cluster: Cluster) -> Pulse | None:
-            from pytest_kwait.plugin.pulses import pulse_of
+        def pulse(cluster: Cluster) -> RunRegistration | None:
+            from pytest_kwait.plugin.pulses import registration_of
 
-            return pulse_of(config, cluster)
+            return registration_of(config, cluster)
 
         def told(worker: str, line: str) -> None:
-            from pytest_kwait.plugin.progress import told
+            from pytest_kwait.plugin.progress import show_worker_status
 
-            told(config, worker, line)
+            show_worker_status(config, worker, line)
 
-        config.stash[_desk_key] = ClusterDesk(run.source, pulse, told)
-    desk = config.stash[_desk_key]
+        config.stash[_server_key] = ClusterServer(run.source, pulse, told)
+    desk = config.stash[_server_key]
     node.workerinput["kwait"] = {"run": run.id, "port": desk.port, "secret": desk.secret}
 
 
@@ -146,8 +146,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the cluster that was started for the run, after the last worker has ended."""
-    if _desk_key in config.stash:
-        config.stash[_desk_key].close()
+    if _server_key in config.stash:
+        config.stash[_server_key].close()
     if run_key in config.stash:
         config.stash[run_key].end()
 
@@ -171,9 +171,9 @@ def check_rights(config: pytest.Config, cluster: Cluster) -> None:
     missing = run_of(config).source.missing(cluster)
     if missing:
         raise ClusterError(missing)
-    from pytest_kwait.plugin.pulses import pulse_of
+    from pytest_kwait.plugin.pulses import registration_of
 
-    pulse = pulse_of(config, cluster)
+    pulse = registration_of(config, cluster)
     if pulse is not None:
         pulse.place()
 
@@ -184,7 +184,9 @@ def _is_worker(config: pytest.Config) -> bool:
 
 def _names_cluster(config: pytest.Config) -> bool:
     settings = run_settings(config)
-    return any(settings.source(name) != DEFAULT for name in ("cluster", "kubeconfig", "context"))
+    return any(
+        settings.source(name) != DEFAULT_SOURCE for name in ("cluster", "kubeconfig", "context")
+    )
 
 
 def _has_namespace(item: pytest.Item) -> bool:

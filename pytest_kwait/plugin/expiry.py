@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.artifacts import collector_of, shown_path
-from pytest_kwait.plugin.progress import say
+from pytest_kwait.plugin.artifacts import collector_of, relative_path
+from pytest_kwait.plugin.progress import write_line
 
 if TYPE_CHECKING:
-    from pytest_kwait.plugin.artifacts import Collector
+    from pytest_kwait.plugin.artifacts import ArtifactCollector
 
 _timer_key = pytest.StashKey[threading.Timer]()
 
@@ -35,7 +35,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
         return None
     if settings.method == "signal" and main:
         return None
-    timer = threading.Timer(settings.timeout, _expired, (item, settings, collector))
+    timer = threading.Timer(settings.timeout, _on_timeout, (item, settings, collector))
     timer.name = f"kwait expiry {item.nodeid}"
     item.stash[_timer_key] = timer
     timer.start()
@@ -54,21 +54,21 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
     return True
 
 
-def _expired(item: pytest.Item, settings: Any, collector: Collector) -> None:
+def _on_timeout(item: pytest.Item, settings: Any, collector: ArtifactCollector) -> None:
     from pytest_timeout import is_debugging, timeout_timer
 
     if is_debugging() and not settings.disable_debugger_detection:
         return
     try:
-        place = collector.expire(item, _why(settings.timeout))
+        place = collector.expire(item, _timeout_message(settings.timeout))
         if place:
-            where = shown_path(item.config, place)
-            say(item.config, f"artifacts of the test that ran out of time: {where}")
+            where = relative_path(item.config, place)
+            write_line(item.config, f"artifacts of the test that ran out of time: {where}")
     finally:
         timeout_timer(item, settings)
 
 
-def _why(seconds: float) -> str:
+def _timeout_message(seconds: float) -> str:
     """Return what there is instead of a failure: where the test is."""
     from pytest_kwait.wait.durations import format_duration
 

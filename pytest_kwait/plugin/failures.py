@@ -15,10 +15,10 @@ from pytest_kwait.plugin import asks
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-__all__ = ["Failure", "client_of", "failure_of", "namespaces_of", "redact_of", "waits_in"]
+__all__ = ["Failure", "client_of", "failed_waits_in", "failure_of", "namespaces_of", "redaction_of"]
 
 _ATTRIBUTE = "kwait_failure"
-_LONGEST = 500
+_MAX_LENGTH = 500
 
 
 class Failure:
@@ -58,14 +58,14 @@ def pytest_runtest_makereport(
     """Note of each failure what is not in its text."""
     # The errors behind an error of ours are taken out of its text, and of itself.
     error = call.excinfo.value if call.excinfo is not None else None
-    waits = list(waits_in(error))
+    waits = list(failed_waits_in(error))
     report = yield
     if call.when == "setup" and asks(item):
         vars(report)["kwait_asked"] = True
     if report.failed:
-        redact = redact_of(item)
-        headline = redact(_headline(error))[:_LONGEST] if error is not None else "failed"
-        awaited = next((redact(_awaited(wait)) for wait in waits if wait.evidence), "")
+        redact = redaction_of(item)
+        headline = redact(_format_headline(error))[:_MAX_LENGTH] if error is not None else "failed"
+        awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
         Failure(headline, awaited, tuple(namespaces_of(item))).attach(report)
     return report
 
@@ -77,16 +77,16 @@ def failure_of(report: object) -> Failure:
         return Failure(**{**carried, "namespaces": tuple(carried["namespaces"])})
     # Not as it is printed, which names the worker first.
     lines = str(getattr(report, "longrepr", "") or "").strip().splitlines()
-    return Failure(lines[0].strip()[:_LONGEST] if lines else "failed")
+    return Failure(lines[0].strip()[:_MAX_LENGTH] if lines else "failed")
 
 
 def namespaces_of(item: pytest.Item) -> list[str]:
     """Return the namespaces that a test works in and that are still there, its own first."""
-    from pytest_kwait.plugin.outcomes import placements
+    from pytest_kwait.plugin.outcomes import namespaces_in_use
     from pytest_kwait.plugin.settings import run_settings
 
     chain = item.listchain()
-    made = [each.namespace for each in placements(item.config) if each.node in chain]
+    made = [each.namespace for each in namespaces_in_use(item.config) if each.node in chain]
     own = (getattr(item, "funcargs", None) or {}).get("kwait_namespace")
     given = run_settings(item.config).namespace
     there = isinstance(own, str) and (own in made or own == given)
@@ -96,34 +96,34 @@ def namespaces_of(item: pytest.Item) -> list[str]:
 
 def client_of(item: pytest.Item) -> Any:
     """Return the client that a test works with, None if it has none."""
-    from pytest_kwait.plugin.outcomes import placements
+    from pytest_kwait.plugin.outcomes import namespaces_in_use
 
     own = getattr(item, "funcargs", None) or {}
     if "kwait_client" in own:
         return own["kwait_client"]
     # Markers have fixtures made that are not among those of the test.
     chain = item.listchain()
-    made = [each.client for each in placements(item.config) if each.node in chain]
+    made = [each.client for each in namespaces_in_use(item.config) if each.node in chain]
     return made[-1] if made else getattr(own.get("kwait"), "client", None)
 
 
-def redact_of(item: pytest.Item) -> Callable[[str], str]:
+def redaction_of(item: pytest.Item) -> Callable[[str], str]:
     """Return what takes out of a text of a test what must not be shown."""
-    from pytest_kwait.engine.redaction import redaction
+    from pytest_kwait.engine.redaction import make_redactor
 
     client = client_of(item)
     if client is None:
-        return redaction(())
+        return make_redactor(())
     from pytest_kwait.api.session import Session
 
     try:
-        return redaction(Session.of(client).credentials())
+        return make_redactor(Session.of(client).credentials())
     except KwaitError:
         # No client that we know: a conftest gives what it likes.
-        return redaction(())
+        return make_redactor(())
 
 
-def waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
+def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
     """Yield the waits that failed in an error, in those behind it and in those it is a group of."""
     left, seen = [error], set()
     while left:
@@ -138,7 +138,7 @@ def waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
             left += reversed(each.exceptions)
 
 
-def _headline(error: BaseException) -> str:
+def _format_headline(error: BaseException) -> str:
     if isinstance(error, WaitTimeout | WaitFailed) and error.report is not None:
         return error.report.headline
     lines = str(error).strip().splitlines()
@@ -148,5 +148,5 @@ def _headline(error: BaseException) -> str:
     return f"{name}: {lines[0]}" if lines else name
 
 
-def _awaited(wait: WaitTimeout | WaitFailed) -> str:
+def _format_awaited(wait: WaitTimeout | WaitFailed) -> str:
     return f"{wait.evidence.get('subject')} to {wait.evidence.get('goal')}"

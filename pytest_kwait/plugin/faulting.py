@@ -12,34 +12,34 @@ from pytest_kwait.plugin.running import running_item
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.clusters.faults import FaultPlace
+    from pytest_kwait.clusters.faults import FaultScope
     from pytest_kwait.clusters.provider import Cluster
 
-__all__ = ["follow"]
+__all__ = ["end_faults_with_tests"]
 
 _cluster_key = pytest.StashKey[Any]()
 
 
-def follow(config: pytest.Config, cluster: Cluster) -> None:
+def end_faults_with_tests(config: pytest.Config, cluster: Cluster) -> None:
     """End the faults of `cluster` with each test from now on."""
     if hasattr(cluster, "fault_place"):  # whatever a conftest may give instead of ours
-        cluster.fault_place = lambda: _place(config)
+        cluster.fault_place = lambda: _fault_scope(config)
         config.stash[_cluster_key] = cluster
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """End what the test has broken, before its fixtures go and after."""
-    trouble = _undo(item.config)
+    trouble = _undo_faults(item.config)
     try:
         return (yield)
     finally:
-        trouble = _undo(item.config) or trouble
+        trouble = _undo_faults(item.config) or trouble
         if trouble is not None:
             raise trouble
 
 
-def _undo(config: pytest.Config) -> KwaitError | None:
+def _undo_faults(config: pytest.Config) -> KwaitError | None:
     """End all faults; what kept us from it, where the cluster must do it by itself."""
     cluster = config.stash.get(_cluster_key, None)
     if cluster is None or "faults" not in vars(cluster):
@@ -51,12 +51,12 @@ def _undo(config: pytest.Config) -> KwaitError | None:
     return None
 
 
-def _place(config: pytest.Config) -> FaultPlace:
-    from pytest_kwait.clusters.faults import FaultPlace
+def _fault_scope(config: pytest.Config) -> FaultScope:
+    from pytest_kwait.clusters.faults import FaultScope
 
     item = running_item(config)
     if not isinstance(item, pytest.Function):
-        return FaultPlace(alone=False)
+        return FaultScope(alone=False)
     alone = any(map(item.get_closest_marker, ("serial", "disruptive")))
     given: dict[str, Any] = item.funcargs
-    return FaultPlace(given.get("kwait_namespace", ""), given.get("kwait_client"), alone)
+    return FaultScope(given.get("kwait_namespace", ""), given.get("kwait_client"), alone)

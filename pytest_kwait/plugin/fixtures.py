@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.engine.timeouts import Timeouts
-    from pytest_kwait.plugin.informing import InformersMaker
-    from pytest_kwait.plugin.scheduling import SchedulerMaker
-    from pytest_kwait.suite.bench import Bench
-    from pytest_kwait.suite.bound_wait import Allowance
+    from pytest_kwait.plugin.informing import InformersFactory
+    from pytest_kwait.plugin.scheduling import SchedulerFactory
+    from pytest_kwait.suite.bench import Kwait
+    from pytest_kwait.suite.bound_wait import TimeBudget
     from pytest_kwait.suite.candidates import Candidates
     from pytest_kwait.suite.namespaces import Namespaces
 
@@ -49,7 +49,7 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Give the cluster of the run, the same for all: .kubeconfig, .provider, .nodes, .faults."""
     activate(request.config)
     from pytest_kwait.plugin.distributed import cluster_of
-    from pytest_kwait.plugin.faulting import follow
+    from pytest_kwait.plugin.faulting import end_faults_with_tests
     from pytest_kwait.plugin.readiness import check_ready
     from pytest_kwait.plugin.running import running_item
 
@@ -57,7 +57,7 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
     item = running_item(request.config)
     # Where no test has said beforehand that it would use the cluster.
     check_ready(request.config, item.nodeid if item is not None else "")
-    follow(request.config, cluster)
+    end_faults_with_tests(request.config, cluster)
     return cluster
 
 
@@ -88,9 +88,9 @@ def _kwait_namespaces(
 ) -> Iterator[Namespaces]:
     """Keep the namespaces that this process made (internal)."""
     activate(request.config)
-    from pytest_kwait.plugin.benches import namespaces_at
+    from pytest_kwait.plugin.benches import make_namespaces
 
-    with namespaces_at(request.config, kwait_cluster, kwait_client) as namespaces:
+    with make_namespaces(request.config, kwait_cluster, kwait_client) as namespaces:
         yield namespaces
 
 
@@ -99,11 +99,11 @@ def kwait_namespace(
     request: pytest.FixtureRequest, kwait_cluster: Cluster, _kwait_namespaces: Namespaces
 ) -> Iterator[str]:
     """Give the name of a namespace of this test's own, or of its scope's by option."""
-    from pytest_kwait.plugin.benches import namespace_for, owner_of
+    from pytest_kwait.plugin.benches import make_namespace, make_owner
 
     nodeid = request.node.nodeid or "session"
-    owner = owner_of(request.config, kwait_cluster, nodeid, request.node.name)
-    with namespace_for(
+    owner = make_owner(request.config, kwait_cluster, nodeid, request.node.name)
+    with make_namespace(
         request.config, request.node, owner, _kwait_namespaces, kwait_cluster
     ) as name:
         yield name
@@ -116,16 +116,16 @@ def kwait(
     kwait_client: ApiClient,
     kwait_namespace: str,
     _kwait_namespaces: Namespaces,
-) -> Iterator[Bench]:
+) -> Iterator[Kwait]:
     """Give the bench of this test: apply, create, get, list, delete, logs, events, wait_for."""
-    from pytest_kwait.plugin.benches import bench_at, owner_of
+    from pytest_kwait.plugin.benches import make_kwait, make_owner
 
     timeouts = None
     if request.scope == "function":
         timeouts = request.getfixturevalue("kwait_timeouts")
     nodeid = request.node.nodeid or "session"
-    owner = owner_of(request.config, kwait_cluster, nodeid, request.node.name, again=True)
-    with bench_at(
+    owner = make_owner(request.config, kwait_cluster, nodeid, request.node.name, again=True)
+    with make_kwait(
         request.config,
         request.node,
         owner,
@@ -146,18 +146,18 @@ def kwait_factory(
     kwait_cluster: Cluster,
     kwait_client: ApiClient,
     _kwait_namespaces: Namespaces,
-) -> Callable[[str], AbstractContextManager[Bench]]:
+) -> Callable[[str], AbstractContextManager[Kwait]]:
     """Make further benches, of any scope, each for a `with` block that names it."""
-    from pytest_kwait.plugin.benches import bench_at, namespace_for, owner_of
+    from pytest_kwait.plugin.benches import make_kwait, make_namespace, make_owner
 
     @contextmanager
-    def factory(name: str) -> Iterator[Bench]:
-        owner = owner_of(request.config, kwait_cluster, f"factory {name}", name)
+    def factory(name: str) -> Iterator[Kwait]:
+        owner = make_owner(request.config, kwait_cluster, f"factory {name}", name)
         with (
-            namespace_for(
+            make_namespace(
                 request.config, request.session, owner, _kwait_namespaces, kwait_cluster
             ) as namespace,
-            bench_at(
+            make_kwait(
                 request.config,
                 request.session,
                 owner,
@@ -173,12 +173,12 @@ def kwait_factory(
 
 
 @pytest.fixture
-def kwait_informers(request: pytest.FixtureRequest) -> Iterator[InformersMaker]:
+def kwait_informers(request: pytest.FixtureRequest) -> Iterator[InformersFactory]:
     """Start informers for this test by the names of resources; they are synced and keep events."""
     activate(request.config)
-    from pytest_kwait.plugin.informing import InformersMaker
+    from pytest_kwait.plugin.informing import InformersFactory
 
-    with InformersMaker(request) as maker:
+    with InformersFactory(request) as maker:
         yield maker
 
 
@@ -191,11 +191,11 @@ def kwait_leader_election(
 ) -> Iterator[Callable[..., Candidates]]:
     """Hold elections among processes that one can pause, kill and cut off from the server."""
     activate(request.config)
-    from pytest_kwait.plugin.running import allowance_of
+    from pytest_kwait.plugin.running import time_budget_of
     from pytest_kwait.suite.candidates import Candidates
 
-    def allowance() -> Allowance | None:
-        return allowance_of(request.node)
+    def allowance() -> TimeBudget | None:
+        return time_budget_of(request.node)
 
     with ExitStack() as held:
 
@@ -213,16 +213,16 @@ def kwait_leader_election(
 
 
 @pytest.fixture
-def kwait_rolling_update(kwait: Bench) -> Callable[..., list[dict[str, Any]]]:
+def kwait_rolling_update(kwait: Kwait) -> Callable[..., list[dict[str, Any]]]:
     """Delete the pods of a controller one by one until all are others, as kwait.rolling_update."""
     return kwait.rolling_update
 
 
 @pytest.fixture
-def kwait_scheduler(request: pytest.FixtureRequest) -> Iterator[SchedulerMaker]:
+def kwait_scheduler(request: pytest.FixtureRequest) -> Iterator[SchedulerFactory]:
     """Run a scheduler for this test under a name of its own, with an algorithm of your choice."""
     activate(request.config)
-    from pytest_kwait.plugin.scheduling import SchedulerMaker
+    from pytest_kwait.plugin.scheduling import SchedulerFactory
 
-    with SchedulerMaker(request) as maker:
+    with SchedulerFactory(request) as maker:
         yield maker

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.artifacts import artifacts_path, shown_path
+from pytest_kwait.plugin.artifacts import artifacts_path, relative_path
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.failures import failure_of
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.github import FailedTest
 
-_teller_key = pytest.StashKey["Teller"]()
+_collector_key = pytest.StashKey["FailureCollector"]()
 
-_ANNOTATIONS = 50
+_MAX_ANNOTATIONS = 50
 """How many annotations of a job GitHub shows."""
 
 _OTHER_PLUGIN = "pytest_github_actions_annotate_failures"
@@ -31,25 +31,25 @@ _OTHER_PLUGIN = "pytest_github_actions_annotate_failures"
 def pytest_configure(config: pytest.Config) -> None:
     """Listen, where GitHub Actions runs us."""
     if os.environ.get("GITHUB_ACTIONS") == "true" and not hasattr(config, "workerinput"):
-        teller = config.stash[_teller_key] = Teller(config)
+        teller = config.stash[_collector_key] = FailureCollector(config)
         config.pluginmanager.register(teller, "kwait-github")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the summary, with or without a terminal."""
-    if _teller_key in session.config.stash:
-        session.config.stash[_teller_key].write_summary()
+    if _collector_key in session.config.stash:
+        session.config.stash[_collector_key].write_summary()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the annotations."""
-    if _teller_key in config.stash:
-        for line in config.stash[_teller_key].lines():
+    if _collector_key in config.stash:
+        for line in config.stash[_collector_key].lines():
             terminalreporter.line(line)
 
 
-class Teller:
+class FailureCollector:
     """Collects what failed in any process of the run, and tells of it at the end.
 
     Args:
@@ -81,7 +81,7 @@ class Teller:
         if not self._ours:
             return
         if not self._config.pluginmanager.hasplugin(_OTHER_PLUGIN):
-            for failed in self._failed[:_ANNOTATIONS]:
+            for failed in self._failed[:_MAX_ANNOTATIONS]:
                 yield self._github.annotation(failed)
         if self._trouble:
             yield f"kwait: the step summary could not be written: {self._trouble}"
@@ -98,7 +98,7 @@ class Teller:
                 self._failed,
                 self._counts,
                 run=run_of(self._config).id,
-                link=_link(),
+                link=_run_link(),
                 size=self._github.SUMMARY_SIZE - there,
             )
             with file.open("a", encoding="utf-8", errors="backslashreplace") as opened:
@@ -114,7 +114,7 @@ class Teller:
             report.nodeid + phase,
             failure.headline,
             failure.awaited,
-            shown_path(self._config, failure.folder) if failure.folder else "",
+            relative_path(self._config, failure.folder) if failure.folder else "",
             file,
             line,
         )
@@ -132,7 +132,7 @@ class Teller:
         return "", 1
 
 
-def _link() -> str:
+def _run_link() -> str:
     parts = [
         os.environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
     ]

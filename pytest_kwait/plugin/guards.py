@@ -9,7 +9,7 @@ from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters.provider import Cluster, Provider
-    from pytest_kwait.suite.permissions import Lack
+    from pytest_kwait.suite.permissions import MissingRights
     from pytest_kwait.suite.settings import Settings
 
 __all__ = ["check_context", "missing_rights"]
@@ -43,23 +43,23 @@ def check_context(provider: Provider, settings: Settings) -> None:
     )
 
 
-def missing_rights(cluster: Cluster, settings: Settings) -> Lack:
+def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
     """Return what the run's identity may not do, of what a run does by itself.
 
     Args:
         cluster: the cluster of the run; the embedded one refuses nobody anything.
         settings: the settings of the run.
     """
-    from pytest_kwait.suite.permissions import Lack, lacking, needed_rights
+    from pytest_kwait.suite.permissions import MissingRights, find_missing_rights, needed_rights
 
     if cluster.provider == "embedded":
-        return Lack()
+        return MissingRights()
     from pytest_kwait.api.session import Session
 
     client = cluster.client()
     try:
         context = f"context {cluster.context!r} in " if cluster.context else ""
         place = f"{context}kubeconfig {cluster.kubeconfig}"
-        return lacking(Session.of(client), needed_rights(settings), place)
+        return find_missing_rights(Session.of(client), needed_rights(settings), place)
     finally:
         client.close()  # type: ignore[no-untyped-call] # the official client has no types here

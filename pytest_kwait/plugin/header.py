@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.plugin.settings import other_kubeconfig, run_settings
+from pytest_kwait.plugin.settings import ignores_kubeconfig, run_settings
 
 if TYPE_CHECKING:
     import pytest
@@ -17,6 +17,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     changed = [f"{name}={setting.given} ({setting.source})" for name, setting in settings.changed()]
     if changed:
         lines.append(f"kwait: {', '.join(changed)}")
-    if other_kubeconfig(settings):
+    if ignores_kubeconfig(settings):
         lines.append("kwait: KUBECONFIG is set and not used; --kwait-cluster=existing uses it")
     return lines

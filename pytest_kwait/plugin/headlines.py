@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_headline"]
 
-WIDTH = 100
-_FIRST = re.compile(r"(E +)((?:\w+\.)+\w+: )")
+LINE_WIDTH = 100
+_FIRST_LINE = re.compile(r"(E +)((?:\w+\.)+\w+: )")
 
 
 def fit_headline(longrepr: Any) -> None:
@@ -25,14 +25,14 @@ def fit_headline(longrepr: Any) -> None:
     """
     traceback = getattr(longrepr, "reprtraceback", None)
     for entry in getattr(traceback, "reprentries", ()):
-        entry.lines[:] = _fitted(entry.lines)
+        entry.lines[:] = _fit_lines(entry.lines)
 
 
-def _fitted(lines: list[str]) -> Iterator[str]:
+def _fit_lines(lines: list[str]) -> Iterator[str]:
     headline = ""
     lead = further = ""
     for line in lines:
-        found = _FIRST.match(line)
+        found = _FIRST_LINE.match(line)
         if found and not headline:
             lead, headline = found[0], line[found.end() :]
             # Continued as deep as the lines of the message that continue it.
@@ -41,17 +41,17 @@ def _fitted(lines: list[str]) -> Iterator[str]:
             headline += " " + line[len(further) :].strip()
         else:
             if headline:
-                yield from _wrapped(lead, headline, further)
+                yield from _wrap_text(lead, headline, further)
                 headline = ""
             yield line
     if headline:
-        yield from _wrapped(lead, headline, further)
+        yield from _wrap_text(lead, headline, further)
 
 
-def _wrapped(lead: str, text: str, further: str) -> list[str]:
+def _wrap_text(lead: str, text: str, further: str) -> list[str]:
     return textwrap.wrap(
         text,
-        WIDTH,
+        LINE_WIDTH,
         initial_indent=lead,
         subsequent_indent=further,
         break_long_words=False,

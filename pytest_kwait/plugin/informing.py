@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.plugin.benches import bind
+from pytest_kwait.plugin.benches import bind_wait
 from pytest_kwait.resources.catalogue import WAITS
 from pytest_kwait.suite.informers import RecordedInformers
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.transform import TransformFunc
     from pytest_kwait.wait.durations import Duration
 
-__all__ = ["InformersMaker"]
+__all__ = ["InformersFactory"]
 
 
-class InformersMaker:
+class InformersFactory:
     """Starts informers for a test, as often as it is called, and stops them all at its end.
 
     Args:
@@ -85,7 +85,7 @@ class InformersMaker:
         informers = RecordedInformers(client, namespace, **options)
         self._made.append(informers)
         informers.start(*resources)
-        wait_for_cache_sync = bind(WAITS["wait_for_cache_sync"], self._request)
+        wait_for_cache_sync = bind_wait(WAITS["wait_for_cache_sync"], self._request)
         # An informer fails the wait where its list is refused, a handler cannot say so.
         wait_for_cache_sync(informers, *informers.registrations, timeout=timeout)
         return informers

@@ -8,14 +8,14 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from pytest_kwait.plugin.artifacts import shown_path
+from pytest_kwait.plugin.artifacts import relative_path
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.failures import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-_ATTACHED = (
+_ATTACHED_FILES = (
     "failure.txt",
     "failure-teardown.txt",
     "evidence.json",
@@ -64,8 +64,8 @@ class _Attacher:
             return
         phase = "-teardown" if report.when == "teardown" else ""
         links = [
-            f"[[ATTACHMENT|{shown_path(self._config, str(path))}]]"
-            for path in (Path(folder, name) for name in _ATTACHED)
+            f"[[ATTACHMENT|{relative_path(self._config, str(path))}]]"
+            for path in (Path(folder, name) for name in _ATTACHED_FILES)
             if path.exists() and ("-teardown" in path.name or not phase)
         ]
         for writer in self._config.pluginmanager.get_plugins():
@@ -80,7 +80,7 @@ class _Attacher:
 def _properties(config: pytest.Config, report: pytest.TestReport) -> Iterator[tuple[str, str]]:
     failure = failure_of(report)
     if failure.folder:
-        yield "kwait_artifacts", shown_path(config, failure.folder)
+        yield "kwait_artifacts", relative_path(config, failure.folder)
     for namespace in failure.namespaces:
         yield "kwait_namespace", namespace
     if failure.folder or failure.namespaces:

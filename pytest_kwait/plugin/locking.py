@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.suite.cluster_lock import ClusterLock
-    from pytest_kwait.suite.lock_keeper import LockKeeper
+    from pytest_kwait.suite.lock_keeper import LockRenewer
 
-__all__ = ["Gate", "gate_of"]
+__all__ = ["LockHolder", "lock_holder_of"]
 
-_gate_key = pytest.StashKey["Gate"]()
+_lock_holder_key = pytest.StashKey["LockHolder"]()
 
-_OWNER_PATIENCE = 5.0
+_OWNER_TIMEOUT = 5.0
 """Seconds that looking up the Lease of the run may take."""
 
 
-class Gate:
+class LockHolder:
     """Lets one test of this process after the other to the cluster.
 
     Args:
@@ -41,7 +41,7 @@ class Gate:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._keeper: LockKeeper | None = None
+        self._keeper: LockRenewer | None = None
         self._asked = False
         self._problem: KwaitError | None = None
         self._refusal = ""
@@ -110,9 +110,9 @@ class Gate:
 
     def _acquire(self, lock: ClusterLock, item: pytest.Item) -> None:
         from pytest_kwait.clock import SYSTEM_CLOCK
-        from pytest_kwait.engine.pending import PENDING, PendingWait
+        from pytest_kwait.engine.pending import ACTIVE_WAITS, ActiveWait
         from pytest_kwait.engine.timeline import Timeline
-        from pytest_kwait.plugin.progress import drawn
+        from pytest_kwait.plugin.progress import showing_status
         from pytest_kwait.suite.cluster_lock import LockTimeout
 
         try:
@@ -123,7 +123,7 @@ class Gate:
         serial = _is_serial(item)
         started = SYSTEM_CLOCK.monotonic()
         timeline = Timeline()
-        wait = PendingWait(
+        wait = ActiveWait(
             f"lock {lock.place}", f"be free for {item.nodeid}", deadline, timeline, started
         )
         with ExitStack() as shown:
@@ -132,11 +132,11 @@ class Gate:
                 first = not timeline.last
                 timeline.record(SYSTEM_CLOCK.monotonic() - started, reason)
                 if first:
-                    shown.enter_context(drawn(self._config))
-                    shown.enter_context(PENDING.entered(wait))
+                    shown.enter_context(showing_status(self._config))
+                    shown.enter_context(ACTIVE_WAITS.entered(wait))
 
             try:
-                (lock.seize if serial else lock.share)(item.nodeid, deadline, tell)
+                (lock.acquire_exclusive if serial else lock.share)(item.nodeid, deadline, tell)
                 wait.outcome = "met"
             except LockTimeout as error:
                 wait.outcome = "timed out"
@@ -171,7 +171,7 @@ class Gate:
             return Deadline.after(left), "the session's own timeout (pytest-timeout)"
         return Deadline.after(seconds), f"{format_duration(seconds)} (timeout serial)"
 
-    def _found(self, item: pytest.Item) -> LockKeeper | None:
+    def _found(self, item: pytest.Item) -> LockRenewer | None:
         """Return the lock of the cluster; None where nobody else can use it, or it is not known."""
         if not self._asked:
             if _is_overridden(item):
@@ -187,21 +187,21 @@ class Gate:
         # It is this run's own: there is nobody but the workers, all of which have these tests.
         return hasattr(self._config, "workerinput") and any(map(_is_serial, session.items))
 
-    def _started(self) -> LockKeeper | None:
-        from pytest_kwait.plugin.sharding import shard_text
-        from pytest_kwait.suite.heartbeat import HOME
-        from pytest_kwait.suite.lock_keeper import LockKeeper
+    def _started(self) -> LockRenewer | None:
+        from pytest_kwait.plugin.sharding import format_shard
+        from pytest_kwait.suite.heartbeat import LEASE_NAMESPACE
+        from pytest_kwait.suite.lock_keeper import LockRenewer
 
         try:
             cluster = cluster_of(self._config)
         except KwaitError:
             return None
-        run, shard = run_of(self._config), shard_text(self._config)
+        run, shard = run_of(self._config), format_shard(self._config)
         parts = (f"run {run.id}", shard and f"shard {shard}", run.worker and f"worker {run.worker}")
         settings = run_settings(self._config)
-        keeper = LockKeeper(
+        keeper = LockRenewer(
             cluster.client(),
-            settings.namespace or HOME,
+            settings.namespace or LEASE_NAMESPACE,
             ", ".join(filter(None, parts)),
             max(settings.heartbeat, 2.0),
             self._owner(cluster),
@@ -214,16 +214,16 @@ class Gate:
         from pytest_kwait.api.resource import LEASES
         from pytest_kwait.api.session import Session
         from pytest_kwait.clock import Deadline
-        from pytest_kwait.plugin.pulses import pulse_of
+        from pytest_kwait.plugin.pulses import registration_of
         from pytest_kwait.wait.interruption import DeadlineExceeded
 
-        pulse = pulse_of(self._config, cluster)
+        pulse = registration_of(self._config, cluster)
         namespace, _, name = (pulse.place() if pulse is not None else "").partition("/")
         if not name:
             return None
         client = cluster.client()
         try:
-            limit = Deadline.after(_OWNER_PATIENCE)
+            limit = Deadline.after(_OWNER_TIMEOUT)
             lease = Session.of(client).get(LEASES, name, namespace, deadline=limit)
         except (ApiError, DeadlineExceeded):
             return None
@@ -234,13 +234,13 @@ class Gate:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Hold nothing."""
-    config.stash[_gate_key] = Gate(config)
+    config.stash[_lock_holder_key] = LockHolder(config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Hold the lock from before the test's own time begins until after its teardown."""
-    gate = gate_of(item.config)
+    gate = lock_holder_of(item.config)
     gate.enter(item)
     try:
         return (yield)
@@ -251,20 +251,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let no test begin that would have to be alone and is not."""
-    gate_of(item.config).check()
+    lock_holder_of(item.config).check()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a serial test that was not alone."""
     result = yield
-    gate_of(item.config).verify(item)
+    lock_holder_of(item.config).verify(item)
     return result
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Take part no more, and hand what there is to tell to the controller."""
-    gate = gate_of(session.config)
+    gate = lock_holder_of(session.config)
     gate.close()
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
@@ -275,24 +275,24 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """Take over what a worker has to tell."""
     output = getattr(node, "workeroutput", None) or {}
-    gate_of(node.config).lines.extend(output.get("kwait_lock", []))
+    lock_holder_of(node.config).lines.extend(output.get("kwait_lock", []))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say what went wrong with the lock, once."""
-    for line in dict.fromkeys(gate_of(config).lines):
+    for line in dict.fromkeys(lock_holder_of(config).lines):
         terminalreporter.line(line)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Take part no more in a session that has not been finished."""
-    if _gate_key in config.stash:
-        gate_of(config).close()
+    if _lock_holder_key in config.stash:
+        lock_holder_of(config).close()
 
 
-def gate_of(config: pytest.Config) -> Gate:
+def lock_holder_of(config: pytest.Config) -> LockHolder:
     """Return what lets the tests of this process to the cluster."""
-    return config.stash[_gate_key]
+    return config.stash[_lock_holder_key]
 
 
 def _is_serial(item: pytest.Item) -> bool:

@@ -14,17 +14,17 @@ import pytest
 from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.waits import WAIT_NAMES
-from pytest_kwait.suite.definitions import DEFINITIONS
-from pytest_kwait.suite.values import suggestion
+from pytest_kwait.suite.definitions import SETTING_DEFINITIONS
+from pytest_kwait.suite.values import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_kwait.suite.definitions import Definition
+    from pytest_kwait.suite.definitions import SettingDefinition
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["InvalidMarker", "check_markers", "checked", "manifest_folders", "settings_of"]
+__all__ = ["InvalidMarker", "check_markers", "check_node", "manifest_folders", "settings_of"]
 
 
 class InvalidMarker(KwaitError, ValueError):
@@ -43,7 +43,7 @@ class InvalidMarker(KwaitError, ValueError):
         self.problem = problem
 
     def __str__(self) -> str:
-        return f"marker {_written(self.mark)} of {self.nodeid}: {self.problem}"
+        return f"marker {_format_mark(self.mark)} of {self.nodeid}: {self.problem}"
 
 
 class InvalidMarkers(pytest.Collector):
@@ -56,7 +56,7 @@ class InvalidMarkers(pytest.Collector):
         raise self.CollectError(self.problem)
 
 
-def checked(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Collector:
+def check_node(node: pytest.Item | pytest.Collector) -> pytest.Item | pytest.Collector:
     """Return a collected node, or a collector that says why the node's markers cannot be meant."""
     if not isinstance(node, pytest.Item):
         return node
@@ -100,7 +100,7 @@ def settings_of(node: pytest.Item | pytest.Collector) -> Settings:
         source = f"marker of {owner.nodeid}"
         timeouts = given.pop("timeouts", None)
         try:
-            settings = settings.merged(given, partial(_constant, source), timeouts)
+            settings = settings.merged(given, partial(_fixed_source, source), timeouts)
         except InvalidArgument as error:
             raise InvalidMarker(mark, owner.nodeid, _without_source(error)) from None
     return settings
@@ -113,7 +113,10 @@ def manifest_folders(item: pytest.Item | pytest.Collector) -> list[Path]:
 
 
 def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
-    per_test = [*(each.name for each in DEFINITIONS.values() if each.scope == "test"), "timeouts"]
+    per_test = [
+        *(each.name for each in SETTING_DEFINITIONS.values() if each.scope == "test"),
+        "timeouts",
+    ]
     if mark.args:
         raise InvalidMarker(
             mark, node.nodeid, f"settings are given by name: {', '.join(sorted(per_test))}"
@@ -121,7 +124,7 @@ def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
     for name in mark.kwargs:
         if name in per_test:
             continue
-        definition = DEFINITIONS.get(name)
+        definition = SETTING_DEFINITIONS.get(name)
         if definition is not None:
             raise InvalidMarker(
                 mark,
@@ -132,7 +135,7 @@ def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
         raise InvalidMarker(
             mark,
             node.nodeid,
-            f"there is no setting {name}; {suggestion(name, per_test)}"
+            f"there is no setting {name}; {suggest_name(name, per_test)}"
             f"a test can set {', '.join(sorted(per_test))}",
         )
     return dict(mark.kwargs)
@@ -160,7 +163,7 @@ def _check_wait(node: Any, mark: pytest.Mark) -> None:
         raise InvalidMarker(mark, node.nodeid, str(error)) from None
 
 
-def _constant(source: str, _definition: Definition) -> str:
+def _fixed_source(source: str, _definition: SettingDefinition) -> str:
     return source
 
 
@@ -168,7 +171,7 @@ def _without_source(error: InvalidArgument) -> str:
     return str(InvalidArgument(error.what, error.value, error.valid))
 
 
-def _written(mark: pytest.Mark) -> str:
+def _format_mark(mark: pytest.Mark) -> str:
     arguments = [
         *(repr(value) for value in mark.args),
         *(f"{name}={value!r}" for name, value in mark.kwargs.items()),

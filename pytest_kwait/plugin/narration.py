@@ -18,20 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_kwait.clock import Clock, Deadline
-    from pytest_kwait.engine.pending import PendingWait, PendingWaits
+    from pytest_kwait.engine.pending import ActiveWait, ActiveWaits
 
-__all__ = ["HEARTBEAT", "Narrator", "Outlet", "RelayedOutlet", "break_line_of"]
+__all__ = [
+    "STATUS_INTERVAL",
+    "RelayedStatusWriter",
+    "StatusReporter",
+    "StatusWriter",
+    "break_line_of",
+]
 
-HEARTBEAT = 60.0
+STATUS_INTERVAL = 60.0
 """Seconds between two lines about waits that last, where there is no terminal."""
 
-_TICK = 0.25
+_POLL_INTERVAL = 0.25
 """Seconds between two looks at what is pending on a terminal."""
 
-_PATIENCE = 0.5
+_SHOW_AFTER = 0.5
 """Seconds that a wait must last to be worth a live line."""
 
-_REST = 1.0
+_LIMIT_POLL_INTERVAL = 1.0
 """Seconds between two looks at a test's own limit, which may be another one by then."""
 
 # Make room for one line below the cursor without moving it sideways, write there, come back.
@@ -41,7 +47,7 @@ _ERASE = "\x1b[J"
 _NAMESPACE = re.compile(r"\bkwait-[a-z0-9-]+/")
 
 
-class Outlet:
+class StatusWriter:
     """Where it is written to.
 
     Args:
@@ -71,7 +77,7 @@ class Outlet:
 
     def draw(self, text: str) -> None:
         """Show one line below the cursor, instead of the one before."""
-        self._write(_BELOW.format(_cut(f"{self._prefix}{text}", self._width() - 1)))
+        self._write(_BELOW.format(_truncate_line(f"{self._prefix}{text}", self._width() - 1)))
         self._drawn = True
 
     def erase(self) -> None:
@@ -85,7 +91,10 @@ class Outlet:
         start = _ERASE if self._drawn else ""
         self._drawn = False
         start += "\n" if self._break_line() else ""
-        texts = [f"{self._prefix}{_printable(first)}", *(f"  {_printable(each)}" for each in rest)]
+        texts = [
+            f"{self._prefix}{_to_printable(first)}",
+            *(f"  {_to_printable(each)}" for each in rest),
+        ]
         self._write(start + "\n".join(texts) + "\n")
 
     def close(self) -> None:
@@ -110,7 +119,7 @@ class Outlet:
             return
 
 
-class RelayedOutlet(Outlet):
+class RelayedStatusWriter(StatusWriter):
     """The outlet of a worker whose controller has the terminal, and draws for all.
 
     Args:
@@ -139,7 +148,7 @@ class RelayedOutlet(Outlet):
             self._relay("")
 
 
-class Narrator:
+class StatusReporter:
     """Tells of the waits of this process, from a thread that lives while something waits.
 
     Args:
@@ -152,8 +161,8 @@ class Narrator:
 
     def __init__(
         self,
-        outlet: Outlet,
-        pending: PendingWaits,
+        outlet: StatusWriter,
+        pending: ActiveWaits,
         limit: Callable[[], tuple[Deadline, float] | None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -170,25 +179,25 @@ class Narrator:
         self._beat_at = 0.0
         self._warned: Deadline | None = None
 
-    def begun(self, wait: PendingWait) -> None:
+    def begun(self, wait: ActiveWait) -> None:
         """Hear that a wait has begun."""
         with self._lock:
             if self._closed or self._thread is not None:
                 return
             now = self._clock.monotonic()
-            self._draw_at, self._beat_at = now + _PATIENCE, now + HEARTBEAT
+            self._draw_at, self._beat_at = now + _SHOW_AFTER, now + STATUS_INTERVAL
             self._wake.clear()
             self._thread = threading.Thread(target=self._run, name="kwait-narrator", daemon=True)
             self._thread.start()
 
-    def over(self, wait: PendingWait) -> None:
+    def over(self, wait: ActiveWait) -> None:
         """Hear that a wait is over: what is printed next must not find a line of ours."""
         with self._lock:
             self._outlet.erase()
             if not self._pending.waits():
                 self._wake.set()
 
-    def hush(self) -> None:
+    def suspend(self) -> None:
         """Draw nothing from now on: pytest is about to print."""
         with self._lock:
             self._hushed = True
@@ -244,12 +253,16 @@ class Narrator:
     def _pause(self) -> float:
         now = self._clock.monotonic()
         if self._outlet.live:
-            return max(self._draw_at - now, _TICK)
+            return max(self._draw_at - now, _POLL_INTERVAL)
         limit = self._limit()
-        near = limit[0].at if limit is not None and limit[0] is not self._warned else now + _REST
-        return max(0.01, min(self._beat_at, near, now + _REST) - now)
+        near = (
+            limit[0].at
+            if limit is not None and limit[0] is not self._warned
+            else now + _LIMIT_POLL_INTERVAL
+        )
+        return max(0.01, min(self._beat_at, near, now + _LIMIT_POLL_INTERVAL) - now)
 
-    def _tell(self, waits: list[PendingWait]) -> None:
+    def _tell(self, waits: list[ActiveWait]) -> None:
         now = self._clock.monotonic()
         limit = self._limit()
         if limit is not None and limit[0].expired and limit[0] is not self._warned:
@@ -261,16 +274,16 @@ class Narrator:
             if now >= self._draw_at and not self._hushed:
                 self._outlet.draw(f"{first.left} left{more}: {first.text}")
         elif self._outlet.heartbeat and now >= self._beat_at:
-            self._beat_at = now + HEARTBEAT
+            self._beat_at = now + STATUS_INTERVAL
             self._outlet.lines(f"still waiting{more}: {first}")
 
 
-def _printable(text: str) -> str:
+def _to_printable(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def _cut(text: str, width: int) -> str:
-    line = _printable(text)
+def _truncate_line(text: str, width: int) -> str:
+    line = _to_printable(text)
     if len(line) > width:
         # What was seen last is at the end, and worth more than a namespace made for one test.
         line = _NAMESPACE.sub(".../", line)

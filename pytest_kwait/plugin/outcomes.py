@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["Placement", "is_kept", "kept_lines", "placements", "report_kept"]
+__all__ = ["NamespaceInUse", "is_kept", "kept_lines", "namespaces_in_use", "report_kept"]
 
-_MACHINERY = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
+_INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
 """Where frames of a traceback say nothing to the user about an error of ours."""
 
 _kept_nodes_key = pytest.StashKey[set[Any]]()
 _kept_lines_key = pytest.StashKey[list[str]]()
 _removals_key = pytest.StashKey[dict[str, None]]()
-_placements_key = pytest.StashKey[list["Placement"]]()
+_namespaces_in_use_key = pytest.StashKey[list["NamespaceInUse"]]()
 
 
-class Placement:
+class NamespaceInUse:
     """A namespace that was made for a node and is still there.
 
     Args:
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_kept_nodes_key] = set()
     config.stash[_kept_lines_key] = []
     config.stash[_removals_key] = {}
-    config.stash[_placements_key] = []
+    config.stash[_namespaces_in_use_key] = []
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -65,17 +65,17 @@ def pytest_runtest_makereport(
     in_user_code = excinfo is not None and shortened and _cut_traceback(excinfo)
     report = yield
     if excinfo is not None and shortened and not in_user_code:
-        report.longrepr = _message(excinfo)
+        report.longrepr = _format_error(excinfo)
     if excinfo is not None and isinstance(excinfo.value, WaitFailed | WaitTimeout):
         from pytest_kwait.plugin.headlines import fit_headline
 
         fit_headline(report.longrepr)
-    keep = _keep(item)
+    keep = _keep_namespaces(item)
     if keep == "always" or (keep == "failed" and report.failed):
         chain = item.listchain()
         item.config.stash[_kept_nodes_key].update(chain)
         if report.failed and report.when != "teardown":
-            lines = [str(each) for each in placements(item.config) if each.node in chain]
+            lines = [str(each) for each in namespaces_in_use(item.config) if each.node in chain]
             if lines:
                 report.sections.append(("kwait", "\n".join(lines)))
     return report
@@ -110,9 +110,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.line(f"to remove them before they expire, in 24 hours: {command}")
 
 
-def placements(config: pytest.Config) -> list[Placement]:
+def namespaces_in_use(config: pytest.Config) -> list[NamespaceInUse]:
     """Return the namespaces that this process made and that are still there."""
-    return config.stash[_placements_key]
+    return config.stash[_namespaces_in_use_key]
 
 
 def is_kept(config: pytest.Config, node: Any, settings: Settings) -> bool:
@@ -138,7 +138,7 @@ def report_kept(config: pytest.Config, line: str, removal: str = "") -> None:
         config.stash[_removals_key][removal] = None
 
 
-def _keep(item: pytest.Item) -> str:
+def _keep_namespaces(item: pytest.Item) -> str:
     try:
         return settings_of(item).keep
     except InvalidMarker:
@@ -146,7 +146,7 @@ def _keep(item: pytest.Item) -> str:
         return "never"
 
 
-def _message(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
+def _format_error(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
     """Return what pytest shows of an error without its traceback, notes included."""
     shown: Any = excinfo.getrepr(style="value")
     for entry in shown.reprtraceback.reprentries:
@@ -166,7 +166,7 @@ def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     entry: TracebackType | None = excinfo.tb
     while entry is not None:
         module = str(entry.tb_frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in _MACHINERY:
+        if module.partition(".")[0] not in _INTERNAL_PACKAGES:
             last = entry
         entry = entry.tb_next
     if last is not None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_kwait.plugin.benches import bench_owner
+from pytest_kwait.plugin.benches import namespace_node
 from pytest_kwait.plugin.markers import InvalidMarker, check_markers
 from pytest_kwait.plugin.waits import WAIT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.suite.bench import Bench
+    from pytest_kwait.suite.bench import Kwait
     from pytest_kwait.suite.bound_wait import BoundWait
 
 _preconditions_key = pytest.StashKey["Preconditions"]()
@@ -38,10 +38,10 @@ class Preconditions:
 
     def meet(self, item: pytest.Function) -> None:
         """Apply and wait, with the fixtures of the test."""
-        bench = cast("Bench", item.funcargs["kwait"])
+        bench = cast("Kwait", item.funcargs["kwait"])
         # The manifests of a bench that several tests share were applied when it was made; what
         # only this test asks for is applied for this test.
-        shared = set(bench_owner(item).listchain())
+        shared = set(namespace_node(item).listchain())
         for node, mark in reversed(self.manifests):
             if node not in shared:
                 bench.apply(*mark.args)

@@ -15,16 +15,23 @@ from pytest_kwait.plugin.running import near_limit, running_item
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.engine.pending import PendingWait
-    from pytest_kwait.plugin.narration import Narrator
-    from pytest_kwait.plugin.signals import SignalReport
+    from pytest_kwait.engine.pending import ActiveWait
+    from pytest_kwait.plugin.narration import StatusReporter
+    from pytest_kwait.plugin.signals import SignalHandler
 
-__all__ = ["Progress", "drawn", "hush", "resume", "say", "told"]
+__all__ = [
+    "LiveStatus",
+    "resume_status",
+    "show_worker_status",
+    "showing_status",
+    "suspend_status",
+    "write_line",
+]
 
-_progress_key = pytest.StashKey["Progress"]()
+_live_status_key = pytest.StashKey["LiveStatus"]()
 
 
-class Progress:
+class LiveStatus:
     """Hears of the first wait, and has only then made what tells of it.
 
     Args:
@@ -35,29 +42,34 @@ class Progress:
     def __init__(self, config: pytest.Config, descriptor: int) -> None:
         self._config = config
         self._descriptor = descriptor
-        self._narrator: Narrator | None = None
-        self._signal: SignalReport | None = None
+        self._narrator: StatusReporter | None = None
+        self._signal: SignalHandler | None = None
         self.quiet = True
         """Whether the terminal is left to pytest."""
         self._told: dict[str, str] = {}
         self._told_lock = threading.Lock()
 
-    def begun(self, wait: PendingWait) -> None:
+    def begun(self, wait: ActiveWait) -> None:
         """Hear that a wait has begun."""
         self.narrator().begun(wait)
         if self._signal is not None:
             self._signal.install()
 
-    def over(self, wait: PendingWait) -> None:
+    def over(self, wait: ActiveWait) -> None:
         """Hear that a wait is over."""
         self.narrator().over(wait)
 
-    def narrator(self) -> Narrator:
+    def narrator(self) -> StatusReporter:
         """Return who tells; made when first asked for."""
         if self._narrator is None:
-            from pytest_kwait.engine.pending import PENDING
-            from pytest_kwait.plugin.narration import Narrator, Outlet, RelayedOutlet, break_line_of
-            from pytest_kwait.plugin.signals import SignalReport
+            from pytest_kwait.engine.pending import ACTIVE_WAITS
+            from pytest_kwait.plugin.narration import (
+                RelayedStatusWriter,
+                StatusReporter,
+                StatusWriter,
+                break_line_of,
+            )
+            from pytest_kwait.plugin.signals import SignalHandler
 
             config = self._config
             worker = getattr(config, "workerinput", {}).get("workerid", "")
@@ -65,22 +77,22 @@ class Progress:
             prefix = f"kwait [{worker}]: " if worker else "kwait: "
             relay = _relay_of(config)
             if relay is not None:
-                outlet: Outlet = RelayedOutlet(self._descriptor, prefix, relay)
+                outlet: StatusWriter = RelayedStatusWriter(self._descriptor, prefix, relay)
             else:
-                outlet = Outlet(
+                outlet = StatusWriter(
                     self._descriptor,
                     prefix,
-                    live=_draws(config, self._descriptor),
-                    heartbeat=_beats(config),
+                    live=_is_live(config, self._descriptor),
+                    heartbeat=_writes_periodically(config),
                     # What the controller has begun to write, its workers do not know.
                     break_line=(lambda: True) if worker else break_line_of(reporter),
                 )
-            narrator = self._narrator = Narrator(
-                outlet, PENDING, lambda: near_limit(running_item(config))
+            narrator = self._narrator = StatusReporter(
+                outlet, ACTIVE_WAITS, lambda: near_limit(running_item(config))
             )
             if self.quiet:
-                narrator.hush()
-            self._signal = SignalReport(lambda: narrator.report("SIGUSR1"))
+                narrator.suspend()
+            self._signal = SignalHandler(lambda: narrator.report("SIGUSR1"))
         return self._narrator
 
     def expect_signal(self) -> None:
@@ -104,13 +116,13 @@ class Progress:
 
     def draws(self) -> bool:
         """Whether this process shows a line that lives, of its own waits and those of workers."""
-        return _draws(self._config, self._descriptor)
+        return _is_live(self._config, self._descriptor)
 
-    def hush(self) -> None:
+    def suspend(self) -> None:
         """Leave the terminal to pytest."""
         self.quiet = True
         if self._narrator is not None:
-            self._narrator.hush()
+            self._narrator.suspend()
 
     def resume(self) -> None:
         """Take the line below the cursor again."""
@@ -134,7 +146,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
     Also called by `activate`, while tests are collected or run already.
     """
-    from pytest_kwait.engine.pending import PENDING
+    from pytest_kwait.engine.pending import ACTIVE_WAITS
 
     config = session.config
     # A worker's standard output is the channel to its controller; its errors go where the
@@ -149,49 +161,49 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     except (AttributeError, OSError, ValueError):
         # No stream, or one that is no file, as where pytest is run by a program.
         return
-    progress = config.stash[_progress_key] = Progress(config, descriptor)
-    PENDING.add(progress)
+    progress = config.stash[_live_status_key] = LiveStatus(config, descriptor)
+    ACTIVE_WAITS.add(progress)
 
 
 @contextlib.contextmanager
-def drawn(config: pytest.Config) -> Iterator[None]:
+def showing_status(config: pytest.Config) -> Iterator[None]:
     """Draw meanwhile, where no test has begun."""
-    resume(config)
+    resume_status(config)
     try:
         yield
     finally:
-        hush(config)
+        suspend_status(config)
 
 
-def told(config: pytest.Config, worker: str, line: str) -> None:
+def show_worker_status(config: pytest.Config, worker: str, line: str) -> None:
     """Show what a worker waits for."""
-    if _progress_key in config.stash:
-        config.stash[_progress_key].told(worker, line)
+    if _live_status_key in config.stash:
+        config.stash[_live_status_key].told(worker, line)
 
 
-def say(config: pytest.Config, line: str) -> None:
+def write_line(config: pytest.Config, line: str) -> None:
     """Write a line that stays, from any thread."""
-    if _progress_key in config.stash:
-        config.stash[_progress_key].narrator().say(line)
+    if _live_status_key in config.stash:
+        config.stash[_live_status_key].narrator().say(line)
 
 
-def hush(config: pytest.Config) -> None:
+def suspend_status(config: pytest.Config) -> None:
     """Leave the terminal to somebody else."""
-    if _progress_key in config.stash:
-        config.stash[_progress_key].hush()
+    if _live_status_key in config.stash:
+        config.stash[_live_status_key].suspend()
 
 
-def resume(config: pytest.Config) -> None:
+def resume_status(config: pytest.Config) -> None:
     """Draw again, as nobody else does."""
-    if _progress_key in config.stash:
-        config.stash[_progress_key].resume()
+    if _live_status_key in config.stash:
+        config.stash[_live_status_key].resume()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Let a signal that is meant for the workers not end their controller; draw for them."""
-    if _progress_key in node.config.stash:
-        progress = node.config.stash[_progress_key]
+    if _live_status_key in node.config.stash:
+        progress = node.config.stash[_live_status_key]
         progress.expect_signal()
         node.workerinput["kwait_live"] = progress.draws()
         progress.resume()
@@ -204,68 +216,68 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> Any:
     config = getattr(getattr(report, "node", None), "config", None)
     if config is None:
         return (yield)
-    with _silence(config):
+    with _suspended(config):
         return (yield)
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
 def pytest_testnodedown(node: Any, error: object) -> Any:
     """Forget what a worker waited for, and draw nothing while its end is told."""
-    told(node.config, node.gateway.id, "")
-    with _silence(node.config):
+    show_worker_status(node.config, node.gateway.id, "")
+    with _suspended(node.config):
         return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave the terminal to pytest's summary."""
-    hush(session.config)
+    suspend_status(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Draw while the test is set up."""
-    resume(item.config)
+    resume_status(item.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Draw while the test runs."""
-    resume(item.config)
+    resume_status(item.config)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Draw while the test is torn down."""
-    resume(item.config)
+    resume_status(item.config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Draw nothing once a phase of a test is over: pytest prints its outcome next."""
-    hush(item.config)
+    suspend_status(item.config)
     return (yield)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Tell nothing more, and give the signal back."""
-    if _progress_key in config.stash:
-        from pytest_kwait.engine.pending import PENDING
+    if _live_status_key in config.stash:
+        from pytest_kwait.engine.pending import ACTIVE_WAITS
 
-        progress = config.stash[_progress_key]
-        del config.stash[_progress_key]
-        PENDING.remove(progress)
+        progress = config.stash[_live_status_key]
+        del config.stash[_live_status_key]
+        ACTIVE_WAITS.remove(progress)
         progress.close()
 
 
 @contextlib.contextmanager
-def _silence(config: pytest.Config) -> Iterator[None]:
+def _suspended(config: pytest.Config) -> Iterator[None]:
     """Draw nothing meanwhile, and again afterwards if there was drawn before."""
-    progress = config.stash.get(_progress_key, None)
+    progress = config.stash.get(_live_status_key, None)
     if progress is None or progress.quiet:
         yield
         return
-    progress.hush()
+    progress.suspend()
     try:
         yield
     finally:
@@ -282,12 +294,12 @@ def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
     return run_of(config).source.show
 
 
-def _beats(config: pytest.Config) -> bool:
+def _writes_periodically(config: pytest.Config) -> bool:
     """Whether a line may be written from time to time."""
     return config.get_verbosity() > -2
 
 
-def _draws(config: pytest.Config, descriptor: int) -> bool:
+def _is_live(config: pytest.Config, descriptor: int) -> bool:
     """Whether a line below the cursor is seen by somebody, and disturbs nothing."""
     return (
         os.isatty(descriptor)

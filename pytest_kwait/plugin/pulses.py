@@ -15,13 +15,13 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.sharding import shard_text
-from pytest_kwait.suite.heartbeat import HOME, Heartbeat
+from pytest_kwait.plugin.sharding import format_shard
+from pytest_kwait.suite.heartbeat import LEASE_NAMESPACE, RunLeaseRenewer
 
 # Not by the thread that needs it: pytest parses what is imported, and where two threads parse at
 # once Python before 3.11.8 and 3.12.2 lets one fail.
 from pytest_kwait.suite.janitor import Janitor
-from pytest_kwait.suite.turns import Turns
+from pytest_kwait.suite.turns import NamespaceQuota
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.suite.heartbeat import Pulse
-    from pytest_kwait.suite.leftovers import Sweep
+    from pytest_kwait.suite.heartbeat import RunRegistration
+    from pytest_kwait.suite.leftovers import SweepResult
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["RunPulse", "pulse_of", "pulses"]
+__all__ = ["OwnedRegistration", "registration_of", "registrations_of"]
 
-_pulses_key = pytest.StashKey[dict[int, "RunPulse"]]()
+_registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
 
-_SWEEP_LIMIT = 30.0
+_SWEEP_TIMEOUT = 30.0
 """Seconds that looking for what others left may take, beside the tests."""
 
-_RIVAL_LIMIT = 60.0
+_DUPLICATE_TIMEOUT = 60.0
 """Seconds that another run of the same id may take to show that it lives."""
 
-_TIDY_LIMIT = 10.0
+_CLEANUP_TIMEOUT = 10.0
 """Seconds that looking for what this run left may take, at its end."""
 
 
-class RunPulse:
+class OwnedRegistration:
     """The sign of life of this run in one cluster, and the janitor that comes with its first beat.
 
     Args:
@@ -78,10 +78,10 @@ class RunPulse:
         self._shard = shard
         self._tell_now = tell
         self._clash = ""
-        self._turns: Turns | None = None
+        self._turns: NamespaceQuota | None = None
         self._lock = threading.Lock()
         self._client: ApiClient | None = None
-        self._heartbeat: Heartbeat | None = None
+        self._heartbeat: RunLeaseRenewer | None = None
         self._janitor: threading.Thread | None = None
         self._lines: list[str] = []
 
@@ -100,7 +100,7 @@ class RunPulse:
         """Note that an object of a kind is about to be made."""
         self._begun().record(kind)
 
-    def take_turn(self, name: str, seconds: float) -> str:
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         """Return once a namespace of that name may be made, or why not after `seconds`."""
         self._begun()
         return self._turns.take(name, seconds) if self._turns is not None else ""
@@ -124,9 +124,9 @@ class RunPulse:
         if heartbeat is None:
             return []
         if self._janitor is not None:
-            self._janitor.join(_TIDY_LIMIT)
+            self._janitor.join(_CLEANUP_TIMEOUT)
         if untidy:
-            self._tidy(heartbeat)
+            self._clean_up(heartbeat)
         if patient and going:
             self._await(going)
         # What was kept outside of namespaces is found by the Lease alone.
@@ -139,11 +139,11 @@ class RunPulse:
             self._client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return self._lines
 
-    def _begun(self) -> Heartbeat:
+    def _begun(self) -> RunLeaseRenewer:
         with self._lock:
             if self._heartbeat is None:
                 self._client = self.cluster.client()
-                self._heartbeat = Heartbeat(
+                self._heartbeat = RunLeaseRenewer(
                     self._client,
                     self._run,
                     self._nonce,
@@ -151,8 +151,8 @@ class RunPulse:
                     namespace=self._home,
                     shard=self._shard,
                 )
-                self._clash = self._found_clash(self._client, self._heartbeat.place())
-                self._turns = Turns(
+                self._clash = self._find_duplicate(self._client, self._heartbeat.place())
+                self._turns = NamespaceQuota(
                     Session.of(self._client),
                     self._run,
                     limit=self._settings.namespace_limit,
@@ -169,33 +169,33 @@ class RunPulse:
                     self._janitor.start()
             return self._heartbeat
 
-    def _found_clash(self, client: ApiClient, place: str) -> str:
+    def _find_duplicate(self, client: ApiClient, place: str) -> str:
         """Return what to say of another run of the same id; nobody has a random one twice."""
         if self._settings.run_id is None or not place:
             return ""
-        from pytest_kwait.suite.rivals import living_rival
+        from pytest_kwait.suite.rivals import find_duplicate_run
 
-        limit = Deadline.after(_RIVAL_LIMIT)
+        limit = Deadline.after(_DUPLICATE_TIMEOUT)
         session = Session.of(client)
-        rival = living_rival(session, self._run, self._shard, place, limit, self._tell_now)
+        rival = find_duplicate_run(session, self._run, self._shard, place, limit, self._tell_now)
         return rival.message(self._run, self._settings.source("run_id")) if rival else ""
 
     def _await(self, going: Mapping[str, str]) -> None:
         limit = self._settings.deletion_wait
         if self._client is None or not limit:
             return
-        from pytest_kwait.suite.departures import Departures
+        from pytest_kwait.suite.departures import NamespaceDeletions
 
-        lines = Departures(self._client, self._run, going).wait(limit, self._tell_now)
+        lines = NamespaceDeletions(self._client, self._run, going).wait(limit, self._tell_now)
         self._lines += [line if line.startswith(" ") else f"kwait: {line}" for line in lines]
 
     @property
     def _home(self) -> str:
-        return self._settings.namespace or HOME
+        return self._settings.namespace or LEASE_NAMESPACE
 
     def _sweep(self, client: ApiClient) -> None:
         try:
-            sweep = Janitor(client, namespace=self._home).sweep(Deadline.after(_SWEEP_LIMIT))
+            sweep = Janitor(client, namespace=self._home).sweep(Deadline.after(_SWEEP_TIMEOUT))
         except (KwaitError, DeadlineExceeded) as error:
             self._lines.append(
                 f"kwait: the janitor could not look for what dead runs left: {error}"
@@ -203,14 +203,14 @@ class RunPulse:
         else:
             self._tell(sweep)
 
-    def _tidy(self, heartbeat: Heartbeat) -> None:
+    def _clean_up(self, heartbeat: RunLeaseRenewer) -> None:
         if self._client is None or not heartbeat.place():
             return
         try:
             sweep = Janitor(self._client, namespace=self._home).sweep_own(
                 heartbeat.place(),
                 heartbeat.kinds,
-                Deadline.after(_TIDY_LIMIT),
+                Deadline.after(_CLEANUP_TIMEOUT),
                 keep=self._settings.keep != "never",
             )
         except (KwaitError, DeadlineExceeded) as error:
@@ -221,13 +221,13 @@ class RunPulse:
                 names = ", ".join(map(str, sweep.kept))
                 self._lines.append(f"kwait: kept of workers that died: {names}")
 
-    def _tell(self, sweep: Sweep) -> None:
+    def _tell(self, sweep: SweepResult) -> None:
         summary = sweep.summary()
         if summary:
             self._lines.append(f"kwait: the janitor {summary}")
 
 
-def pulse_of(config: pytest.Config, cluster: Cluster) -> Pulse | None:
+def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration | None:
     """Return what says in a cluster that this run lives; None if the cluster ends with the run."""
     if cluster.provider == "embedded":
         return None
@@ -235,7 +235,7 @@ def pulse_of(config: pytest.Config, cluster: Cluster) -> Pulse | None:
     shared = run.source.pulse(cluster)
     if shared is not None:
         return shared
-    known = pulses(config)
+    known = registrations_of(config)
     if id(cluster) not in known:
         reporter = config.pluginmanager.getplugin("terminalreporter")
 
@@ -247,17 +247,17 @@ def pulse_of(config: pytest.Config, cluster: Cluster) -> Pulse | None:
                     reporter.line("")
                 reporter.write_line(f"kwait: {line}")
 
-        known[id(cluster)] = RunPulse(
+        known[id(cluster)] = OwnedRegistration(
             run.id,
             run.nonce,
             cluster,
             run_settings(config),
-            shard=shard_text(config),
+            shard=format_shard(config),
             tell=tell,
         )
     return known[id(cluster)]
 
 
-def pulses(config: pytest.Config) -> dict[int, RunPulse]:
+def registrations_of(config: pytest.Config) -> dict[int, OwnedRegistration]:
     """Return the signs of life that this process gives, by cluster."""
-    return config.stash.setdefault(_pulses_key, {})
+    return config.stash.setdefault(_registrations_key, {})

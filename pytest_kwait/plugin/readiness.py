@@ -13,7 +13,7 @@ import pytest
 
 from pytest_kwait.errors import ClusterError, KwaitError
 from pytest_kwait.plugin.distributed import cluster_of, run_of, uses_cluster
-from pytest_kwait.plugin.progress import drawn
+from pytest_kwait.plugin.progress import showing_status
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _problem_key = pytest.StashKey[str]()
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Wait before the test's own timeout begins; what comes of it belongs to its setup."""
-    if uses_cluster(item) and _is_ours(item):
-        with drawn(item.config):
+    if uses_cluster(item) and _uses_run_cluster(item):
+        with showing_status(item.config):
             item.stash[_problem_key] = _problem(item.config, item.nodeid)
     return (yield)
 
@@ -74,7 +74,7 @@ def _refuse(problem: str) -> None:
         raise ClusterError(problem)
 
 
-def _is_ours(item: pytest.Item) -> bool:
+def _uses_run_cluster(item: pytest.Item) -> bool:
     """Whether the cluster that a test gets is the run's, and not a fixture's in a conftest."""
     manager = item.session._fixturemanager
     return len(manager.getfixturedefs("kwait_cluster", item) or ()) == 1

@@ -16,23 +16,23 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.plugin.distributed import run_of
 from pytest_kwait.plugin.running import running_item
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.sharding import shard_text
+from pytest_kwait.plugin.sharding import format_shard
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.suite.journal import Journal
-    from pytest_kwait.suite.recorder import Recorder
+    from pytest_kwait.suite.recorder import WaitRecorder
     from pytest_kwait.suite.report_records import RunRecord
 
-__all__ = ["TestLog"]
+__all__ = ["OutcomeRecorder"]
 
-_recorder_key: pytest.StashKey[Recorder] = pytest.StashKey()
-_log_key: pytest.StashKey[TestLog] = pytest.StashKey()
+_recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
+_outcome_recorder_key: pytest.StashKey[OutcomeRecorder] = pytest.StashKey()
 _lines_key = pytest.StashKey[list[str]]()
 
 
-class TestLog:
+class OutcomeRecorder:
     """Writes down what became of each test, and at the end of the run the reports.
 
     Args:
@@ -62,7 +62,7 @@ class TestLog:
         worker = "" if node is None else str(node.gateway.id)
         key = (report.nodeid, worker)
         outcome, text, seconds = self._open.pop(key, ("passed", "", 0.0))
-        outcome = _worse(outcome, _outcome(report))
+        outcome = _worse_outcome(outcome, _outcome(report))
         if report.failed and not text:
             text = report.longreprtext
         seconds += getattr(report, "duration", 0.0)
@@ -73,9 +73,9 @@ class TestLog:
 
     def _write(self, test: str, worker: str, outcome: str, text: str, seconds: float) -> None:
         from pytest_kwait.clock import SYSTEM_CLOCK
-        from pytest_kwait.engine.redaction import redaction
-        from pytest_kwait.suite.journal import Entry
-        from pytest_kwait.suite.report_records import TestRecord, failure_text
+        from pytest_kwait.engine.redaction import make_redactor
+        from pytest_kwait.suite.journal import JournalEntry
+        from pytest_kwait.suite.report_records import TestRecord, limit_failure_text
 
         self._count += 1
         self.run.tests[outcome] = self.run.tests.get(outcome, 0) + 1
@@ -88,30 +88,30 @@ class TestLog:
             seconds=round(seconds, 3),
             shard=self.run.shard,
             worker=worker,
-            text=failure_text(text, redaction(())) if text else "",
+            text=limit_failure_text(text, make_redactor(())) if text else "",
         )
-        self.journal.write(Entry(test=record))
+        self.journal.write(JournalEntry(test=record))
 
     def finish(self, reports: tuple[Path, ...], exit_status: int) -> list[str]:
         """Write the reports; return a line for each to tell."""
         from pytest_kwait.clock import SYSTEM_CLOCK
-        from pytest_kwait.suite.journal import Entry
+        from pytest_kwait.suite.journal import JournalEntry
         from pytest_kwait.suite.report_file import (
-            journals_of,
-            recorded,
+            list_journals,
             remove_journals,
+            report_from_journals,
             write_report,
         )
 
         self.run.ended = round(SYSTEM_CLOCK.time(), 3)
         self.run.exit_status = exit_status
         self.run.lost = "; ".join(dict.fromkeys(filter(None, (*self.lost, self.journal.lost))))
-        self.journal.write(Entry(run=self.run))
+        self.journal.write(JournalEntry(run=self.run))
         self.journal.close()
         folder = self.journal.path.parent
         try:
-            journals = journals_of(folder, self.run.id)
-            report = recorded(journals)
+            journals = list_journals(folder, self.run.id)
+            report = report_from_journals(journals)
         except OSError as error:
             return [f"kwait: no report: {folder}: {error.strerror}"]
         if not any(run.ended for run in report.runs):
@@ -141,12 +141,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     handed: dict[str, str] | None = getattr(config, "workerinput", {}).get("kwait_report")
     if handed is not None:
         name = f"{handed['run']}-{run_of(config).worker}.jsonl"
-        _record(config, Path(handed["folder"]) / name, handed["run"])
+        _record_waits(config, Path(handed["folder"]) / name, handed["run"])
     elif run_settings(config).report and not hasattr(config, "workerinput"):
         if config.getoption("collectonly"):
             return
         try:
-            _begin(config)
+            _start_recording(config)
         except InvalidArgument as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -154,7 +154,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist where to record."""
-    log = node.config.stash.get(_log_key, None)
+    log = node.config.stash.get(_outcome_recorder_key, None)
     if log is not None:
         node.workerinput["kwait_report"] = {
             "folder": str(log.journal.path.parent),
@@ -177,7 +177,7 @@ def pytest_runtest_makereport(
 def pytest_testnodedown(node: Any) -> None:
     """Take over what a worker could not record."""
     lost = (getattr(node, "workeroutput", None) or {}).get("kwait_report_lost")
-    log = node.config.stash.get(_log_key, None)
+    log = node.config.stash.get(_outcome_recorder_key, None)
     if lost and log is not None:
         log.lost.append(lost)
 
@@ -192,12 +192,12 @@ def pytest_sessionfinish(
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
         recorder.explain()
-        _forget(config)
+        _stop_recording(config)
         output = getattr(config, "workeroutput", None)
         if output is not None:
             output["kwait_report_lost"] = recorder.journal.lost
             recorder.journal.close()
-    log = config.stash.get(_log_key, None)
+    log = config.stash.get(_outcome_recorder_key, None)
     if log is not None:
         status = int(getattr(session, "exitstatus", exitstatus))
         config.stash[_lines_key] = log.finish(run_settings(config).report, status)
@@ -212,12 +212,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Record nothing more, however the session ended."""
-    _forget(config)
+    _stop_recording(config)
 
 
-def _begin(config: pytest.Config) -> None:
+def _start_recording(config: pytest.Config) -> None:
     from pytest_kwait.clock import SYSTEM_CLOCK
-    from pytest_kwait.suite.journal import Entry
+    from pytest_kwait.suite.journal import JournalEntry
     from pytest_kwait.suite.report_file import check_writable, partial_folder
     from pytest_kwait.suite.report_records import RunRecord
 
@@ -233,7 +233,7 @@ def _begin(config: pytest.Config) -> None:
         id=f"{run.id}-{os.urandom(4).hex()}",
         name=run.id,
         started=round(SYSTEM_CLOCK.time(), 3),
-        shard=shard_text(config),
+        shard=format_shard(config),
         cluster=" ".join(filter(None, (provider, settings.context))),
     )
     folder = partial_folder(settings.report[0])
@@ -246,17 +246,17 @@ def _begin(config: pytest.Config) -> None:
             f"{folder} cannot be made: {error.strerror}",
             settings.source("report"),
         ) from None
-    _record(config, folder / f"{record.id}-main.jsonl", record.id)
+    _record_waits(config, folder / f"{record.id}-main.jsonl", record.id)
     journal = config.stash[_recorder_key].journal
-    journal.write(Entry(run=record))
-    log = config.stash[_log_key] = TestLog(journal, record)
+    journal.write(JournalEntry(run=record))
+    log = config.stash[_outcome_recorder_key] = OutcomeRecorder(journal, record)
     config.pluginmanager.register(log, "kwait-report")
 
 
-def _record(config: pytest.Config, path: Path, run: str) -> None:
-    from pytest_kwait.engine.pending import PENDING
+def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
+    from pytest_kwait.engine.pending import ACTIVE_WAITS
     from pytest_kwait.suite.journal import Journal
-    from pytest_kwait.suite.recorder import Recorder
+    from pytest_kwait.suite.recorder import WaitRecorder
 
     def test() -> str:
         item = running_item(config)
@@ -274,18 +274,18 @@ def _record(config: pytest.Config, path: Path, run: str) -> None:
             "report", str(path), lost, run_settings(config).source("report")
         ) from None
     worker = run_of(config).worker
-    recorder = config.stash[_recorder_key] = Recorder(
-        journal, run, shard_text(config), worker, test
+    recorder = config.stash[_recorder_key] = WaitRecorder(
+        journal, run, format_shard(config), worker, test
     )
-    PENDING.add(recorder)
+    ACTIVE_WAITS.add(recorder)
 
 
-def _forget(config: pytest.Config) -> None:
+def _stop_recording(config: pytest.Config) -> None:
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
-        from pytest_kwait.engine.pending import PENDING
+        from pytest_kwait.engine.pending import ACTIVE_WAITS
 
-        PENDING.remove(recorder)
+        ACTIVE_WAITS.remove(recorder)
 
 
 def _outcome(report: pytest.TestReport) -> str:
@@ -298,8 +298,14 @@ def _outcome(report: pytest.TestReport) -> str:
     return str(report.outcome)
 
 
-_RANKS = ("passed", "skipped", "xfailed", "rerun", "error", "failed", "crashed")
+_OUTCOMES_BY_SEVERITY = ("passed", "skipped", "xfailed", "rerun", "error", "failed", "crashed")
 
 
-def _worse(one: str, other: str) -> str:
-    return max(one, other, key=lambda outcome: _RANKS.index(outcome) if outcome in _RANKS else -1)
+def _worse_outcome(one: str, other: str) -> str:
+    return max(
+        one,
+        other,
+        key=lambda outcome: (
+            _OUTCOMES_BY_SEVERITY.index(outcome) if outcome in _OUTCOMES_BY_SEVERITY else -1
+        ),
+    )

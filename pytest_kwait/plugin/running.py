@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.suite.bound_wait import Allowance
+    from pytest_kwait.suite.bound_wait import TimeBudget
 
-__all__ = ["allowance_of", "near_limit", "running_item", "time_left", "untimed"]
+__all__ = ["near_limit", "running_item", "time_budget_of", "time_left", "without_timeout"]
 
 _item_key = pytest.StashKey[pytest.Item]()
-_limit_key = pytest.StashKey["_Limit"]()
-_ending_key = pytest.StashKey[bool]()
+_limit_key = pytest.StashKey["_TestTimeout"]()
+_in_teardown_key = pytest.StashKey[bool]()
 
-_RESERVE = 10.0
+_RESERVED_SECONDS = 10.0
 """Seconds of a test's limit that are kept for evidence and teardown."""
 
 _RESERVED_PART = 0.2
 """The part of a short limit that is kept instead."""
 
-_PART_AT_THE_END = 0.2
+_TEARDOWN_PART = 0.2
 """The part of what is kept that waits of the teardown leave."""
 
-_LEAST = 1.0
+_MIN_REMAINING = 1.0
 """Seconds that a test has at least once its time goes on."""
 
 
 # A plain class: the code of a named tuple is compiled each time that the plugin is loaded.
-class _Limit:
+class _TestTimeout:
     """When pytest-timeout will end a test.
 
     Args:
@@ -86,17 +86,17 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     deadline = Deadline.after(settings.timeout)
     near = Deadline(deadline.at - _reserve(settings.timeout), deadline.clock)
     in_debuggers = bool(getattr(settings, "disable_debugger_detection", False))
-    item.stash[_limit_key] = _Limit(deadline, near, settings.timeout, in_debuggers)
+    item.stash[_limit_key] = _TestTimeout(deadline, near, settings.timeout, in_debuggers)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
     """Let waits of the teardown use what those before it had to leave to it."""
-    item.stash[_ending_key] = True
+    item.stash[_in_teardown_key] = True
     try:
         return (yield)
     finally:
-        del item.stash[_ending_key]
+        del item.stash[_in_teardown_key]
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
@@ -108,7 +108,7 @@ def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
 
 
 @contextmanager
-def untimed(item: pytest.Item) -> Iterator[None]:
+def without_timeout(item: pytest.Item) -> Iterator[None]:
     """Have pytest-timeout's alarm wait for the end of the block.
 
     For what is done between the phases of a test, where the alarm would end the whole run.
@@ -121,7 +121,7 @@ def untimed(item: pytest.Item) -> Iterator[None]:
         yield
     finally:
         if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left, _LEAST), interval)
+            signal.setitimer(signal.ITIMER_REAL, max(left, _MIN_REMAINING), interval)
 
 
 def running_item(config: pytest.Config) -> pytest.Item | None:
@@ -129,7 +129,7 @@ def running_item(config: pytest.Config) -> pytest.Item | None:
     return config.stash.get(_item_key, None)
 
 
-def allowance_of(item: pytest.Item | None) -> Allowance | None:
+def time_budget_of(item: pytest.Item | None) -> TimeBudget | None:
     """Return what a test's limit leaves to a wait that starts now; None without a limit.
 
     A test that somebody has debugged has none any more, unless pytest-timeout is told otherwise.
@@ -137,11 +137,11 @@ def allowance_of(item: pytest.Item | None) -> Allowance | None:
     limit = None if item is None else item.stash.get(_limit_key, None)
     if item is None or limit is None or not limit.holds:
         return None
-    from pytest_kwait.suite.bound_wait import Allowance
+    from pytest_kwait.suite.bound_wait import TimeBudget
     from pytest_kwait.wait.durations import format_duration
 
-    kept = _reserve(limit.seconds) * (_PART_AT_THE_END if _ending_key in item.stash else 1.0)
-    return Allowance(
+    kept = _reserve(limit.seconds) * (_TEARDOWN_PART if _in_teardown_key in item.stash else 1.0)
+    return TimeBudget(
         max(limit.deadline.remaining - kept, 0.0),
         f"the test's own timeout of {format_duration(limit.seconds)} (pytest-timeout)",
     )
@@ -167,4 +167,4 @@ def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:
 
 
 def _reserve(limit: float) -> float:
-    return min(_RESERVE, limit * _RESERVED_PART)
+    return min(_RESERVED_SECONDS, limit * _RESERVED_PART)

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from pytest_kwait.plugin.benches import bind
+from pytest_kwait.plugin.benches import bind_wait
 from pytest_kwait.resources.catalogue import WAITS
-from pytest_kwait.suite.schedulers import RunningScheduler, chosen_algorithm
+from pytest_kwait.suite.schedulers import RunningScheduler, choose_algorithm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
 
-    from pytest_kwait.scheduler import Binder, PlacesPods
+    from pytest_kwait.scheduler import Binder, SchedulingAlgorithm
     from pytest_kwait.scheduler.algorithm.registry import Predicate
-    from pytest_kwait.suite.schedulers import Places
+    from pytest_kwait.suite.schedulers import PlacementFunction
     from pytest_kwait.wait.durations import Duration
 
-__all__ = ["SchedulerMaker"]
+__all__ = ["SchedulerFactory"]
 
 
-class SchedulerMaker:
+class SchedulerFactory:
     """Starts schedulers for a test, as often as it is called, and stops them all at its end.
 
     One that has ended by itself fails the test's teardown.
@@ -40,7 +40,7 @@ class SchedulerMaker:
         *,
         predicates: Iterable[str | Predicate] | None = None,
         priorities: Mapping[Any, int] | None = None,
-        algorithm: PlacesPods | Places | None = None,
+        algorithm: SchedulingAlgorithm | PlacementFunction | None = None,
         name: str | None = None,
         binder: Binder | None = None,
         pod_initial_backoff: Duration = 1,
@@ -69,14 +69,14 @@ class SchedulerMaker:
         __tracebackhide__ = True
         scheduler = RunningScheduler(
             self._request.getfixturevalue("kwait_client"),
-            chosen_algorithm(predicates, priorities, algorithm),
+            choose_algorithm(predicates, priorities, algorithm),
             name,
             binder=binder,
             pod_initial_backoff=pod_initial_backoff,
             pod_max_backoff=pod_max_backoff,
         )
         scheduler.start()
-        wait_for_cache_sync = bind(WAITS["wait_for_cache_sync"], self._request)
+        wait_for_cache_sync = bind_wait(WAITS["wait_for_cache_sync"], self._request)
         try:
             wait_for_cache_sync(*scheduler.config.watch.synced, timeout=timeout)
         except BaseException:

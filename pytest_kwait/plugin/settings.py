@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.definitions import OPTIONS, TIMEOUTS, Definition
+from pytest_kwait.suite.definitions import OPTIONS, TIMEOUTS, SettingDefinition
 from pytest_kwait.suite.settings import Settings
-from pytest_kwait.suite.values import suggestion
+from pytest_kwait.suite.values import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["other_kubeconfig", "read_settings", "run_settings", "run_settings_key"]
+__all__ = ["ignores_kubeconfig", "read_settings", "run_settings", "run_settings_key"]
 
 run_settings_key = pytest.StashKey[Settings]()
 
@@ -45,25 +45,25 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
     here = config.invocation_params.dir
     ini_folder = config.inipath.parent if config.inipath is not None else config.rootpath
     try:
-        settings = _layer(
-            Settings(), {each.name: _ini(config, each) for each in OPTIONS}, "ini", ini_folder
+        settings = _merge_layer(
+            Settings(), {each.name: _read_ini(config, each) for each in OPTIONS}, "ini", ini_folder
         )
-        settings = _layer(
+        settings = _merge_layer(
             settings, {each.name: environ.get(each.env) or None for each in OPTIONS}, "env", here
         )
-        return _layer(
+        return _merge_layer(
             settings, {each.name: config.getoption(each.ini) for each in OPTIONS}, "flag", here
         )
     except InvalidArgument as error:
         raise pytest.UsageError(str(error)) from None
 
 
-def other_kubeconfig(settings: Settings) -> bool:
+def ignores_kubeconfig(settings: Settings) -> bool:
     """Whether KUBECONFIG is set while the run does not look at it."""
     return bool(os.environ.get("KUBECONFIG")) and not settings.is_existing
 
 
-def _layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
+def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
     values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
     for name in ("artifacts", "kubeconfig"):
         if values.get(name):
@@ -76,11 +76,11 @@ def _layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path
             str(folder / Path(file.strip()).expanduser()) if file.strip() else "" for file in files
         ]
     return settings.merged(
-        values, lambda definition: _source(definition, kind), given[TIMEOUTS.name]
+        values, lambda definition: _format_source(definition, kind), given[TIMEOUTS.name]
     )
 
 
-def _source(definition: Definition, kind: str) -> str:
+def _format_source(definition: SettingDefinition, kind: str) -> str:
     sources = {
         "ini": f"ini {definition.ini}",
         "env": f"env {definition.env}",
@@ -89,7 +89,7 @@ def _source(definition: Definition, kind: str) -> str:
     return sources[kind]
 
 
-def _ini(config: pytest.Config, definition: Definition) -> Any:
+def _read_ini(config: pytest.Config, definition: SettingDefinition) -> Any:
     try:
         value = config.getini(definition.ini)
     except TypeError as error:
@@ -104,5 +104,5 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
         if name.startswith("KWAIT_") and name not in known:
             raise pytest.UsageError(
                 f"the environment has {name}, which is no setting of pytest-kwait: "
-                f"{suggestion(name, known, prefix='KWAIT_')}the names are {', '.join(known)}"
+                f"{suggest_name(name, known, prefix='KWAIT_')}the names are {', '.join(known)}"
             )

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_kwait.suite.durations import Durations
-    from pytest_kwait.suite.shards import Entry, Shard, Unit
+    from pytest_kwait.suite.shards import Shard, SplitEntry, Unit
 
-__all__ = ["Sharding", "shard_text"]
+__all__ = ["Sharding", "format_shard"]
 
 _sharding_key: pytest.StashKey[Sharding] = pytest.StashKey()
 _counts_key = pytest.StashKey[tuple[int, int]]()
@@ -51,7 +51,7 @@ class Sharding:
         """Return the tests of this shard in the order that they run, and the others."""
         from pytest_kwait.suite.shards import split
 
-        shares = split([_entry(item) for item in items], self.shard.total, self._place())
+        shares = split([_make_entry(item) for item in items], self.shard.total, self._place())
         mine = shares[self.shard.index - 1]
         others = sorted(set(range(len(items))).difference(mine))
         return [items[each] for each in mine], [items[each] for each in others]
@@ -61,10 +61,10 @@ class Sharding:
             return None
         from pytest_split.algorithms import Algorithms
 
-        from pytest_kwait.suite.durations import placed_by
+        from pytest_kwait.suite.durations import split_by_duration
 
         algorithm = Algorithms[self.algorithm].value
-        return placed_by(self.seconds, algorithm, Algorithms.least_duration.value)
+        return split_by_duration(self.seconds, algorithm, Algorithms.least_duration.value)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     elif run_settings(config).shard is not None:
         try:
-            config.stash[_sharding_key] = _asked(config)
+            config.stash[_sharding_key] = _read_sharding(config)
         except InvalidArgument as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -147,14 +147,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(f"kwait: shard {shard} is {mine} of {everything} tests")
 
 
-def shard_text(config: pytest.Config) -> str:
+def format_shard(config: pytest.Config) -> str:
     """Return the shard of this run as `I/N`; empty for a run of everything."""
     sharding = config.stash.get(_sharding_key, None)
     return "" if sharding is None else str(sharding.shard)
 
 
-def _asked(config: pytest.Config) -> Sharding:
-    from pytest_kwait.suite.continuous_integration import shard_said
+def _read_sharding(config: pytest.Config) -> Sharding:
+    from pytest_kwait.suite.continuous_integration import read_ci_shard
     from pytest_kwait.suite.shards import Shard
 
     setting = run_settings(config).setting("shard")
@@ -168,18 +168,18 @@ def _asked(config: pytest.Config) -> Sharding:
             setting.source,
         )
     if asked.index is None:
-        shard, said = shard_said(os.environ, asked.total, setting.given, setting.source)
+        shard, said = read_ci_shard(os.environ, asked.total, setting.given, setting.source)
         origin = f"{said}; {setting.source}"
     else:
         shard, origin = Shard(asked.index, asked.total), setting.source
-    durations, basis = _recorded(config)
+    durations, basis = _read_durations(config)
     if durations is None:
         return Sharding(shard, "", {}, origin, basis)
     algorithm = str(config.getoption("splitting_algorithm"))
     return Sharding(shard, algorithm, dict(durations.seconds), origin, f"{algorithm} {basis}")
 
 
-def _recorded(config: pytest.Config) -> tuple[Durations | None, str]:
+def _read_durations(config: pytest.Config) -> tuple[Durations | None, str]:
     """Return what pytest-split has recorded, and what the tests are split by, as a phrase."""
     given = config.getoption("durations_path", None)
     if given is None:
@@ -195,11 +195,11 @@ def _recorded(config: pytest.Config) -> tuple[Durations | None, str]:
     return durations, f"by {len(durations.seconds)} durations in {path} ({durations.digest})"
 
 
-def _entry(item: pytest.Item) -> Entry:
-    from pytest_kwait.plugin.benches import bench_owner
-    from pytest_kwait.suite.shards import BETWEEN, FIRST, LAST, Entry
+def _make_entry(item: pytest.Item) -> SplitEntry:
+    from pytest_kwait.plugin.benches import namespace_node
+    from pytest_kwait.suite.shards import BETWEEN, FIRST, LAST, SplitEntry
 
-    owner = bench_owner(item)
+    owner = namespace_node(item)
     # What the whole session shares, every shard has of its own.
     unit = item.nodeid if isinstance(owner, pytest.Session) else owner.nodeid
     rank = BETWEEN
@@ -207,4 +207,4 @@ def _entry(item: pytest.Item) -> Entry:
         rank = LAST
     elif item.get_closest_marker("slow"):
         rank = FIRST
-    return Entry(item.nodeid, unit, rank)
+    return SplitEntry(item.nodeid, unit, rank)

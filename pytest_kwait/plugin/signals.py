@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["SignalReport"]
+__all__ = ["SignalHandler"]
 
 
-class SignalReport:
+class SignalHandler:
     """Calls a function when SIGUSR1 comes, until it is restored.
 
     Python's own `signal.getsignal` knows nothing of handlers that were put in below it, as

@@ -10,11 +10,11 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from pytest_kwait.engine.pending import PendingWait
+    from pytest_kwait.engine.pending import ActiveWait
 
 __all__ = ["WaitCount"]
 
-_counter_key = pytest.StashKey["Counter"]()
+_counter_key = pytest.StashKey["WaitCounter"]()
 _total_key = pytest.StashKey["WaitCount"]()
 
 
@@ -54,22 +54,22 @@ class WaitCount:
         digits = 3 if self.seconds < 1 else 1 if self.seconds < 10 else 0
         waited = format_duration(round(self.seconds, digits))
         return (
-            f"waited {waited} in {_counted(self.waits, 'wait', 'waits')}, {self.doomed} doomed, "
-            f"{_counted(self.retries, 'retry', 'retries')}"
+            f"waited {waited} in {_format_count(self.waits, 'wait', 'waits')}, {self.doomed} doomed, "
+            f"{_format_count(self.retries, 'retry', 'retries')}"
         )
 
 
-class Counter:
+class WaitCounter:
     """Hears of waits and counts those that are over; a wait within a wait is a part of it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = WaitCount()
 
-    def begun(self, wait: PendingWait) -> None:
+    def begun(self, wait: ActiveWait) -> None:
         """Hear that a wait has begun."""
 
-    def over(self, wait: PendingWait) -> None:
+    def over(self, wait: ActiveWait) -> None:
         """Hear that a wait is over."""
         outermost = not wait.inner
         seconds = max(wait.deadline.clock.monotonic() - wait.started, 0.0) if outermost else 0.0
@@ -86,12 +86,12 @@ class Counter:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Count from now on."""
-    from pytest_kwait.engine.pending import PENDING
+    from pytest_kwait.engine.pending import ACTIVE_WAITS
 
     total = config.stash[_total_key] = WaitCount()
     config.pluginmanager.register(_Adder(total), "kwait-summary")
-    counter = config.stash[_counter_key] = Counter()
-    PENDING.add(counter)
+    counter = config.stash[_counter_key] = WaitCounter()
+    ACTIVE_WAITS.add(counter)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -148,9 +148,9 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Count no more."""
     if _counter_key in config.stash:
-        from pytest_kwait.engine.pending import PENDING
+        from pytest_kwait.engine.pending import ACTIVE_WAITS
 
-        PENDING.remove(config.stash[_counter_key])
+        ACTIVE_WAITS.remove(config.stash[_counter_key])
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -160,5 +160,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(f"kwait: {total}")
 
 
-def _counted(count: int, one: str, many: str) -> str:
+def _format_count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _lines_key = pytest.StashKey[list[str]]()
-_untidy_key = pytest.StashKey[bool]()
-_stayed_key = pytest.StashKey[list[str]]()
-_going_key = pytest.StashKey[dict[int, dict[str, str]]]()
+_crashed_key = pytest.StashKey[bool]()
+_remaining_key = pytest.StashKey[list[str]]()
+_terminating_key = pytest.StashKey[dict[int, dict[str, str]]]()
 
 _CONTROLLER = 0
 """What the controller's cluster goes by in what its workers tell."""
 
-_PULSES = "pytest_kwait.plugin.pulses"
+_RUN_LEASE_MODULE = "pytest_kwait.plugin.pulses"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -26,9 +26,9 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     """Know which namespaces a worker has asked to go, or that it died and has removed nothing."""
     output = getattr(node, "workeroutput", None)
     if error is not None or output is None:
-        node.config.stash[_untidy_key] = True
-    departed(node.config, _CONTROLLER, (output or {}).get("kwait_going", {}))
-    node.config.stash.setdefault(_stayed_key, []).extend((output or {}).get("kwait_stayed", []))
+        node.config.stash[_crashed_key] = True
+    record_terminating(node.config, _CONTROLLER, (output or {}).get("kwait_going", {}))
+    node.config.stash.setdefault(_remaining_key, []).extend((output or {}).get("kwait_stayed", []))
 
 
 @pytest.hookimpl(trylast=True)
@@ -37,8 +37,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     output = getattr(config, "workeroutput", None)
     if output is not None:
-        output["kwait_going"] = config.stash.get(_going_key, {}).pop(_CONTROLLER, {})
-        output["kwait_stayed"] = config.stash.get(_stayed_key, [])
+        output["kwait_going"] = config.stash.get(_terminating_key, {}).pop(_CONTROLLER, {})
+        output["kwait_stayed"] = config.stash.get(_remaining_key, [])
     # Whoever has interrupted the run does not want to wait.
     patient = exitstatus != pytest.ExitCode.INTERRUPTED
     config.stash.setdefault(_lines_key, []).extend(_end(config, patient=patient))
@@ -46,7 +46,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say what tests have left on its way out, and what the janitor did."""
-    for line in (*config.stash.get(_stayed_key, []), *config.stash.get(_lines_key, [])):
+    for line in (*config.stash.get(_remaining_key, []), *config.stash.get(_lines_key, [])):
         terminalreporter.line(line)
 
 
@@ -56,7 +56,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         pass
 
 
-def departed(config: pytest.Config, place: int, going: Mapping[str, str]) -> None:
+def record_terminating(config: pytest.Config, place: int, going: Mapping[str, str]) -> None:
     """Note namespaces that were asked to go, to wait for them at the end of the run.
 
     Args:
@@ -65,10 +65,10 @@ def departed(config: pytest.Config, place: int, going: Mapping[str, str]) -> Non
         going: their UIDs by name.
     """
     if going:
-        config.stash.setdefault(_going_key, {}).setdefault(place, {}).update(going)
+        config.stash.setdefault(_terminating_key, {}).setdefault(place, {}).update(going)
 
 
-def stayed(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
+def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
     """Note what was still on its way out when a test was over, to tell it at the end of the run.
 
     Args:
@@ -79,19 +79,19 @@ def stayed(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
     lines = [f"  {line}" for line in left]
     if lines:
         first = f"kwait: what {owner} has made is not gone; the server goes on trying:"
-        config.stash.setdefault(_stayed_key, []).extend([first, *lines])
+        config.stash.setdefault(_remaining_key, []).extend([first, *lines])
 
 
 def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
-    if _PULSES not in sys.modules:
+    if _RUN_LEASE_MODULE not in sys.modules:
         # Nobody has made anything.
         return
     from pytest_kwait.plugin.outcomes import kept_lines
-    from pytest_kwait.plugin.pulses import pulses
+    from pytest_kwait.plugin.pulses import registrations_of
 
-    untidy = config.stash.get(_untidy_key, False)
-    told = config.stash.get(_going_key, {})
-    for place, pulse in pulses(config).items():
+    untidy = config.stash.get(_crashed_key, False)
+    told = config.stash.get(_terminating_key, {})
+    for place, pulse in registrations_of(config).items():
         going = {**told.get(place, {}), **told.get(_CONTROLLER, {})}
         yield from pulse.end(
             untidy=untidy, kept=bool(kept_lines(config)), going=going, patient=patient

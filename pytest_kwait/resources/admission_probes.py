@@ -16,9 +16,9 @@ from pytest_kwait.api.resource import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["MADE_UP", "made_up"]
+__all__ = ["PROBE_KINDS", "build_probe"]
 
-_CONTENTS: Mapping[Resource, dict[str, Any]] = {
+_PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
     CONFIG_MAPS: {},
     SECRETS: {},
     SERVICE_ACCOUNTS: {},
@@ -26,11 +26,11 @@ _CONTENTS: Mapping[Resource, dict[str, Any]] = {
     PODS: {"spec": {"containers": [{"name": "probe", "image": "probe"}]}},
 }
 
-MADE_UP = ", ".join(resource.plural for resource in _CONTENTS)
+PROBE_KINDS = ", ".join(resource.plural for resource in _PROBE_CONTENTS)
 """What an object can be made up of, as it stands in a sentence."""
 
 
-def made_up(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[str, Any]] | None:
+def build_probe(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[str, Any]] | None:
     """Return an object whose creation the first of some webhooks is asked about, and its kind.
 
     It has no name of its own, and the labels that the webhook's objectSelector wants to be equal
@@ -42,15 +42,15 @@ def made_up(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[str, 
     for webhook in webhooks:
         labels = (webhook.get("objectSelector") or {}).get("matchLabels") or {}
         for rule in webhook.get("rules") or ():
-            for resource, content in _CONTENTS.items():
-                if _concerns(rule, resource):
+            for resource, content in _PROBE_CONTENTS.items():
+                if _is_about_creation(rule, resource):
                     metadata = {"generateName": "kwait-probe-", "labels": dict(labels)}
                     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
                     return resource, {**kind, "metadata": metadata, **content}
     return None
 
 
-def _concerns(rule: Mapping[str, Any], resource: Resource) -> bool:
+def _is_about_creation(rule: Mapping[str, Any], resource: Resource) -> bool:
     """Return whether a rule is about the creation of objects of a kind in a namespace."""
     wanted = (
         ("operations", "CREATE"),

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pytest_kwait.api.outage import Outage
+from pytest_kwait.api.outage import StartupGrace
 from pytest_kwait.api.session import Session
-from pytest_kwait.api.statuses import unreadable
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
-from pytest_kwait.engine.error_policy import Decision, decide
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.api.statuses import make_unreadable_error
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.error_policy import ErrorAction, classify_error
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["HealthyServer", "api_server_healthy", "wait_for_api_server_healthy"]
 
 READYZ = "/readyz"
-_PASSED = b"readyz check passed"
+_CHECK_PASSED = b"readyz check passed"
 
-PER_LOOK = 5.0
+REQUEST_TIMEOUT = 5.0
 """Seconds that the server has for its answer."""
 
 
 class HealthyServer:
     """The API server says that it is ready."""
 
-    in_caller = False
+    runs_user_code = False
     subject = "API server"
     goal = "become healthy"
     session: Session | None = None
@@ -45,7 +45,7 @@ class HealthyServer:
 
     def __init__(self) -> None:
         self._trouble = "not asked yet"
-        self._outage: Outage | None = None
+        self._outage: StartupGrace | None = None
 
     def sources(self) -> Sequence[Source]:
         """Return nothing: its health cannot be watched."""
@@ -55,7 +55,7 @@ class HealthyServer:
         """Return what to ask for."""
         return (READYZ,)
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether it has not been asked for yet."""
         return False
 
@@ -63,8 +63,8 @@ class HealthyServer:
         """Return what is wrong; empty where nothing is."""
         if self.session is None:
             raise InvalidArgument("session", None, "give one to ask with")
-        outage = self._outage = self._outage or Outage(self.session.clock)
-        limit = deadline.at_most(PER_LOOK)
+        outage = self._outage = self._outage or StartupGrace(self.session.clock)
+        limit = deadline.at_most(REQUEST_TIMEOUT)
         query = {"verbose": "true"}
         try:
             answer = self.session.request(
@@ -73,20 +73,22 @@ class HealthyServer:
         except DeadlineExceeded:
             if deadline.expired:
                 raise
-            return f"no answer within {PER_LOOK:g}s"
+            return f"no answer within {REQUEST_TIMEOUT:g}s"
         except ApiError as error:
             # A refusal is not the server's health, unless it has only just come back.
-            if not outage.excuses(error) and decide(error) is Decision.STOP:
+            if not outage.tolerates(error) and classify_error(error) is ErrorAction.STOP:
                 raise
             if error.status:
                 return f"{READYZ} answers {error.status}: {error.message}"
             return error.message
-        if _PASSED not in answer.data and answer.data.strip() != b"ok":
+        if _CHECK_PASSED not in answer.data and answer.data.strip() != b"ok":
             # Whoever stands before the server answers everything with 200, perhaps for a moment.
-            raise unreadable("GET", READYZ, answer.status, answer.data, "the checks of a server")
+            raise make_unreadable_error(
+                "GET", READYZ, answer.status, answer.data, "the checks of a server"
+            )
         return ""
 
-    def learn(self, answers: str) -> None:
+    def record_answers(self, answers: str) -> None:
         """Note the answer."""
         self._trouble = answers
 
@@ -102,10 +104,10 @@ class HealthyServer:
         """Return nothing: there is no object."""
         return None
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return what shows its health; of one that is not healthy nothing else is asked."""
         look = f"--raw={READYZ}?verbose"
-        return Scope(None, objects=(ObjectReference("", "", "", look, exists=False),))
+        return EvidenceScope(None, objects=(ObjectReference("", "", "", look, exists=False),))
 
 
 def api_server_healthy() -> HealthyServer:
@@ -130,6 +132,6 @@ def wait_for_api_server_healthy(client: ApiClient, **options: Unpack[WaitOptions
         WaitTimeout: it did not come within the limit.
     """
     condition = api_server_healthy()
-    settings = resolve(options, timeout="api_server", poll="serving_poll")
+    settings = resolve_options(options, timeout="api_server", poll="serving_poll")
     condition.session = Session.of(client)
     wait_for_condition(condition.session, condition, settings)

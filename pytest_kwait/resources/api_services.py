@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import Resource
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.options import WaitOptions, check_name, resolve
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
@@ -49,7 +49,7 @@ class AvailableService:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
     goal = "become available"
 
     def __init__(self, api_service: str) -> None:
@@ -60,7 +60,7 @@ class AvailableService:
                 "api_service", given, "use <version>.<group>, for example v1.apps"
             )
         check_name("api_service", api_service.removesuffix("."))
-        self._service = Sighting(API_SERVICES, api_service)
+        self._service = SingleObject(API_SERVICES, api_service)
         self._sources = (Source(API_SERVICES, None, self._service, api_service),)
 
     @property
@@ -74,7 +74,7 @@ class AvailableService:
 
     def verdict(self) -> Verdict:
         """Judge by its condition Available."""
-        absent = self._service.absence() or self._service.ending()
+        absent = self._service.missing_verdict() or self._service.ending()
         if absent is not None:
             return absent
         verdict = _AVAILABLE.judge(self._service.current or {})
@@ -96,9 +96,9 @@ class AvailableService:
         """Return the APIService."""
         return self._service.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the APIService."""
-        return Scope(None, objects=(self._service.reference(),))
+        return EvidenceScope(None, objects=(self._service.reference(),))
 
 
 def api_service_available(api_service: str) -> AvailableService:
@@ -129,5 +129,5 @@ def wait_for_api_service_available(
     Source: kubernetes/test/e2e/apimachinery/aggregator.go SetUpSampleAPIServer.
     """
     condition = api_service_available(api_service)
-    settings = resolve(options, timeout="api_service")
+    settings = resolve_options(options, timeout="api_service")
     return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import BUILT_IN, Resource
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
-from pytest_kwait.engine.error_policy import ask
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.error_policy import request_once
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.pod_conditions import check_text_argument
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -61,7 +61,7 @@ class ReviewedAccess:
         allowed: what the authorizer is to say.
     """
 
-    in_caller = False
+    runs_user_code = False
     session: Session | None = None
     """Who asks; set by the wait."""
 
@@ -106,7 +106,7 @@ class ReviewedAccess:
         """Return the review."""
         return (self._review,)
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether it has not been asked for yet."""
         return False
 
@@ -115,12 +115,12 @@ class ReviewedAccess:
         session = self.session
         if session is None:
             raise InvalidArgument("session", None, "give one to ask with")
-        return ask(
+        return request_once(
             lambda limit: session.create(SUBJECT_ACCESS_REVIEWS, questions[0], deadline=limit),
             deadline,
         )
 
-    def learn(self, answers: dict[str, Any]) -> None:
+    def record_answers(self, answers: dict[str, Any]) -> None:
         """Note the answer."""
         self._answer = answers
 
@@ -147,10 +147,10 @@ class ReviewedAccess:
         """Return the review as it was answered."""
         return self._answer or {}
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return what grants rights: it can be looked at, though not waited for."""
         grants = ObjectReference("", "", "", "rolebindings,clusterrolebindings", exists=False)
-        return Scope(self._attributes.get("namespace") or None, objects=(grants,))
+        return EvidenceScope(self._attributes.get("namespace") or None, objects=(grants,))
 
 
 def authorization_update(
@@ -164,9 +164,9 @@ def authorization_update(
     all_namespaces: bool = False,
 ) -> ReviewedAccess:
     """Return the condition of `wait_for_authorization_update`."""
-    where = "" if _yes_or_no("all_namespaces", all_namespaces) else check_namespace(namespace)
+    where = "" if _check_bool("all_namespaces", all_namespaces) else check_namespace(namespace)
     attributes = _attributes(where, verb, resource)
-    return _reviewed(user, groups, attributes, allowed)
+    return _reviewed_access(user, groups, attributes, allowed)
 
 
 def wait_for_authorization_update(
@@ -224,7 +224,9 @@ def named_authorization_update(
     """Return the condition of `wait_for_named_authorization_update`."""
     attributes = _attributes(check_namespace(namespace), verb, resource)
     # Names of roles and the like may hold what no DNS name does.
-    return _reviewed(user, groups, {**attributes, "name": check_reason("name", name)}, allowed)
+    return _reviewed_access(
+        user, groups, {**attributes, "name": check_text_argument("name", name)}, allowed
+    )
 
 
 def wait_for_named_authorization_update(
@@ -276,7 +278,7 @@ def authz_update(
     given: object = attributes
     if not isinstance(given, Mapping) or not given or set(given) - set(_ATTRIBUTES):
         raise InvalidArgument("attributes", given, f"use some of {', '.join(_ATTRIBUTES)}")
-    return _reviewed(user, groups, attributes, allowed)
+    return _reviewed_access(user, groups, attributes, allowed)
 
 
 def wait_for_authz_update(
@@ -309,7 +311,7 @@ def wait_for_authz_update(
 
 
 def _attributes(namespace: str, verb: object, resource: object) -> dict[str, Any]:
-    text = check_reason("resource", resource)
+    text = check_text_argument("resource", resource)
     whole, _, part = text.partition("/")
     plural, _, group = whole.partition(".")
     known = match_resource(BUILT_IN.values(), whole) if plural != "*" else None
@@ -320,7 +322,7 @@ def _attributes(namespace: str, verb: object, resource: object) -> dict[str, Any
         check_name("resource", plural)
     attributes = {
         "namespace": namespace,
-        "verb": check_reason("verb", verb),
+        "verb": check_text_argument("verb", verb),
         "group": group,
         "resource": plural,
         "subresource": part,
@@ -328,26 +330,26 @@ def _attributes(namespace: str, verb: object, resource: object) -> dict[str, Any
     return {name: value for name, value in attributes.items() if value}
 
 
-def _reviewed(
+def _reviewed_access(
     user: object, groups: object, attributes: Mapping[str, Any], allowed: object
 ) -> ReviewedAccess:
     if isinstance(groups, str) or not isinstance(groups, Sequence):
         raise InvalidArgument("groups", groups, "use a list of groups")
     return ReviewedAccess(
-        check_reason("user", user),
-        [check_reason("groups", group) for group in groups],
+        check_text_argument("user", user),
+        [check_text_argument("groups", group) for group in groups],
         attributes,
-        _yes_or_no("allowed", allowed),
+        _check_bool("allowed", allowed),
     )
 
 
-def _yes_or_no(what: str, value: object) -> bool:
+def _check_bool(what: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(what, value, "use True or False")
     return value
 
 
 def _wait(client: ApiClient, condition: ReviewedAccess, options: WaitOptions) -> dict[str, Any]:
-    settings = resolve(options, timeout="authorization", poll="authorization_poll")
+    settings = resolve_options(options, timeout="authorization", poll="authorization_poll")
     condition.session = Session.of(client)
     return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import HORIZONTAL_POD_AUTOSCALERS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import (
     WaitOptions,
     check_count,
     check_name,
     check_namespace,
-    resolve,
+    resolve_options,
 )
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScaledReplicas", "hpa_replicas", "wait_for_hpa_replicas"]
 
-_STUCK = {
+_TERMINAL_REASONS = {
     "AbleToScale": {"FailedGetScale"},
     "ScalingActive": {"ScalingDisabled", "InvalidSelector", "AmbiguousSelector"},
 }
@@ -51,11 +51,11 @@ class ScaledReplicas:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(self, namespace: str, hpa: str, least: int, most: int) -> None:
         self.namespace = check_namespace(namespace)
-        self._hpa = Sighting(HORIZONTAL_POD_AUTOSCALERS, check_name("hpa", hpa))
+        self._hpa = SingleObject(HORIZONTAL_POD_AUTOSCALERS, check_name("hpa", hpa))
         self._least, self._most = least, most
         self._sources = (Source(HORIZONTAL_POD_AUTOSCALERS, namespace, self._hpa, hpa),)
 
@@ -78,7 +78,7 @@ class ScaledReplicas:
     def verdict(self) -> Verdict:
         """Judge by its status, then by what keeps it from scaling."""
         hpa = self._hpa
-        absent = hpa.absence() or hpa.ending()
+        absent = hpa.missing_verdict() or hpa.ending()
         if absent is not None:
             return absent
         generation = (hpa.current or {})["metadata"].get("generation") or 0
@@ -107,18 +107,18 @@ class ScaledReplicas:
         for kind in ("AbleToScale", "ScalingActive"):
             condition = self._hpa.condition(kind)
             if condition is not None and condition.get("status") == "False":
-                return f"{text}; {kind} is False: {_why(condition)}"
+                return f"{text}; {kind} is False: {_describe_condition(condition)}"
         return text
 
     def _doom(self) -> Failed | None:
-        for kind, reasons in _STUCK.items():
+        for kind, reasons in _TERMINAL_REASONS.items():
             condition = self._hpa.condition(kind)
             if (
                 condition is not None
                 and condition.get("status") == "False"
                 and condition.get("reason") in reasons
             ):
-                return Failed(f"{kind} is False: {_why(condition)}", Patience.LONG)
+                return Failed(f"{kind} is False: {_describe_condition(condition)}", Patience.LONG)
         # Zero and one are what the API makes of a missing minimum, with and without scaling to it.
         least = self._hpa.spec.get("minReplicas")
         most = self._hpa.spec.get("maxReplicas")
@@ -136,12 +136,12 @@ class ScaledReplicas:
         """Return the autoscaler."""
         return self._hpa.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the autoscaler."""
-        return Scope(self.namespace, objects=(self._hpa.reference(),))
+        return EvidenceScope(self.namespace, objects=(self._hpa.reference(),))
 
 
-def _why(condition: dict[str, Any]) -> str:
+def _describe_condition(condition: dict[str, Any]) -> str:
     parts = (condition.get("reason"), condition.get("message"))
     return ": ".join(" ".join(part.split()) for part in parts if part) or "no reason is given"
 
@@ -189,5 +189,5 @@ def wait_for_hpa_replicas(
     Source: autoscaling/autoscaling_utils.go WaitForReplicas, EnsureDesiredReplicasInRange.
     """
     condition = hpa_replicas(namespace, hpa, min_replicas, max_replicas)
-    settings = resolve(options, timeout="autoscaling")
+    settings = resolve_options(options, timeout="autoscaling")
     return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

@@ -68,10 +68,10 @@ class Wait(NamedTuple):
         """
         if self.condition is None:
             return
-        from pytest_kwait.engine.options import WaitOptions, resolve
+        from pytest_kwait.engine.options import WaitOptions, resolve_options
 
         options = {name: kwargs.pop(name) for name in WaitOptions.__annotations__ if name in kwargs}
-        resolve(options, timeout=self.timeout)
+        resolve_options(options, timeout=self.timeout)
         condition: Callable[..., Any] = getattr(import_module(self.module), self.condition)
         first = ("default",) if self.namespaced else ()
         try:
@@ -87,7 +87,9 @@ class Wait(NamedTuple):
         condition(*bound.args, **bound.kwargs)
 
 
-def _rows(rows: Iterable[tuple[str, str, str, str, str]], *, namespaced: bool = True) -> list[Wait]:
+def _to_waits(
+    rows: Iterable[tuple[str, str, str, str, str]], *, namespaced: bool = True
+) -> list[Wait]:
     return [
         Wait(
             name,
@@ -157,7 +159,7 @@ _WAITS = (
         "job",
         condition="job_pods_succeeded",
     ),
-    *_rows(JOB_WAITS),
+    *_to_waits(JOB_WAITS),
     Wait(
         "wait_for_pods_on_minions",
         "controller=None, *, selector=None, pods=None, pod_info=None",
@@ -166,22 +168,22 @@ _WAITS = (
         "minions",
         condition="pods_on_minions",
     ),
-    *_rows(POD_WAITS),
-    *_rows(NODE_WAITS, namespaced=False),
-    *_rows(NODE_POD_WAITS),
-    *_rows(SET_WAITS),
-    *_rows(WORKLOAD_WAITS),
-    *_rows(SERVICE_WAITS),
-    *_rows(CLUSTER_WAITS, namespaced=False),
-    *_rows(NAMESPACE_WAITS),
-    *_rows(CLAIM_WAITS),
-    *_rows(VOLUME_WAITS, namespaced=False),
+    *_to_waits(POD_WAITS),
+    *_to_waits(NODE_WAITS, namespaced=False),
+    *_to_waits(NODE_POD_WAITS),
+    *_to_waits(SET_WAITS),
+    *_to_waits(WORKLOAD_WAITS),
+    *_to_waits(SERVICE_WAITS),
+    *_to_waits(CLUSTER_WAITS, namespaced=False),
+    *_to_waits(NAMESPACE_WAITS),
+    *_to_waits(CLAIM_WAITS),
+    *_to_waits(VOLUME_WAITS, namespaced=False),
 )
 
 WAITS: Mapping[str, Wait] = MappingProxyType({wait.name: wait for wait in _WAITS})
 """Every wait by its name."""
 
 VERBS: Mapping[str, Wait] = MappingProxyType(
-    {verb.name: verb._replace(condition=None) for verb in _rows(VERB_ROWS)}
+    {verb.name: verb._replace(condition=None) for verb in _to_waits(VERB_ROWS)}
 )
 """What does something and then waits, by name: functions, and verbs of the bench."""

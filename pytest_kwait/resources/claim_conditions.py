@@ -8,24 +8,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
+from pytest_kwait.api.objects import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.api.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_namespace
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.claims import claim_doom, claim_note
+from pytest_kwait.resources.doom.claims import describe_claim, detect_claim_failure
 from pytest_kwait.resources.named_objects import AbsentObject
-from pytest_kwait.resources.object_events import EventFields, EventsAbout, LastEvents
+from pytest_kwait.resources.object_events import EventFields, EventSource, LastEventStore
 from pytest_kwait.resources.pods import is_finished
-from pytest_kwait.resources.rosters import Roster
+from pytest_kwait.resources.rosters import NamedObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from pytest_kwait.engine.sighting import Sighting
-    from pytest_kwait.engine.tally import Doom
+    from pytest_kwait.engine.sighting import SingleObject
+    from pytest_kwait.engine.tally import TerminalState
 
-__all__ = ["AbsentClaim", "AwaitedClaims", "ClaimFields", "ClaimUsers", "ClaimsInPhase", "phase_of"]
+__all__ = [
+    "AbsentClaim",
+    "AwaitedClaims",
+    "ClaimFields",
+    "ClaimUserStore",
+    "ClaimsInPhase",
+    "phase_of",
+]
 
 
 class _Spec(TypedDict, total=False):
@@ -74,7 +81,7 @@ def phase_of(claim: dict[str, Any]) -> str:
     return (claim.get("status") or {}).get("phase") or "Pending"
 
 
-class ClaimUsers:
+class ClaimUserStore:
     """The book of pods that knows which of them have not ended and use a claim."""
 
     def __init__(self) -> None:
@@ -129,20 +136,20 @@ class AwaitedClaims:
         InvalidArgument: a namespace that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(self, namespace: str, claims: Mapping[str, str], goal: str) -> None:
         self.namespace = check_namespace(namespace)
         self.goal = goal
-        self.claims = Roster(PERSISTENT_VOLUME_CLAIMS, claims)
-        self.events = LastEvents()
-        self.users = ClaimUsers()
+        self.claims = NamedObjectStore(PERSISTENT_VOLUME_CLAIMS, claims)
+        self.events = LastEventStore()
+        self.users = ClaimUserStore()
         one = next(iter(claims)) if len(claims) == 1 else None
         kind = PERSISTENT_VOLUME_CLAIMS.kind
         self._claim_source = Source(
             PERSISTENT_VOLUME_CLAIMS, namespace, self.claims, one, fields=ClaimFields
         )
-        self._event_source = EventsAbout(
+        self._event_source = EventSource(
             EVENTS,
             namespace,
             self.events,
@@ -171,7 +178,7 @@ class AwaitedClaims:
         return self._sources
 
     def _more_sources(self) -> Sequence[Source]:
-        unbound = [each for each in self.claims.sightings if _unbound(each)]
+        unbound = [each for each in self.claims.sightings if _describe_unbound(each)]
         if not unbound:
             return ()
         doomed = any(self._doom(each) is not None for each in unbound)
@@ -181,7 +188,7 @@ class AwaitedClaims:
         """Judge each claim: all of them must be as awaited."""
         pending, failed = self._judged()
         # The surest end decides.
-        return min(failed, key=_surely, default=None) or next(iter(pending), None) or Met()
+        return min(failed, key=_patience_rank, default=None) or next(iter(pending), None) or Met()
 
     def _judged(self) -> tuple[list[Pending], list[Failed]]:
         """Return the verdicts on claims that are not as awaited, which name them where several."""
@@ -195,13 +202,13 @@ class AwaitedClaims:
                 failed.append(Failed(f"{name}{verdict.reason}", verdict.patience, verdict.since))
         return pending, failed
 
-    def judge(self, claim: Sighting) -> Verdict:
+    def judge(self, claim: SingleObject) -> Verdict:
         """Judge one claim."""
         raise AssertionError("said by each condition")
 
-    def bound(self, claim: Sighting) -> Verdict:
+    def bound(self, claim: SingleObject) -> Verdict:
         """Judge whether a claim is Bound, and why it is not."""
-        absent = claim.absence()
+        absent = claim.missing_verdict()
         if absent is not None:
             return absent
         current = claim.current or {}
@@ -210,10 +217,10 @@ class AwaitedClaims:
         doom = self._doom(claim)
         if doom is not None:
             return Failed(f"{doom.reason}{self._waiting(claim.name)}", doom.patience)
-        return claim.ending() or Pending(claim_note(current, self.events.last(claim.uid)))
+        return claim.ending() or Pending(describe_claim(current, self.events.last(claim.uid)))
 
-    def _doom(self, claim: Sighting) -> Doom | None:
-        return claim_doom(claim.current or {}, self.events.last(claim.uid))
+    def _doom(self, claim: SingleObject) -> TerminalState | None:
+        return detect_claim_failure(claim.current or {}, self.events.last(claim.uid))
 
     def _waiting(self, claim: str) -> str:
         pods = self.users.of(claim)
@@ -235,19 +242,21 @@ class AwaitedClaims:
         claims = [each.object() for each in self.claims.sightings if each.current is not None]
         return claims if len(self.claims.sightings) > 1 else claims[0]
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the claims, and the pods that are known to wait for them."""
         pods = [pod for each in self.claims.sightings for pod in self.users.of(each.name)]
         references = tuple(each.reference() for each in self.claims.sightings)
-        return Scope(self.namespace, objects=references, pod_names=tuple(dict.fromkeys(pods)))
+        return EvidenceScope(
+            self.namespace, objects=references, pod_names=tuple(dict.fromkeys(pods))
+        )
 
 
-def _surely(end: Failed) -> int:
+def _patience_rank(end: Failed) -> int:
     return (Patience.NONE, Patience.SHORT, Patience.LONG).index(end.patience)
 
 
-def _unbound(claim: Sighting) -> bool:
-    return claim.absence() is None and phase_of(claim.current or {}) != "Bound"
+def _describe_unbound(claim: SingleObject) -> bool:
+    return claim.missing_verdict() is None and phase_of(claim.current or {}) != "Bound"
 
 
 class ClaimsInPhase(AwaitedClaims):
@@ -289,13 +298,13 @@ class ClaimsInPhase(AwaitedClaims):
         if len(pending) + len(failed) < len(self.claims.sightings):
             return Met()
         # One that may pass keeps the others from being final.
-        return next(iter(pending), None) or max(failed, key=_surely)
+        return next(iter(pending), None) or max(failed, key=_patience_rank)
 
-    def judge(self, claim: Sighting) -> Verdict:
+    def judge(self, claim: SingleObject) -> Verdict:
         """Judge by the phase, and by whether it can still come."""
         if self._phase == "Bound":
             return self.bound(claim)
-        absent = claim.absence()
+        absent = claim.missing_verdict()
         if absent is not None:
             return absent
         phase = phase_of(claim.current or {})
@@ -328,7 +337,7 @@ class AbsentClaim(AbsentObject):
     """
 
     def __init__(self, namespace: str, claim: str, uid: str | None) -> None:
-        self._users = ClaimUsers()
+        self._users = ClaimUserStore()
         super().__init__(
             PERSISTENT_VOLUME_CLAIMS,
             check_namespace(namespace),
@@ -336,7 +345,7 @@ class AbsentClaim(AbsentObject):
             uid,
             lambda claim: "it is there",
             self._used_by,
-            fields=OnlyMetadata,
+            fields=PartialObjectMetadata,
         )
         self._pod_source = Source(PODS, namespace, self._users, fields=_PodFields)
 
@@ -354,10 +363,10 @@ class AbsentClaim(AbsentObject):
             f"used by {'pod' if len(pods) == 1 else 'pods'} {', '.join(pods[:5])}" if pods else ""
         )
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the claim and the pods that hold it."""
         pods = tuple(self._users.of(self.object.name))
-        return Scope(self.namespace, objects=(self.object.reference(),), pod_names=pods)
+        return EvidenceScope(self.namespace, objects=(self.object.reference(),), pod_names=pods)
 
 
 _PROTECTION = "kubernetes.io/pvc-protection"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from pytest_kwait.api.resource import PERSISTENT_VOLUME_CLAIMS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.claim_conditions import phase_of
@@ -38,7 +38,7 @@ def _classes(claim: Obj) -> tuple[str, str]:
     return wanted, status.get("currentVolumeAttributesClassName") or ""
 
 
-def _attempt(claim: Obj) -> str:
+def _modification_status(claim: Obj) -> str:
     """Return how a modification stands: `Pending`, `InProgress`, `Infeasible`; empty for none."""
     status = (claim.get("status") or {}).get("modifyVolumeStatus") or {}
     return str(status.get("status") or "")
@@ -51,9 +51,9 @@ def _condition(claim: Obj, kind: str) -> Obj | None:
     return None
 
 
-def _label(claim: Obj) -> str:
+def _describe_claim(claim: Obj) -> str:
     wanted, current = _classes(claim)
-    attempt = _attempt(claim)
+    attempt = _modification_status(claim)
     text = f"{phase_of(claim)}, of class {current or 'none'}, {wanted or 'none'} is asked for"
     error = (_condition(claim, _ERROR) or {}).get("message") or ""
     said = ": ".join(part for part in (attempt, " ".join(error.split())) if part)
@@ -63,27 +63,32 @@ def _label(claim: Obj) -> str:
 def _modified(claim: Obj) -> Verdict:
     wanted, current = _classes(claim)
     quiet = _condition(claim, _ERROR) is None and _condition(claim, _UNDER_WAY) is None
-    if phase_of(claim) == "Bound" and wanted == current and quiet and not _attempt(claim):
+    if (
+        phase_of(claim) == "Bound"
+        and wanted == current
+        and quiet
+        and not _modification_status(claim)
+    ):
         return Met()
-    if _attempt(claim) == "Infeasible":
+    if _modification_status(claim) == "Infeasible":
         # The driver has refused it as invalid; another class may be asked for.
-        return Failed(_label(claim), Patience.LONG)
-    return Pending(_label(claim))
+        return Failed(_describe_claim(claim), Patience.LONG)
+    return Pending(_describe_claim(claim))
 
 
 def _refused(claim: Obj) -> Verdict:
     wanted, current = _classes(claim)
     error = _condition(claim, _ERROR)
-    tried = _attempt(claim) in ("InProgress", "Infeasible")
+    tried = _modification_status(claim) in ("InProgress", "Infeasible")
     if phase_of(claim) == "Bound" and error is not None and wanted != current and tried:
         return Met()
-    return Pending(_label(claim))
+    return Pending(_describe_claim(claim))
 
 
 def persistent_volume_claim_modified(namespace: str, claim: str) -> NamedObject:
     """Return the condition of `wait_for_persistent_volume_claim_modified`."""
     goal = ObjectGoal("get its class of volume attributes", _modified, alive=True)
-    return _claim(namespace, claim, goal)
+    return _claim_condition(namespace, claim, goal)
 
 
 def wait_for_persistent_volume_claim_modified(
@@ -111,13 +116,15 @@ def wait_for_persistent_volume_claim_modified(
 
     Source: pv/wait.go WaitForPersistentVolumeClaimModified.
     """
-    return _wait(client, persistent_volume_claim_modified(namespace, claim), options)
+    return _wait_for_modification(
+        client, persistent_volume_claim_modified(namespace, claim), options
+    )
 
 
 def persistent_volume_claim_modification_failure(namespace: str, claim: str) -> NamedObject:
     """Return the condition of `wait_for_persistent_volume_claim_modification_failure`."""
     goal = ObjectGoal("get refused its class of volume attributes", _refused, alive=True)
-    return _claim(namespace, claim, goal)
+    return _claim_condition(namespace, claim, goal)
 
 
 def wait_for_persistent_volume_claim_modification_failure(
@@ -143,15 +150,17 @@ def wait_for_persistent_volume_claim_modification_failure(
     Source: pv/wait.go WaitForPersistentVolumeClaimModificationFailure.
     """
     awaited = persistent_volume_claim_modification_failure(namespace, claim)
-    return _wait(client, awaited, options)
+    return _wait_for_modification(client, awaited, options)
 
 
-def _claim(namespace: str, claim: str, goal: ObjectGoal) -> NamedObject:
+def _claim_condition(namespace: str, claim: str, goal: ObjectGoal) -> NamedObject:
     where, name = check_namespace(namespace), check_name("claim", claim)
-    return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, _label)
+    return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, _describe_claim)
 
 
-def _wait(client: ApiClient, condition: NamedObject, options: WaitOptions) -> dict[str, Any]:
-    settings = resolve(options, timeout="claim_provision")
+def _wait_for_modification(
+    client: ApiClient, condition: NamedObject, options: WaitOptions
+) -> dict[str, Any]:
+    settings = resolve_options(options, timeout="claim_provision")
     found = wait_for_condition(Session.of(client), condition, settings)
     return cast("dict[str, Any]", found)

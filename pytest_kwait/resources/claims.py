@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import PERSISTENT_VOLUME_CLAIMS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.claim_conditions import (
@@ -24,7 +24,7 @@ from pytest_kwait.resources.named_objects import (
     check_text,
     finalizer_goal,
 )
-from pytest_kwait.resources.rosters import named_uids
+from pytest_kwait.resources.rosters import parse_named_uids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ _PHASES = ("Pending", "Bound", "Lost")
 def persistent_volume_claim_phase(namespace: str, claim: str, phase: str) -> ClaimsInPhase:
     """Return the condition of `wait_for_persistent_volume_claim_phase`."""
     check_name("claim", claim)
-    return ClaimsInPhase(namespace, {claim: ""}, _phase(phase))
+    return ClaimsInPhase(namespace, {claim: ""}, _check_phase(phase))
 
 
 def wait_for_persistent_volume_claim_phase(
@@ -92,8 +92,8 @@ def persistent_volume_claims_phase(
     """Return the condition of `wait_for_persistent_volume_claims_phase`."""
     return ClaimsInPhase(
         namespace,
-        named_uids("claims", claims),
-        _phase(phase),
+        parse_named_uids("claims", claims),
+        _check_phase(phase),
         match_any=check_flag("match_any", match_any),
         several=True,
     )
@@ -213,12 +213,12 @@ def wait_for_pvc_finalizer(
     return cast("dict[str, Any] | None", _wait(client, awaited, options, "claim_bound"))
 
 
-def _phase(phase: object) -> str:
+def _check_phase(phase: object) -> str:
     if not isinstance(phase, str) or phase not in _PHASES:
         raise InvalidArgument("phase", phase, f"use {', '.join(_PHASES)}")
     return phase
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.held_tests import Held, NeverHeld
+from pytest_kwait.resources.held_tests import HeldPredicate, NotHeldPredicate
 from pytest_kwait.resources.object_tests import (
     AllOf,
     AnyOf,
     Existence,
     Negated,
-    ObjectTest,
-    parse_test,
+    ObjectPredicate,
+    parse_predicate,
 )
 from pytest_kwait.wait.durations import Duration, to_seconds
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.verdicts import Verdict
 
-__all__ = ["Held", "all_of", "any_of", "consistently", "not_", "stable_for"]
+__all__ = ["HeldPredicate", "all_of", "any_of", "consistently", "not_", "stable_for"]
 
-Given: TypeAlias = "str | Callable[[Any], bool | Verdict] | ObjectTest"
+ConditionInput: TypeAlias = "str | Callable[[Any], bool | Verdict] | ObjectPredicate"
 
 
-def all_of(*conditions: Given) -> ObjectTest:
+def all_of(*conditions: ConditionInput) -> ObjectPredicate:
     """Return the condition that holds while all of these do, of one and the same object.
 
     Args:
@@ -36,10 +36,10 @@ def all_of(*conditions: Given) -> ObjectTest:
     Raises:
         InvalidArgument: there is none, or one that cannot be meant.
     """
-    return AllOf(_parts("all_of", conditions))
+    return AllOf(_parse_all("all_of", conditions))
 
 
-def any_of(*conditions: Given) -> ObjectTest:
+def any_of(*conditions: ConditionInput) -> ObjectPredicate:
     """Return the condition that holds while at least one of these does.
 
     Args:
@@ -49,10 +49,10 @@ def any_of(*conditions: Given) -> ObjectTest:
     Raises:
         InvalidArgument: there is none, or one that cannot be meant.
     """
-    return AnyOf(_parts("any_of", conditions))
+    return AnyOf(_parse_all("any_of", conditions))
 
 
-def not_(condition: Given) -> ObjectTest:
+def not_(condition: ConditionInput) -> ObjectPredicate:
     """Return the condition that holds while this one does not, of an object that is there.
 
     An object that is not there satisfies neither a condition nor its opposite, and a status of an
@@ -66,15 +66,15 @@ def not_(condition: Given) -> ObjectTest:
     Raises:
         InvalidArgument: one that cannot be meant.
     """
-    test = parse_test(condition)
+    test = parse_predicate(condition)
     if isinstance(test, Negated):
         return test.test
     if isinstance(test, Existence):
         return Existence(not test.wanted)
-    if isinstance(test, NeverHeld):
+    if isinstance(test, NotHeldPredicate):
         return test.held
-    if isinstance(test, Held):
-        return NeverHeld(test)
+    if isinstance(test, HeldPredicate):
+        return NotHeldPredicate(test)
     if isinstance(test, AllOf):
         return AnyOf(tuple(not_(part) for part in test.parts))
     if isinstance(test, AnyOf):
@@ -82,7 +82,7 @@ def not_(condition: Given) -> ObjectTest:
     return Negated(test)
 
 
-def stable_for(duration: Duration, condition: Given) -> Held:
+def stable_for(duration: Duration, condition: ConditionInput) -> HeldPredicate:
     """Return the condition that this one has held for a time without a break.
 
     A break starts the time anew. Outermost it is the wait's option `stable_for`; as a part of
@@ -97,10 +97,10 @@ def stable_for(duration: Duration, condition: Given) -> Held:
         InvalidArgument: one of them cannot be meant.
     """
     seconds = to_seconds(duration, what="stable_for", allow_zero=False)
-    return Held(parse_test(condition), seconds, from_now=False)
+    return HeldPredicate(parse_predicate(condition), seconds, from_now=False)
 
 
-def consistently(duration: Duration, condition: Given) -> Held:
+def consistently(duration: Duration, condition: ConditionInput) -> HeldPredicate:
     """Return the condition that this one holds from the first look on, for all of a time.
 
     Where it does not hold at the first look, or at any later one, it can no longer come: outermost
@@ -115,10 +115,10 @@ def consistently(duration: Duration, condition: Given) -> Held:
         InvalidArgument: one of them cannot be meant.
     """
     seconds = to_seconds(duration, what="consistently", allow_zero=False)
-    return Held(parse_test(condition), seconds, from_now=True)
+    return HeldPredicate(parse_predicate(condition), seconds, from_now=True)
 
 
-def _parts(what: str, conditions: tuple[Given, ...]) -> tuple[ObjectTest, ...]:
+def _parse_all(what: str, conditions: tuple[ConditionInput, ...]) -> tuple[ObjectPredicate, ...]:
     if not conditions:
         raise InvalidArgument(what, conditions, "name at least one condition")
-    return tuple(parse_test(condition) for condition in conditions)
+    return tuple(parse_predicate(condition) for condition in conditions)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.container_states import current_state
+from pytest_kwait.engine.container_states import get_current_state
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.endings import ending, how_it_ended
-from pytest_kwait.resources.doom.finished_containers import restarted
-from pytest_kwait.resources.doom.pods import run_doom, stay_doom
-from pytest_kwait.resources.pod_goals import PodGoal, pending
+from pytest_kwait.resources.doom.endings import describe_exit, describe_pod_end
+from pytest_kwait.resources.doom.finished_containers import will_restart
+from pytest_kwait.resources.doom.pods import detect_not_running, detect_not_staying_up
+from pytest_kwait.resources.pod_goals import PodGoal, to_pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.engine.tally import Doom
+    from pytest_kwait.engine.tally import TerminalState
 
 __all__ = ["failing", "running", "started", "terminated"]
 
@@ -31,7 +31,9 @@ def started(name: str) -> PodGoal:
     def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
         if status.get("started"):
             return Met()
-        return _over(pod, status) or Pending(f"container {name} is not started{_where(status)}")
+        return _end_verdict(pod, status) or Pending(
+            f"container {name} is not started{_describe_state(status)}"
+        )
 
     return _goal(name, "started", judge, stay=True)
 
@@ -40,9 +42,11 @@ def running(name: str) -> PodGoal:
     """Return the goal of a container in state running."""
 
     def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
-        if current_state(status)[0] == "running":
+        if get_current_state(status)[0] == "running":
             return Met()
-        return _over(pod, status) or Pending(f"container {name} is not running{_where(status)}")
+        return _end_verdict(pod, status) or Pending(
+            f"container {name} is not running{_describe_state(status)}"
+        )
 
     return _goal(name, "running", judge)
 
@@ -51,9 +55,9 @@ def terminated(name: str) -> PodGoal:
     """Return the goal of a container in state terminated."""
 
     def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
-        if current_state(status)[0] == "terminated":
+        if get_current_state(status)[0] == "terminated":
             return Met()
-        return Pending(f"container {name} is not terminated{_where(status)}")
+        return Pending(f"container {name} is not terminated{_describe_state(status)}")
 
     return _goal(name, "terminated", judge, alive=False)
 
@@ -62,11 +66,11 @@ def failing(name: str, reason: str) -> PodGoal:
     """Return the goal of a container that waits for this reason."""
 
     def judge(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
-        state, facts = current_state(status)
+        state, facts = get_current_state(status)
         if state == "waiting" and facts.get("reason") == reason:
             return Met()
-        ended = ending(pod)
-        return Failed(ended) if ended else Pending(f"container {name}{_where(status)}")
+        ended = describe_pod_end(pod)
+        return Failed(ended) if ended else Pending(f"container {name}{_describe_state(status)}")
 
     return _goal(name, f"fail with reason {reason}", judge, doomed=False)
 
@@ -84,23 +88,25 @@ def _goal(
         there, status = _status(pod, name)
         if status is not None:
             return judge(pod, status)
-        ended = ending(pod)
+        ended = describe_pod_end(pod)
         if ended:
             return Failed(ended)
         if not there:
             # One to look into a running pod with may yet be added.
             has = ", ".join(_names(pod))
             return Failed(f"the pod has no container {name}, it has {has}", Patience.LONG)
-        return pending(pod)
+        return to_pending(pod)
 
-    def doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
-        pod = _without_others(pod, name)
-        return run_doom(pod, before) or (stay_doom(pod, before) if stay else None)
+    def doom(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
+        pod = _keep_blocking_containers(pod, name)
+        return detect_not_running(pod, before) or (
+            detect_not_staying_up(pod, before) if stay else None
+        )
 
     return PodGoal(f"have container {name} {text}", find, doom if doomed else None, alive)
 
 
-def _without_others(pod: dict[str, Any], name: str) -> dict[str, Any]:
+def _keep_blocking_containers(pod: dict[str, Any], name: str) -> dict[str, Any]:
     """Leave out the containers that do not keep this one from anything."""
     status = dict(pod.get("status") or {})
     its_own = [c for c in status.get("containerStatuses") or () if c.get("name") == name]
@@ -123,20 +129,20 @@ def _names(pod: dict[str, Any]) -> list[str]:
     return [str(each.get("name")) for kind, _ in _KINDS for each in spec.get(kind) or ()]
 
 
-def _over(pod: dict[str, Any], status: dict[str, Any]) -> Failed | None:
+def _end_verdict(pod: dict[str, Any], status: dict[str, Any]) -> Failed | None:
     """Return the verdict on a container that has ended for good; else None."""
-    ended = ending(pod)
+    ended = describe_pod_end(pod)
     if ended:
         return Failed(ended)
-    state, facts = current_state(status)
+    state, facts = get_current_state(status)
     name = status.get("name") or ""
-    if state == "terminated" and restarted(pod, name, facts) is False:
-        return Failed(f"container {name} ended with {how_it_ended(facts)}, to stay so")
+    if state == "terminated" and will_restart(pod, name, facts) is False:
+        return Failed(f"container {name} ended with {describe_exit(facts)}, to stay so")
     return None
 
 
-def _where(status: dict[str, Any]) -> str:
-    state, facts = current_state(status)
+def _describe_state(status: dict[str, Any]) -> str:
+    state, facts = get_current_state(status)
     if state == "terminated":
-        return f", terminated with {how_it_ended(facts)}"
+        return f", terminated with {describe_exit(facts)}"
     return f", {state}{': ' + facts['reason'] if facts.get('reason') else ''}"

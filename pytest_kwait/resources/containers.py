@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.container_goals import failing, running, started, terminated
-from pytest_kwait.resources.pod_conditions import GoalOfPod, check_reason
+from pytest_kwait.resources.pod_conditions import PodGoalCondition, check_text_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 
-def container_started(namespace: str, pod: str, container: str) -> GoalOfPod:
+def container_started(namespace: str, pod: str, container: str) -> PodGoalCondition:
     """Return the condition of `wait_for_container_started`."""
-    return _of(namespace, pod, started, container)
+    return _container_condition(namespace, pod, started, container)
 
 
 def wait_for_container_started(
@@ -66,9 +66,9 @@ def wait_for_container_started(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def container_running(namespace: str, pod: str, container: str) -> GoalOfPod:
+def container_running(namespace: str, pod: str, container: str) -> PodGoalCondition:
     """Return the condition of `wait_for_container_running`."""
-    return _of(namespace, pod, running, container)
+    return _container_condition(namespace, pod, running, container)
 
 
 def wait_for_container_running(
@@ -98,9 +98,9 @@ def wait_for_container_running(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def container_terminated(namespace: str, pod: str, container: str) -> GoalOfPod:
+def container_terminated(namespace: str, pod: str, container: str) -> PodGoalCondition:
     """Return the condition of `wait_for_container_terminated`."""
-    return _of(namespace, pod, terminated, container)
+    return _container_condition(namespace, pod, terminated, container)
 
 
 def wait_for_container_terminated(
@@ -130,10 +130,10 @@ def wait_for_container_terminated(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def container_to_fail(namespace: str, pod: str, container: str, reason: str) -> GoalOfPod:
+def container_to_fail(namespace: str, pod: str, container: str, reason: str) -> PodGoalCondition:
     """Return the condition of `wait_for_container_to_fail`."""
-    text = check_reason("reason", reason)
-    return _of(namespace, pod, lambda name: failing(name, text), container)
+    text = check_text_argument("reason", reason)
+    return _container_condition(namespace, pod, lambda name: failing(name, text), container)
 
 
 def wait_for_container_to_fail(
@@ -169,10 +169,12 @@ def wait_for_container_to_fail(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def _of(namespace: str, pod: str, goal: Callable[[str], PodGoal], container: str) -> GoalOfPod:
-    return GoalOfPod(namespace, pod, goal(check_namespace(container, "container")))
+def _container_condition(
+    namespace: str, pod: str, goal: Callable[[str], PodGoal], container: str
+) -> PodGoalCondition:
+    return PodGoalCondition(namespace, pod, goal(check_namespace(container, "container")))
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

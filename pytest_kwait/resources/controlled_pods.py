@@ -14,11 +14,11 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.options import check_count
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.resources.controllers import desired_pods
-from pytest_kwait.resources.doom.pods import run_doom
-from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
+from pytest_kwait.resources.doom.pods import detect_not_running
+from pytest_kwait.resources.doom.replica_failures import detect_replica_failure
 from pytest_kwait.resources.owned_pods import ALIVE
 from pytest_kwait.resources.pod_sets import SetPodFields
 from pytest_kwait.resources.pods import (
@@ -28,7 +28,7 @@ from pytest_kwait.resources.pods import (
     phase_label,
     phase_of,
 )
-from pytest_kwait.resources.workload_conditions import WorkloadCondition, stuck_pods
+from pytest_kwait.resources.workload_conditions import WorkloadCondition, judge_stuck_pods
 from pytest_kwait.resources.workload_states import count_of, replicas_of
 
 if TYPE_CHECKING:
@@ -65,43 +65,45 @@ class _Controlled(WorkloadCondition):
 
     def __init__(self, resource: Resource, namespace: str, name: str, goal: str, what: str) -> None:
         super().__init__(resource, namespace, name, goal, _ControllerFields, pods=None, what=what)
-        self._counted = Tally(self._state)
+        self._counted = ObjectCounter(self._state)
 
     def owned(self, selector: str) -> Sequence[Source]:
         """Return the source of its pods."""
-        self._counted = Tally(self._state)
+        self._counted = ObjectCounter(self._state)
         return (
             Source(PODS, self.namespace, self._counted, selector=selector, fields=SetPodFields),
         )
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ObjectCounter:
         """Its pods."""
         return self._counted
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         # The pods of a Deployment are controlled by its ReplicaSets.
         if self.workload.resource != DEPLOYMENTS and controller_uid(pod) != self.workload.uid:
-            return State("of another owner")
+            return ObjectState("of another owner")
         if is_terminating(pod):
-            return State("being deleted")
+            return ObjectState("being deleted")
         if is_finished(pod):
-            return State(phase_label(pod))
+            return ObjectState(phase_label(pod))
         if phase_of(pod) == "Running":
-            return State("Running", (ALIVE, _RUNNING), keep=True)
-        return State(phase_label(pod), (ALIVE,), doom=run_doom(pod, before), keep=True)
+            return ObjectState("Running", (ALIVE, _RUNNING), keep=True)
+        return ObjectState(
+            phase_label(pod), (ALIVE,), doom=detect_not_running(pod, before), keep=True
+        )
 
     def _lag(self) -> Pending | Failed | None:
         """Return the verdict while its status says nothing of its present spec; else None."""
         # Jobs do not tell what they have observed.
         if self.workload.resource == JOBS:
-            return self.workload.absence()
-        return self.unjudged()
+            return self.workload.missing_verdict()
+        return self.stale_status_verdict()
 
     def _refused(self, wanted: int) -> Failed | None:
         if self.workload.resource not in _REFUSABLE or self._counted.count(ALIVE) >= wanted:
             return None
-        doom = replica_failure_doom(self.current)
+        doom = detect_replica_failure(self.current)
         return None if doom is None else Failed(doom.reason, doom.patience)
 
     def result(self) -> Any:
@@ -126,7 +128,7 @@ class AnyPod(_Controlled):
 
     def verdict(self) -> Verdict:
         """Judge by the pods; what keeps the first from being made is said by the controller."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
         if self._counted.count(ALIVE):
@@ -166,7 +168,7 @@ class RunningPods(_Controlled):
 
     def verdict(self) -> Verdict:
         """Judge by the pods; its spec and its stuck pods say whether they can come."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
         running, desired = self._counted.count(_RUNNING), 0
@@ -182,7 +184,7 @@ class RunningPods(_Controlled):
             noun = "pod" if desired == 1 else "pods"
             return Failed(f"it is to have {desired} {noun}", Patience.LONG)
         if running < wanted:
-            hindrance = self._refused(wanted) or stuck_pods(self._counted, wanted)
+            hindrance = self._refused(wanted) or judge_stuck_pods(self._counted, wanted)
             if hindrance is not None:
                 return hindrance
         return Pending(f"{running} of {wanted} Running: {self._counted.summary() or 'no pods'}")
@@ -222,7 +224,7 @@ class StableController(_Controlled):
             return Met()
         if (ending := self.workload.ending()) is not None:
             return ending
-        doom = replica_failure_doom(self.current)
+        doom = detect_replica_failure(self.current)
         if doom is not None and there < wanted:
             return Failed(doom.reason, doom.patience)
         return Pending(f"{there} of {wanted} replicas")

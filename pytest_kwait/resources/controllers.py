@@ -15,13 +15,13 @@ from pytest_kwait.api.resource import (
     STATEFUL_SETS,
 )
 from pytest_kwait.engine.options import check_name
-from pytest_kwait.engine.selectors import label_selector_text
+from pytest_kwait.engine.selectors import format_label_selector
 from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.engine.sighting import Sighting
+    from pytest_kwait.engine.sighting import SingleObject
 
 __all__ = ["CONTROLLERS", "desired_pods", "parse_controller", "selector_of"]
 
@@ -56,10 +56,10 @@ def selector_of(resource: Resource, spec: dict[str, Any]) -> str | None:
         return None
     if resource == REPLICATION_CONTROLLERS:
         selector = {"matchLabels": selector}
-    return label_selector_text(selector)
+    return format_label_selector(selector)
 
 
-def desired_pods(controller: Sighting) -> int:
+def desired_pods(controller: SingleObject) -> int:
     """Return how many pods a controller is to have."""
     if controller.resource == DAEMON_SETS:
         return int(controller.status.get("desiredNumberScheduled") or 0)

@@ -21,15 +21,15 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.creation import create
-from pytest_kwait.engine.error_policy import in_time, retrying
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
+from pytest_kwait.engine.creation import create_once
+from pytest_kwait.engine.error_policy import request_with_retry, within_deadline
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.controllers import selector_of
 from pytest_kwait.resources.general import wait_for
 from pytest_kwait.resources.jobs import job_complete
-from pytest_kwait.resources.object_tests import parse_test
+from pytest_kwait.resources.object_tests import parse_predicate
 from pytest_kwait.resources.pod_phases import pod_running_ready
 from pytest_kwait.resources.rollouts import rollout_status
 from pytest_kwait.resources.scaled_pods import ScaledPods
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.engine.condition import Condition
-    from pytest_kwait.resources.combinators import Given
-    from pytest_kwait.resources.held_tests import Held
+    from pytest_kwait.resources.combinators import ConditionInput
+    from pytest_kwait.resources.held_tests import HeldPredicate
 
 __all__ = ["check_awaitable", "create_and_wait", "wait_for_created"]
 
@@ -53,7 +53,7 @@ def create_and_wait(
     client: ApiClient,
     namespace: str,
     manifest: Mapping[str, Any],
-    condition: Given | Held | None = None,
+    condition: ConditionInput | HeldPredicate | None = None,
     **options: Unpack[WaitOptions],
 ) -> dict[str, Any]:
     """Create an object, and return it once it is what its kind is made for.
@@ -76,27 +76,27 @@ def create_and_wait(
         WaitTimeout: it did not come within the limit.
     """
     check_namespace(namespace)
-    settings = resolve(options, timeout="pod")
+    settings = resolve_options(options, timeout="pod")
     session = Session.of(client)
     deadline = Deadline.after(settings.timeout, session.clock)
     check_awaitable(manifest, condition)
-    with in_time(deadline, f"the {manifest['kind']} could not be created"):
-        resource = retrying(
+    with within_deadline(deadline, f"the {manifest['kind']} could not be created"):
+        resource = request_with_retry(
             lambda left: session.resolve(manifest["kind"], manifest["apiVersion"], deadline=left),
             deadline,
         )
         where = namespace if resource.namespaced else None
-        made = create(session, resource, manifest, where, deadline)
+        made = create_once(session, resource, manifest, where, deadline)
     if condition is not None:
         options["timeout"] = max(deadline.remaining, 0.1)
         return cast(
             "dict[str, Any]", wait_for_created(client, namespace, made, condition, **options)
         )
-    awaited = _made_for(resource, namespace, made)
+    awaited = _ready_condition(resource, namespace, made)
     return cast("dict[str, Any]", wait_for_condition(session, awaited, settings, deadline))
 
 
-def check_awaitable(manifest: object, condition: Given | Held | None) -> None:
+def check_awaitable(manifest: object, condition: ConditionInput | HeldPredicate | None) -> None:
     """Return if there is something to wait for once such an object is made; sends no request.
 
     Raises:
@@ -109,7 +109,7 @@ def check_awaitable(manifest: object, condition: Given | Held | None) -> None:
     ):
         raise InvalidArgument("manifest", manifest, "use an object with apiVersion, kind, metadata")
     if condition is not None:
-        parse_test(condition)
+        parse_predicate(condition)
         return
     resource = match_resource(BUILT_IN.values(), manifest["kind"], manifest["apiVersion"])
     if resource not in (PODS, JOBS, *_ROLLED_OUT, *_REPLICATED):
@@ -124,7 +124,7 @@ def wait_for_created(
     client: ApiClient,
     namespace: str,
     made: Mapping[str, Any],
-    condition: Given | Held | None = None,
+    condition: ConditionInput | HeldPredicate | None = None,
     **options: Unpack[WaitOptions],
 ) -> Any:
     """Return an object that was created once it is what its kind is made for, or a condition says.
@@ -143,12 +143,14 @@ def wait_for_created(
         kind = f"{made['kind']}.{version}.{group}" if group else made["kind"]
         return wait_for(client, namespace, f"{kind}/{name}", condition, **options)
     check_awaitable(made, condition)
-    settings = resolve(options, timeout="pod")
-    awaited = _made_for(resource, namespace, made)
+    settings = resolve_options(options, timeout="pod")
+    awaited = _ready_condition(resource, namespace, made)
     return wait_for_condition(Session.of(client), awaited, settings)
 
 
-def _made_for(resource: Resource | None, namespace: str, made: Mapping[str, Any]) -> Condition:
+def _ready_condition(
+    resource: Resource | None, namespace: str, made: Mapping[str, Any]
+) -> Condition:
     name = made["metadata"]["name"]
     if resource is not None and resource in _ROLLED_OUT:
         rollout = rollout_status(namespace, f"{resource.plural}/{name}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.tally import Doom, State, Tally
-from pytest_kwait.resources.pod_sets import running_ready
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.resources.pod_sets import is_running_and_ready
 from pytest_kwait.resources.pods import (
     controller_uid,
     is_finished,
@@ -23,7 +23,7 @@ __all__ = ["DaemonPods"]
 _MET = "met"
 
 
-class DaemonPods(Tally):
+class DaemonPods(ObjectCounter):
     """The book of the pods of one DaemonSet, by node.
 
     Args:
@@ -37,7 +37,7 @@ class DaemonPods(Tally):
         self,
         owner: str,
         trait: Callable[[dict[str, Any]], bool],
-        doom: Callable[[dict[str, Any], Doom | None], Doom | None],
+        doom: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
         nodes: Collection[str] | None = None,
     ) -> None:
         super().__init__(self._state)
@@ -90,17 +90,17 @@ class DaemonPods(Tally):
         if self._nodes is None or node in self._nodes:
             self.single += (after == 1) - (before == 1)
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if controller_uid(pod) != self._owner:
-            return State("of another owner")
+            return ObjectState("of another owner")
         if is_terminating(pod):
-            return State("being deleted")
+            return ObjectState("being deleted")
         if self._trait(pod):
-            label = "ready" if running_ready(pod) else phase_label(pod)
-            return State(label, (_MET,), keep=True)
+            label = "ready" if is_running_and_ready(pod) else phase_label(pod)
+            return ObjectState(label, (_MET,), keep=True)
         label = phase_label(pod)
         label = "Running, not ready" if label == "Running" else label
         # One that has ended is replaced; one elsewhere is not needed, so nothing hangs on it.
         needed = self._nodes is None or node_of(pod) in self._nodes
         doom = self._doom(pod, before) if needed and not is_finished(pod) else None
-        return State(label, doom=doom)
+        return ObjectState(label, doom=doom)

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import DAEMON_SETS, PODS
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_count, check_namespace
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.resources.daemon_pods import DaemonPods
-from pytest_kwait.resources.doom.pods import member_doom, run_doom
-from pytest_kwait.resources.pod_sets import SetPodFields, running_ready
+from pytest_kwait.resources.doom.pods import detect_not_running, detect_owned_pod_failure
+from pytest_kwait.resources.pod_sets import SetPodFields, is_running_and_ready
 from pytest_kwait.resources.pods import phase_of
 from pytest_kwait.resources.workload_conditions import WorkloadCondition
-from pytest_kwait.resources.workload_states import count_of, generation_lag
+from pytest_kwait.resources.workload_states import count_of, describe_generation_lag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["DaemonSetPods", "DaemonSetStatus", "DaemonSets", "present"]
+__all__ = ["DaemonSetPods", "DaemonSetStatus", "DaemonSets", "is_started"]
 
 
 class _Spec(TypedDict, total=False):
@@ -46,7 +46,7 @@ class _DaemonSetFields(TypedDict, total=False):
     status: _Status | None
 
 
-def present(pod: dict[str, Any]) -> bool:
+def is_started(pod: dict[str, Any]) -> bool:
     """Whether it has got beyond phase Pending."""
     return phase_of(pod) != "Pending"
 
@@ -70,7 +70,7 @@ class _DaemonSetCondition(WorkloadCondition):
         namespace: str,
         daemon_set: str,
         goal: str,
-        trait: Callable[[dict[str, Any]], bool] = running_ready,
+        trait: Callable[[dict[str, Any]], bool] = is_running_and_ready,
         nodes: Sequence[str] | None = None,
     ) -> None:
         super().__init__(
@@ -88,7 +88,7 @@ class _DaemonSetCondition(WorkloadCondition):
 
     def owned(self, selector: str) -> Sequence[Source]:
         """Return the source of its pods."""
-        doom = run_doom if self._trait is present else member_doom
+        doom = detect_not_running if self._trait is is_started else detect_owned_pod_failure
         uid = next(iter(self.workload.uids()), "")
         self._counted = DaemonPods(uid, self._noted, doom, self._nodes)
         return (
@@ -99,7 +99,7 @@ class _DaemonSetCondition(WorkloadCondition):
         self.refusals.made(pod)
         return self._trait(pod)
 
-    def lacks_pods(self) -> bool:
+    def has_missing_pods(self) -> bool:
         """Return whether nodes that are to have a pod have none, by the set's own count."""
         there = count_of(self.current, "currentNumberScheduled")
         return there < count_of(self.current, "desiredNumberScheduled")
@@ -111,7 +111,7 @@ class _DaemonSetCondition(WorkloadCondition):
 
     def _stuck(self) -> Failed | None:
         """Return the verdict where a pod is stuck: every node that is to have one needs its own."""
-        stuck = self._counted.nth_doomed(1) if self._counted is not None else None
+        stuck = self._counted.nth_terminal(1) if self._counted is not None else None
         if self._counted is None or stuck is None or stuck[0].state.doom is None:
             return None
         entry, patience, since = stuck
@@ -150,7 +150,7 @@ class DaemonSetPods(_DaemonSetCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the status of the present generation, and by the pods on each node."""
-        unjudged = self.unjudged() or self.workload.ending()
+        unjudged = self.stale_status_verdict() or self.workload.ending()
         pods = self.tally
         if unjudged is not None or pods is None:
             return unjudged or Pending("its pods are not known yet")
@@ -161,7 +161,7 @@ class DaemonSetPods(_DaemonSetCondition):
             return Failed(f"the set is to run on {desired} {noun}", Patience.LONG)
         if pods.single == pods.occupied == pods.met == wanted:
             available = count_of(self.current, "numberAvailable")
-            if self._trait is present or available == wanted:
+            if self._trait is is_started or available == wanted:
                 return Met()
             return Pending(f"{available} of {wanted} pods available")
         noun = "node" if wanted == 1 else "nodes"
@@ -191,7 +191,7 @@ class DaemonSetStatus(_DaemonSetCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the status of the present generation, and by the pods that are stuck."""
-        unjudged = self.unjudged()
+        unjudged = self.stale_status_verdict()
         if unjudged is not None:
             return unjudged
         desired = count_of(self.current, "desiredNumberScheduled")
@@ -214,12 +214,12 @@ class DaemonSets:
         InvalidArgument: a namespace or a count that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(self, namespace: str, allowed: int) -> None:
         self.namespace = check_namespace(namespace)
         self._allowed = check_count("allowed_not_ready", allowed)
-        self._sets = Tally(self._state)
+        self._sets = ObjectCounter(self._state)
         source = Source(DAEMON_SETS, namespace, self._sets, fields=_DaemonSetFields)
         self._sources = (source,)
 
@@ -245,14 +245,14 @@ class DaemonSets:
             return Met()
         return Pending(f"{met} of {total} ready: {self._sets.summary()}")
 
-    def _state(self, daemon_set: dict[str, Any], _: Doom | None) -> State:
+    def _state(self, daemon_set: dict[str, Any], _: TerminalState | None) -> ObjectState:
         name = daemon_set["metadata"].get("name")
-        if generation_lag(daemon_set):
-            return State(f"{name} not observed yet", keep=True)
+        if describe_generation_lag(daemon_set):
+            return ObjectState(f"{name} not observed yet", keep=True)
         desired = count_of(daemon_set, "desiredNumberScheduled")
         ready = count_of(daemon_set, "numberReady")
         counts = ("met",) if desired - ready <= self._allowed else ()
-        return State(f"{name} with {ready} of {desired} pods", counts, keep=True)
+        return ObjectState(f"{name} with {ready} of {desired} pods", counts, keep=True)
 
     def seen(self) -> str:
         """Sum up the sets."""
@@ -262,6 +262,6 @@ class DaemonSets:
         """Return the sets, sorted by name."""
         return self._sets.objects(DAEMON_SETS)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the namespace."""
-        return Scope(self.namespace)
+        return EvidenceScope(self.namespace)

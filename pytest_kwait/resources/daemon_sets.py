@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, check_name, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, check_name, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.daemon_set_conditions import (
     DaemonSetPods,
     DaemonSets,
     DaemonSetStatus,
-    present,
+    is_started,
 )
-from pytest_kwait.resources.pod_sets import running_ready
+from pytest_kwait.resources.pod_sets import is_running_and_ready
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -42,7 +42,7 @@ __all__ = [
 def daemon_set_running_on_all_nodes(namespace: str, daemon_set: str) -> DaemonSetPods:
     """Return the condition of `wait_for_daemon_set_running_on_all_nodes`."""
     goal = "have one available pod on each node that it is to run on"
-    return DaemonSetPods(namespace, daemon_set, goal, running_ready, least=1)
+    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, least=1)
 
 
 def wait_for_daemon_set_running_on_all_nodes(
@@ -86,7 +86,7 @@ def daemon_set_pods_on_nodes(
     goal = f"have one available pod on {where}{each}, and nowhere else"
     if not names:
         goal = "have no available pod"
-    return DaemonSetPods(namespace, daemon_set, goal, running_ready, nodes=names)
+    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, nodes=names)
 
 
 def wait_for_daemon_set_pods_on_nodes(
@@ -125,7 +125,7 @@ def daemon_set_present_on_nodes(namespace: str, daemon_set: str, count: int) -> 
     number = check_count("count", count)
     noun = "node" if number == 1 else "nodes"
     goal = f"have one pod that has started on each node that it is to run on, {number} {noun} or"
-    return DaemonSetPods(namespace, daemon_set, f"{goal} more", present, least=number)
+    return DaemonSetPods(namespace, daemon_set, f"{goal} more", is_started, least=number)
 
 
 def wait_for_daemon_set_present_on_nodes(
@@ -221,11 +221,11 @@ def wait_for_daemon_sets(
     Source: e2e.go waitForDaemonSets.
     """
     condition = daemon_sets(namespace, allowed_not_ready)
-    settings = resolve(options, timeout="system_daemonset_startup")
+    settings = resolve_options(options, timeout="system_daemonset_startup")
     found = wait_for_condition(Session.of(client), condition, settings)
     return cast("list[dict[str, Any]]", found)
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
-    settings = resolve(options, timeout="pod_start")
+    settings = resolve_options(options, timeout="pod_start")
     return wait_for_condition(Session.of(client), condition, settings)

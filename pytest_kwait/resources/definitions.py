@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.error_policy import ask
-from pytest_kwait.engine.options import WaitOptions, check_name, resolve
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.error_policy import request_once
+from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.doom.definitions import names_doom
+from pytest_kwait.resources.doom.definitions import detect_names_conflict
 from pytest_kwait.resources.object_tests import ConditionStatus
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ServedDefinition:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
     goal = "get established and served"
     session: Session | None = None
     """Who asks; set by the wait."""
@@ -53,7 +53,7 @@ class ServedDefinition:
         if not dot:
             raise InvalidArgument("crd", crd, "use <plural>.<group>, for example widgets.my.org")
         self._plural, self._group = plural, group
-        self._crd = Sighting(CUSTOM_RESOURCE_DEFINITIONS, crd)
+        self._crd = SingleObject(CUSTOM_RESOURCE_DEFINITIONS, crd)
         self._sources = (Source(CUSTOM_RESOURCE_DEFINITIONS, None, self._crd, crd),)
         self._asked: str | None = None
         self._trouble = "not asked yet"
@@ -77,10 +77,10 @@ class ServedDefinition:
     def _own(self) -> Verdict | None:
         """Return the verdict by the definition alone; None where it says that all is well."""
         crd = self._crd
-        absent = crd.absence() or crd.ending()
+        absent = crd.missing_verdict() or crd.ending()
         if absent is not None:
             return absent
-        doom = names_doom(crd.current or {})
+        doom = detect_names_conflict(crd.current or {})
         if doom is not None:
             return Failed(doom.reason, doom.patience)
         verdict = _ESTABLISHED.judge(crd.current or {})
@@ -111,7 +111,7 @@ class ServedDefinition:
         """Return the versions to ask for; none before the definition is established."""
         return self._served() if self._own() is None else ()
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether the definition has changed since the last look."""
         return self._asked != self._version()
 
@@ -123,7 +123,7 @@ class ServedDefinition:
         self._asked = self._version()
         for resource in questions:
             try:
-                ask(partial(_list_one, session, resource.path()), deadline)
+                request_once(partial(_list_one, session, resource.path()), deadline)
             except ApiError as error:
                 if error.status != 404 and error.status < 500:
                     raise
@@ -131,12 +131,12 @@ class ServedDefinition:
         for resource in questions:
             name = f"{resource.plural}.{resource.version}.{resource.group}"
             try:
-                ask(partial(_resolve, session, name, resource.api_version), deadline)
+                request_once(partial(_resolve, session, name, resource.api_version), deadline)
             except InvalidArgument:
                 return f"discovery does not tell of {resource.version} yet"
         return ""
 
-    def learn(self, answers: str) -> None:
+    def record_answers(self, answers: str) -> None:
         """Note the answer."""
         self._trouble = answers
 
@@ -149,9 +149,9 @@ class ServedDefinition:
         """Return the definition."""
         return self._crd.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the definition."""
-        return Scope(None, objects=(self._crd.reference(),))
+        return EvidenceScope(None, objects=(self._crd.reference(),))
 
 
 def _list_one(session: Session, path: str, deadline: Deadline) -> None:
@@ -192,6 +192,6 @@ def wait_for_crd_established(
     resources.go CreateNewV1CustomResourceDefinition, which lists and watches as well.
     """
     condition = crd_established(crd)
-    settings = resolve(options, timeout="crd", poll="serving_poll")
+    settings = resolve_options(options, timeout="crd", poll="serving_poll")
     condition.session = Session.of(client)
     return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from pytest_kwait.api.objects import OnlyMetadata
+from pytest_kwait.api.objects import PartialObjectMetadata
 from pytest_kwait.api.resource import DEPLOYMENTS, PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.error_policy import Troubles, in_time, retrying
-from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve
-from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.error_policy import ErrorLog, request_with_retry, within_deadline
+from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve_options
+from pytest_kwait.engine.sighting import SingleObject
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.resources.controllers import selector_of
-from pytest_kwait.resources.named_targets import named_target
+from pytest_kwait.resources.named_targets import resolve_target
 from pytest_kwait.resources.pods import PodFields, controller_uid, is_terminating, phase_label
 
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["Gone", "Propagation", "delete_and_wait", "wait_for_gone"]
+__all__ = ["DeletedWithPods", "Propagation", "delete_and_wait", "wait_for_gone"]
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 """What happens to what an object owns: removed after it, removed before it, or left alone."""
 
-_POLICIES = ("Background", "Foreground", "Orphan")
+_PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
 _LEFT = "left"
 _GONE = frozenset({404, 409})
 """Not there any more, or there under another UID."""
 
 
-class Gone:
+class DeletedWithPods:
     """One object, known by its UID, is gone, and so are its pods.
 
     Args:
@@ -52,7 +52,7 @@ class Gone:
         selector: the labels of its pods; None where it has none, or they are to stay.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Gone:
         selector: str | None = None,
     ) -> None:
         self.namespace = namespace
-        self.target = Sighting(resource, name, uid)
-        self.pods = Tally(self._state)
+        self.target = SingleObject(resource, name, uid)
+        self.pods = ObjectCounter(self._state)
         self._selector = selector
-        sources = [Source(resource, namespace, self.target, name, fields=OnlyMetadata)]
+        sources = [Source(resource, namespace, self.target, name, fields=PartialObjectMetadata)]
         if selector is not None:
             sources.append(Source(PODS, namespace, self.pods, selector=selector, fields=PodFields))
         self._sources = tuple(sources)
@@ -101,12 +101,12 @@ class Gone:
             return Pending(f"{left} {noun} left: {self.pods.summary()}")
         return Met()
 
-    def _state(self, pod: dict[str, Any], _: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
         owner = controller_uid(pod)
         # The pods of a Deployment are controlled by its ReplicaSets, which go before them.
         if self.target.resource != DEPLOYMENTS and owner != self.target.uid:
-            return State("of another owner")
-        return State("being deleted" if is_terminating(pod) else phase_label(pod), (_LEFT,))
+            return ObjectState("of another owner")
+        return ObjectState("being deleted" if is_terminating(pod) else phase_label(pod), (_LEFT,))
 
     def seen(self) -> str:
         """Say what is left."""
@@ -118,9 +118,11 @@ class Gone:
     def result(self) -> None:
         """Return nothing: there is none."""
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the object and its pods."""
-        return Scope(self.namespace, objects=(self.target.reference(),), pods=self._selector)
+        return EvidenceScope(
+            self.namespace, objects=(self.target.reference(),), pods=self._selector
+        )
 
 
 def delete_and_wait(
@@ -157,20 +159,22 @@ def delete_and_wait(
     check_namespace(namespace)
     if grace_period is not None:
         check_count("grace_period", grace_period)
-    if propagation not in _POLICIES:
+    if propagation not in _PROPAGATION_POLICIES:
         raise InvalidArgument("propagation", propagation, "use Background, Foreground or Orphan")
-    settings = resolve(options, timeout="pod_deletion")
+    settings = resolve_options(options, timeout="pod_deletion")
     deadline = Deadline.after(settings.timeout, session.clock)
-    with in_time(deadline, f"{target} could not be read"):
-        resource, name = named_target(session, target, deadline)
+    with within_deadline(deadline, f"{target} could not be read"):
+        resource, name = resolve_target(session, target, deadline)
         where = namespace if resource.namespaced else None
-        found = retrying(lambda left: session.get(resource, name, where, deadline=left), deadline)
+        found = request_with_retry(
+            lambda left: session.get(resource, name, where, deadline=left), deadline
+        )
     uid = found["metadata"].get("uid") or ""
     selector = selector_of(resource, found.get("spec") or {})
-    troubles = Troubles(session.clock)
+    troubles = ErrorLog(session.clock)
     try:
-        with in_time(deadline, f"{target} could not be deleted"):
-            retrying(
+        with within_deadline(deadline, f"{target} could not be deleted"):
+            request_with_retry(
                 lambda left: session.delete(
                     resource,
                     name,
@@ -187,7 +191,9 @@ def delete_and_wait(
         # After a try whose answer got lost: that one has deleted it.
         if error.status not in _GONE or troubles.count == 1:
             raise
-    condition = Gone(resource, where, name, uid, None if propagation == "Orphan" else selector)
+    condition = DeletedWithPods(
+        resource, where, name, uid, None if propagation == "Orphan" else selector
+    )
     wait_for_condition(session, condition, settings, deadline)
 
 
@@ -215,6 +221,6 @@ def wait_for_gone(
         InvalidArgument: an option that cannot be meant.
         WaitTimeout: it is there at the limit; names finalizers.
     """
-    settings = resolve(options, timeout="pod_client_deletion")
+    settings = resolve_options(options, timeout="pod_client_deletion")
     where = namespace if resource.namespaced else None
-    wait_for_condition(Session.of(client), Gone(resource, where, name, uid), settings)
+    wait_for_condition(Session.of(client), DeletedWithPods(resource, where, name, uid), settings)

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.api.resource import DEPLOYMENTS, REPLICA_SETS
 from pytest_kwait.engine.condition import ObjectReference, Source
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
-from pytest_kwait.resources.doom.rollouts import paused_doom, progress_doom, replica_set_doom
+from pytest_kwait.resources.doom.replica_failures import detect_replica_failure
+from pytest_kwait.resources.doom.rollouts import (
+    detect_paused,
+    detect_progress_deadline_exceeded,
+    detect_replica_set_refusal,
+)
 from pytest_kwait.resources.owned_pods import ALIVE, OwnedPods
 from pytest_kwait.resources.pods import controller_uid
-from pytest_kwait.resources.workload_conditions import WorkloadCondition, stuck_pods
+from pytest_kwait.resources.workload_conditions import WorkloadCondition, judge_stuck_pods
 from pytest_kwait.resources.workload_states import (
     DeploymentFields,
     ReplicaSetFields,
     count_of,
-    generation_lag,
+    describe_generation_lag,
     replicas_of,
     revision_of,
 )
@@ -29,12 +33,12 @@ from pytest_kwait.resources.workload_states import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pytest_kwait.engine.tally import Tally
+    from pytest_kwait.engine.tally import ObjectCounter
 
-__all__ = ["DeploymentComplete", "DeploymentCondition", "ReplicaSets", "UpdatedReplicas"]
+__all__ = ["DeploymentComplete", "DeploymentCondition", "ReplicaSetStore", "UpdatedReplicas"]
 
 
-class ReplicaSets:
+class ReplicaSetStore:
     """The book of ReplicaSets, of whichever owner."""
 
     def __init__(self) -> None:
@@ -61,7 +65,7 @@ class ReplicaSets:
         return [obj for obj in self._sets.values() if controller_uid(obj) == owner]
 
 
-class _Family(NamedTuple):
+class _OwnedReplicaSets(NamedTuple):
     """The ReplicaSets of a Deployment.
 
     Args:
@@ -100,9 +104,9 @@ class DeploymentCondition(WorkloadCondition):
     ) -> None:
         book = OwnedPods() if pods else None
         super().__init__(DEPLOYMENTS, namespace, deployment, goal, DeploymentFields, book, what)
-        self.sets = ReplicaSets() if sets else None
+        self.sets = ReplicaSetStore() if sets else None
         self._family_of = (-1, -1)
-        self._family = _Family(None, ())
+        self._family = _OwnedReplicaSets(None, ())
 
     def owned(self, selector: str) -> Sequence[Source]:
         """Return the ReplicaSets and the pods, as far as they are looked at."""
@@ -115,10 +119,10 @@ class DeploymentCondition(WorkloadCondition):
         return (source, *super().owned(selector))
 
     @property
-    def family(self) -> _Family:
+    def family(self) -> _OwnedReplicaSets:
         """Its ReplicaSets, worked out once per change of it or of one of them."""
         if self.sets is None or self.workload.current is None:
-            return _Family(None, ())
+            return _OwnedReplicaSets(None, ())
         seen = (self.workload.changes, self.sets.changes)
         if seen != self._family_of:
             self._family_of = seen
@@ -128,11 +132,11 @@ class DeploymentCondition(WorkloadCondition):
                     current = each
                 else:
                     others.append(each)
-            self._family = _Family(current, others)
+            self._family = _OwnedReplicaSets(current, others)
         return self._family
 
     @property
-    def tally(self) -> Tally | None:
+    def tally(self) -> ObjectCounter | None:
         """The pods of its present ReplicaSet; None while there is none."""
         current = self.family.current
         if self.pods is None or current is None:
@@ -157,7 +161,7 @@ class DeploymentCondition(WorkloadCondition):
             f"{count_of(self.current, 'availableReplicas')} available"
         )
 
-    def makers(self) -> tuple[ObjectReference, ...]:
+    def intermediate_objects(self) -> tuple[ObjectReference, ...]:
         """Return its present ReplicaSet: a refusal of pods is an event of that."""
         current = self.family.current
         if current is None:
@@ -165,16 +169,16 @@ class DeploymentCondition(WorkloadCondition):
         name, uid = current["metadata"]["name"], current["metadata"].get("uid") or ""
         return (ObjectReference(REPLICA_SETS.kind, name, uid, REPLICA_SETS.qualified),)
 
-    def unjudged(self) -> Pending | Failed | None:
+    def stale_status_verdict(self) -> Pending | Failed | None:
         """Return the verdict while its status says nothing of its present spec; else None."""
-        verdict = super().unjudged()
+        verdict = super().stale_status_verdict()
         if isinstance(verdict, Pending) and self.workload.current is not None:
-            refused = replica_set_doom(self.current)
+            refused = detect_replica_set_refusal(self.current)
             if refused is not None:
                 return Failed(refused.reason, refused.patience)
         return verdict
 
-    def hindrance(self, stuck: Failed | None, late: Failed | None = None) -> Failed | None:
+    def terminal_verdict(self, stuck: Failed | None, late: Failed | None = None) -> Failed | None:
         """Return the verdict where it will not be rolled out; None while it may.
 
         Args:
@@ -182,12 +186,12 @@ class DeploymentCondition(WorkloadCondition):
             late: the verdict by its progress deadline, in words of the caller's own.
         """
         ending = self.workload.ending()
-        paused = paused_doom(self.current)
+        paused = detect_paused(self.current)
         if ending is not None or paused is not None:
             # What is stuck while it is paused may be of the spec before.
             return ending or (Failed(paused.reason, paused.patience) if paused else None)
         cause = stuck or self._refusal()
-        missed = progress_doom(self.current)
+        missed = detect_progress_deadline_exceeded(self.current)
         if late is None and missed is not None:
             late = Failed(missed.reason, missed.patience)
         if late is None or (cause is not None and cause.patience is Patience.SHORT):
@@ -202,13 +206,13 @@ class DeploymentCondition(WorkloadCondition):
             spare: how many of them need not come.
         """
         tally = self.tally
-        return None if tally is None else stuck_pods(tally, replicas_of(self.current), spare)
+        return None if tally is None else judge_stuck_pods(tally, replicas_of(self.current), spare)
 
     def _refusal(self) -> Failed | None:
         current = self.family.current
         if current is None or replicas_of(self.current) < 1:
             return None
-        doom = replica_failure_doom(current)
+        doom = detect_replica_failure(current)
         if doom is None:
             return None
         return Failed(f"replicaset {current['metadata']['name']}: {doom.reason}", doom.patience)
@@ -231,7 +235,7 @@ class DeploymentComplete(DeploymentCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the counts of its status, then by what keeps them from coming."""
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
         wanted = replicas_of(self.current)
@@ -240,7 +244,7 @@ class DeploymentComplete(DeploymentCondition):
             return Met()
         tally = self.tally
         pods = f": {tally.summary()}" if tally is not None and len(tally) else ""
-        return self.hindrance(self.stuck()) or Pending(f"{self.counts()}{pods}")
+        return self.terminal_verdict(self.stuck()) or Pending(f"{self.counts()}{pods}")
 
 
 class UpdatedReplicas(DeploymentCondition):
@@ -263,10 +267,10 @@ class UpdatedReplicas(DeploymentCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the count of its status, then by whether it can still grow."""
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
-        lag = generation_lag(self.current, self._generation)
+        lag = describe_generation_lag(self.current, self._generation)
         if lag:
             return self.workload.ending() or Pending(lag)
         updated, wanted = count_of(self.current, "updatedReplicas"), replicas_of(self.current)
@@ -275,7 +279,7 @@ class UpdatedReplicas(DeploymentCondition):
         if wanted < self._least:
             noun = "pod" if wanted == 1 else "pods"
             return Failed(f"the deployment is to have {wanted} {noun}", Patience.LONG)
-        return self.hindrance(self._all_stuck()) or Pending(
+        return self.terminal_verdict(self._all_stuck()) or Pending(
             f"{updated} of {self._least} updated, {count_of(self.current, 'replicas')} there"
         )
 
@@ -283,4 +287,4 @@ class UpdatedReplicas(DeploymentCondition):
         # More are made as those that are there become available: of one that does, more may come.
         tally = self.tally
         alive = 0 if tally is None else tally.count(ALIVE)
-        return None if tally is None else stuck_pods(tally, alive, alive - 1)
+        return None if tally is None else judge_stuck_pods(tally, alive, alive - 1)

@@ -7,20 +7,20 @@ from pytest_kwait.engine.options import check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.deployment_conditions import DeploymentCondition
-from pytest_kwait.resources.doom.rollouts import paused_doom
+from pytest_kwait.resources.doom.rollouts import detect_paused
 from pytest_kwait.resources.owned_pods import ALIVE
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.pod_conditions import check_text_argument
 from pytest_kwait.resources.workload_states import (
     condition_of,
     count_of,
-    generation_lag,
+    describe_generation_lag,
     images_of,
     replicas_of,
     revision_of,
     rolling_bounds,
 )
 
-__all__ = ["ObservedDeployment", "ReasonOfCondition", "RevisionAndImage"]
+__all__ = ["ConditionReason", "ObservedDeployment", "RevisionAndImage"]
 
 _CONDITIONS = ("Available", "Progressing", "ReplicaFailure")
 
@@ -44,10 +44,10 @@ class ObservedDeployment(DeploymentCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the generation that its status is of."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
-        lag = generation_lag(self.current, self._generation)
+        lag = describe_generation_lag(self.current, self._generation)
         return (self.workload.ending() or Pending(lag)) if lag else Met()
 
 
@@ -69,19 +69,19 @@ class RevisionAndImage(DeploymentCondition):
         if isinstance(number, str) and number.isdecimal():
             number = int(number)
         self._revision = check_count("revision", number, least=1)
-        self._image = check_reason("image", image)
+        self._image = check_text_argument("image", image)
         goal = f"reach revision {self._revision} with image {image}"
         super().__init__(namespace, deployment, goal, pods=False)
 
     def verdict(self) -> Verdict:
         """Judge by the Deployment, then by its ReplicaSet."""
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
         missing = self._missing()
         if missing is None:
             return Met()
-        paused = paused_doom(self.current)
+        paused = detect_paused(self.current)
         if paused is not None and isinstance(missing, Pending):
             missing = Failed(paused.reason, paused.patience)
         return self.workload.ending() or missing
@@ -115,7 +115,7 @@ class RevisionAndImage(DeploymentCondition):
         return f"revision {revision_of(self.current) or 'none'} with {images}{kept}"
 
 
-class ReasonOfCondition(DeploymentCondition):
+class ConditionReason(DeploymentCondition):
     """A condition of a Deployment has a reason, whether it is True or not.
 
     Args:
@@ -129,7 +129,7 @@ class ReasonOfCondition(DeploymentCondition):
     """
 
     def __init__(self, namespace: str, deployment: str, reason: str, condition: str) -> None:
-        self._reason = check_reason("reason", reason)
+        self._reason = check_text_argument("reason", reason)
         if condition not in _CONDITIONS:
             valid = " or ".join(map(repr, _CONDITIONS))
             raise InvalidArgument("condition", condition, f"use {valid}")
@@ -143,7 +143,7 @@ class ReasonOfCondition(DeploymentCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the condition, then by what keeps it from coming."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
         found = condition_of(self.current, self._condition)
@@ -151,7 +151,7 @@ class ReasonOfCondition(DeploymentCondition):
         # That no ReplicaSet can be made is said before the generation counts as observed.
         if reason == self._reason == "ReplicaSetCreateError":
             return Met()
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
         if found is None:
@@ -164,7 +164,7 @@ class ReasonOfCondition(DeploymentCondition):
 
     def _hindered(self) -> Failed | None:
         if self._rolled_out:
-            return self.hindrance(self.stuck())
+            return self.terminal_verdict(self.stuck())
         ending = self.workload.ending()
         if ending is not None:
             return ending

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.deployment_conditions import DeploymentComplete, UpdatedReplicas
 from pytest_kwait.resources.deployment_goals import (
+    ConditionReason,
     ObservedDeployment,
-    ReasonOfCondition,
     RevisionAndImage,
 )
 from pytest_kwait.resources.rolling_updates import RollingUpdate
@@ -203,9 +203,9 @@ def wait_for_deployment_updated_replicas_gte(
 
 def deployment_with_condition(
     namespace: str, deployment: str, reason: str, condition: str
-) -> ReasonOfCondition:
+) -> ConditionReason:
     """Return the condition of `wait_for_deployment_with_condition`."""
-    return ReasonOfCondition(namespace, deployment, reason, condition)
+    return ConditionReason(namespace, deployment, reason, condition)
 
 
 def wait_for_deployment_with_condition(
@@ -279,5 +279,5 @@ def wait_for_observed_deployment(
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import ENDPOINT_SLICES, PODS, SERVICES
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_count, check_name, check_namespace
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.pods import member_doom
-from pytest_kwait.resources.endpoint_slices import SliceBook, SliceFields
-from pytest_kwait.resources.pod_sets import unplaced_doom
+from pytest_kwait.resources.doom.pods import detect_owned_pod_failure
+from pytest_kwait.resources.endpoint_slices import EndpointSliceStore, SliceFields
+from pytest_kwait.resources.pod_sets import detect_unplaced
 from pytest_kwait.resources.service_pods import ServicePodFields, ServicePods
 
 if TYPE_CHECKING:
@@ -31,27 +31,27 @@ __all__ = [
     "EndpointPods",
     "EndpointPorts",
     "EndpointsOnNode",
-    "PortWish",
+    "ExpectedPort",
     "ServiceEndpoints",
     "slice_selector",
 ]
 
 
-class _Port(TypedDict, total=False):
+class _ServicePort(TypedDict, total=False):
     name: str | None
     port: int | None
     targetPort: int | str | None
 
 
-class _Spec(TypedDict, total=False):
+class _ServiceSpec(TypedDict, total=False):
     type: str | None
     selector: dict[str, str] | None
-    ports: list[_Port] | None
+    ports: list[_ServicePort] | None
 
 
 class _ServiceFields(TypedDict, total=False):
     metadata: ObjectMeta
-    spec: _Spec | None
+    spec: _ServiceSpec | None
 
 
 def slice_selector(service: str) -> str:
@@ -71,17 +71,17 @@ class ServiceEndpoints:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
     needed = 1
     """How many pods it takes at least."""
-    pod_doom = staticmethod(unplaced_doom)
+    pod_doom = staticmethod(detect_unplaced)
     """Why a pod will not become what is awaited: to be an endpoint it takes no more than a node."""
 
     def __init__(self, namespace: str, service: str, goal: str) -> None:
         self.namespace = check_namespace(namespace)
-        self.service = Sighting(SERVICES, check_namespace(service, "service"))
+        self.service = SingleObject(SERVICES, check_namespace(service, "service"))
         self.goal = goal
-        self.slices = SliceBook(namespace)
+        self.slices = EndpointSliceStore(namespace)
         self.pods = ServicePods(self.pod_doom)
         self._selector = ""
         self._sources: tuple[Source, ...] = (
@@ -119,7 +119,7 @@ class ServiceEndpoints:
 
     def verdict(self) -> Verdict:
         """Judge by the slices; where they are not as awaited, by what may still become of them."""
-        absent = self.service.absence()
+        absent = self.service.missing_verdict()
         if isinstance(absent, Failed):
             return absent
         missing = self._missing()
@@ -142,7 +142,7 @@ class ServiceEndpoints:
         if ending is not None:
             return ending
         spare = self.pods.alive - self.needed
-        stuck = self.pods.nth_doomed(spare + 1) if spare >= 0 else None
+        stuck = self.pods.nth_terminal(spare + 1) if spare >= 0 else None
         if stuck is None or stuck[0].state.doom is None:
             return None
         entry, patience, since = stuck
@@ -173,9 +173,9 @@ class ServiceEndpoints:
         """Return the EndpointSlices, sorted by name."""
         return self.slices.objects()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the service and the pods that it selects."""
-        return Scope(
+        return EvidenceScope(
             self.namespace,
             objects=(self.service.reference(),),
             pods=self._selector or None,
@@ -224,7 +224,7 @@ class EndpointPods(ServiceEndpoints):
     def __init__(self, namespace: str, service: str, pods: Mapping[str, str]) -> None:
         self._wanted = dict(pods)
         self.needed = len(pods)
-        names = _some(pods)
+        names = _shorten_names(pods)
         goal = f"have endpoints at {names} alone" if names else "have no endpoint at a pod"
         super().__init__(namespace, service, goal)
 
@@ -243,11 +243,11 @@ class EndpointPods(ServiceEndpoints):
             for name, uid in there
             if name not in self._wanted or self._wanted[name] not in ("", uid)
         ]
-        return _difference(lacking, extra)
+        return _describe_difference(lacking, extra)
 
 
 @dataclass(frozen=True, slots=True)
-class PortWish:
+class ExpectedPort:
     """A port that a pod is to serve at.
 
     Args:
@@ -283,12 +283,12 @@ class EndpointPorts(ServiceEndpoints):
     """
 
     def __init__(
-        self, namespace: str, service: str, ports: Mapping[str, Sequence[PortWish]]
+        self, namespace: str, service: str, ports: Mapping[str, Sequence[ExpectedPort]]
     ) -> None:
         self._wanted = dict(ports)
         self.needed = len(ports)
         wishes = [f"{pod}:{','.join(map(str, each))}" for pod, each in ports.items()]
-        goal = f"serve at {_some(wishes)} alone" if wishes else "serve at no pod"
+        goal = f"serve at {_shorten_names(wishes)} alone" if wishes else "serve at no pod"
         super().__init__(namespace, service, goal)
 
     def _missing(self) -> str | None:
@@ -305,11 +305,11 @@ class EndpointPorts(ServiceEndpoints):
             if not any(wish.fits(mapping) for mapping in by_pod.get(pod, ()))
         ]
         extra = [
-            f"{each.pod}:{PortWish(each.port, each.name or None, each.protocol)}"
+            f"{each.pod}:{ExpectedPort(each.port, each.name or None, each.protocol)}"
             for each in mappings
             if not any(wish.fits(each) for wish in self._wanted.get(each.pod, ()))
         ]
-        return _difference(lacking, extra)
+        return _describe_difference(lacking, extra)
 
 
 class EndpointsOnNode(ServiceEndpoints):
@@ -321,7 +321,7 @@ class EndpointsOnNode(ServiceEndpoints):
         node: the node's name.
     """
 
-    pod_doom = staticmethod(member_doom)
+    pod_doom = staticmethod(detect_owned_pod_failure)
 
     def __init__(self, namespace: str, service: str, node: str) -> None:
         self._node = check_name("node", node)
@@ -332,18 +332,18 @@ class EndpointsOnNode(ServiceEndpoints):
         if slices.ready < max(slices.endpoints, 1):
             return f"{slices.ready} of {slices.endpoints} endpoints ready"
         others = [name or "no node" for name in slices.nodes if name != self._node]
-        return f"endpoints on {_some(sorted(others))}" if others else None
+        return f"endpoints on {_shorten_names(sorted(others))}" if others else None
 
 
-def _difference(lacking: Sequence[str], extra: Sequence[str]) -> str | None:
+def _describe_difference(lacking: Sequence[str], extra: Sequence[str]) -> str | None:
     parts = []
     if lacking:
-        parts.append(f"missing {_some(lacking)}")
+        parts.append(f"missing {_shorten_names(lacking)}")
     if extra:
-        parts.append(f"not awaited {_some(sorted(extra))}")
+        parts.append(f"not awaited {_shorten_names(sorted(extra))}")
     return ", ".join(parts) or None
 
 
-def _some(names: Collection[str]) -> str:
+def _shorten_names(names: Collection[str]) -> str:
     shown = ", ".join(islice(names, 5))
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

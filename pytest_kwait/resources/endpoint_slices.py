@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import ENDPOINT_SLICES
-from pytest_kwait.engine.tally import whole
+from pytest_kwait.engine.tally import decode_whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["PortMapping", "SliceBook", "SliceFields"]
+__all__ = ["EndpointSliceStore", "PortMapping", "SliceFields"]
 
 
 class _Conditions(TypedDict, total=False):
@@ -39,7 +39,7 @@ class _Endpoint(TypedDict, total=False):
     nodeName: str | None
 
 
-class _Port(TypedDict, total=False):
+class _SlicePort(TypedDict, total=False):
     name: str | None
     protocol: str | None
     port: int | None
@@ -50,7 +50,7 @@ class SliceFields(TypedDict, total=False):
 
     metadata: ObjectMeta
     endpoints: list[_Endpoint] | None
-    ports: list[_Port] | None
+    ports: list[_SlicePort] | None
 
 
 class PortMapping(NamedTuple):
@@ -70,7 +70,7 @@ class PortMapping(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Share:
+class _SliceCounts:
     """What one slice adds."""
 
     name: str
@@ -82,7 +82,7 @@ class _Share:
     mappings: list[PortMapping] = field(default_factory=list)
 
 
-class SliceBook:
+class EndpointSliceStore:
     """The book of a service's slices.
 
     An address that is in several slices counts once; so do a pod and a port.
@@ -93,7 +93,7 @@ class SliceBook:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._shares: dict[str, _Share] = {}
+        self._shares: dict[str, _SliceCounts] = {}
         self._addresses: Counter[str] = Counter()
         self._ready: Counter[str] = Counter()
         self._nodes: Counter[str] = Counter()
@@ -105,13 +105,13 @@ class SliceBook:
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
         self.drop(uid)
-        share = _Share(metadata["name"], raw)
+        share = _SliceCounts(metadata["name"], raw)
         for endpoint in obj.get("endpoints") or ():
             self._read(share, endpoint, obj.get("ports") or ())
         self._shares[uid] = share
         self._count(share, 1)
 
-    def _read(self, share: _Share, endpoint: dict[str, Any], ports: Collection[Any]) -> None:
+    def _read(self, share: _SliceCounts, endpoint: dict[str, Any], ports: Collection[Any]) -> None:
         addresses = endpoint.get("addresses") or ()
         if addresses:
             share.addresses.append(addresses[0])
@@ -134,14 +134,14 @@ class SliceBook:
         if share is not None:
             self._count(share, -1)
 
-    def _count(self, share: _Share, by: int) -> None:
+    def _count(self, share: _SliceCounts, by: int) -> None:
         for counter, items in self._counters(share):
             for item in items:
                 counter[item] += by
                 if not counter[item]:
                     del counter[item]
 
-    def _counters(self, share: _Share) -> Iterator[tuple[Counter[Any], Collection[Any]]]:
+    def _counters(self, share: _SliceCounts) -> Iterator[tuple[Counter[Any], Collection[Any]]]:
         yield self._addresses, share.addresses
         yield self._ready, share.ready
         yield self._nodes, share.nodes
@@ -190,4 +190,4 @@ class SliceBook:
     def objects(self) -> list[dict[str, Any]]:
         """Return the slices, sorted by name, decoded from the bytes that came."""
         shares = sorted(self._shares.values(), key=lambda share: share.name)
-        return [whole(ENDPOINT_SLICES, share.raw) for share in shares]
+        return [decode_whole(ENDPOINT_SLICES, share.raw) for share in shares]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import ENDPOINT_SLICES
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.endpoint_conditions import (
@@ -19,12 +19,12 @@ from pytest_kwait.resources.endpoint_conditions import (
     EndpointPods,
     EndpointPorts,
     EndpointsOnNode,
-    PortWish,
+    ExpectedPort,
     slice_selector,
 )
-from pytest_kwait.resources.minions import named_pods
+from pytest_kwait.resources.minions import parse_pod_uids
 from pytest_kwait.resources.object_lists import ListCondition
-from pytest_kwait.resources.object_tests import UserTest
+from pytest_kwait.resources.object_tests import UserPredicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def endpoint_pods(
     given: object = pods
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise InvalidArgument("pods", given, "use a list of pods, or of their names")
-    return EndpointPods(namespace, service, named_pods(pods))
+    return EndpointPods(namespace, service, parse_pod_uids(pods))
 
 
 def wait_for_endpoint_pods(
@@ -136,7 +136,7 @@ def endpoint_ports(
     given: object = ports
     if not isinstance(given, Mapping):
         raise InvalidArgument("ports", given, "use a mapping of pods to lists of ports")
-    wanted = {check_name("ports", pod): _wishes(each) for pod, each in given.items()}
+    wanted = {check_name("ports", pod): _parse_ports(each) for pod, each in given.items()}
     return EndpointPorts(namespace, service, wanted)
 
 
@@ -215,7 +215,7 @@ def endpoint_slices(namespace: str, service: str, condition: Callable[[Any], Any
     given: object = condition
     if not callable(given):
         raise InvalidArgument("condition", given, "use a callable that is given the list of slices")
-    return ListCondition(ENDPOINT_SLICES, namespace, selector, UserTest(condition))
+    return ListCondition(ENDPOINT_SLICES, namespace, selector, UserPredicate(condition))
 
 
 def wait_for_endpoint_slices(
@@ -249,26 +249,26 @@ def wait_for_endpoint_slices(
     return cast("list[dict[str, Any]]", _wait(client, awaited, options, "endpoint_slice"))
 
 
-_WISH = re.compile(r"(?:([a-z0-9-]{1,63}):)?(\d{1,5})(?:/(TCP|UDP|SCTP))?")
+_EXPECTED_PORT = re.compile(r"(?:([a-z0-9-]{1,63}):)?(\d{1,5})(?:/(TCP|UDP|SCTP))?")
 
 
-def _wishes(ports: object) -> list[PortWish]:
+def _parse_ports(ports: object) -> list[ExpectedPort]:
     if isinstance(ports, str) or not isinstance(ports, Sequence) or not ports:
         raise InvalidArgument("ports", ports, "use a list of ports for each pod")
-    return [_wish(port) for port in ports]
+    return [_parse_port(port) for port in ports]
 
 
-def _wish(port: object) -> PortWish:
-    match = None if isinstance(port, bool) else _WISH.fullmatch(str(port))
+def _parse_port(port: object) -> ExpectedPort:
+    match = None if isinstance(port, bool) else _EXPECTED_PORT.fullmatch(str(port))
     if not isinstance(port, int | str) or match is None or not 0 < int(match[2]) < 65536:
         raise InvalidArgument(
             "ports",
             port,
             "use a number from 1 to 65535, or a text like 'http:8080' or 'dns:53/UDP'",
         )
-    return PortWish(int(match[2]), match[1], match[3] or "TCP")
+    return ExpectedPort(int(match[2]), match[1], match[3] or "TCP")
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -14,14 +14,14 @@ from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import BUILT_IN, EVENTS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.pod_conditions import check_text_argument
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ __all__ = ["AwaitedEvent", "event", "wait_for_event"]
 _MATCH = "match"
 
 
-class _About(TypedDict, total=False):
+class _InvolvedObject(TypedDict, total=False):
     kind: str | None
     name: str | None
     uid: str | None
@@ -44,7 +44,7 @@ class _Fields(TypedDict, total=False):
     type: str | None
     reason: str | None
     message: str | None
-    involvedObject: _About | None
+    involvedObject: _InvolvedObject | None
 
 
 class AwaitedEvent:
@@ -61,7 +61,7 @@ class AwaitedEvent:
         kind: `Normal` or `Warning`; None for both.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class AwaitedEvent:
         self._kind = kind
         self._uid = ""
         self._near = ""
-        self._events = Tally(self._state)
+        self._events = ObjectCounter(self._state)
         self._sources = (Source(EVENTS, namespace, self, fields=_Fields),)
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
@@ -101,7 +101,7 @@ class AwaitedEvent:
         """Return the UIDs of the events that are there."""
         return self._events.uids()
 
-    def _state(self, obj: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
         text = obj.get("message") or ""
         alike = self._reason in (None, obj.get("reason")) and self._kind in (None, obj.get("type"))
         met = alike and (self._message is None or self._message in text)
@@ -111,7 +111,7 @@ class AwaitedEvent:
         if self._about is None or not self._about[1]:
             about = obj.get("involvedObject") or {}
             label = f"{label} ({str(about.get('kind') or 'object').lower()})"
-        return State(label, (_MATCH,) if met else (), keep=met)
+        return ObjectState(label, (_MATCH,) if met else (), keep=met)
 
     @property
     def subject(self) -> str:
@@ -151,22 +151,24 @@ class AwaitedEvent:
 
     def result(self) -> dict[str, Any]:
         """Return the latest event that matches."""
-        return max(self._events.objects(EVENTS), key=_when)
+        return max(self._events.objects(EVENTS), key=_timestamp_of)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the object, and the pod where it is one."""
         if self._about is None or not self._about[1]:
-            return Scope(self.namespace)
+            return EvidenceScope(self.namespace)
         kind, name = self._about
         known = match_resource(BUILT_IN.values(), kind)
         resource = kind if known is None else known.qualified
         reference = ObjectReference(
             known.kind if known else kind, name, self._uid, resource, exists=bool(self._uid)
         )
-        return Scope(self.namespace, (reference,), pod_names=(name,) if kind == "pod" else ())
+        return EvidenceScope(
+            self.namespace, (reference,), pod_names=(name,) if kind == "pod" else ()
+        )
 
 
-def _when(obj: dict[str, Any]) -> str:
+def _timestamp_of(obj: dict[str, Any]) -> str:
     series = obj.get("series") or {}
     metadata = obj["metadata"]
     times = (series.get("lastObservedTime"), obj.get("lastTimestamp"), obj.get("eventTime"))
@@ -195,8 +197,8 @@ def event(
         target = ((known.kind if known else parsed.kind.partition(".")[0]).lower(), parsed.name)
     return AwaitedEvent(
         namespace,
-        reason=None if reason is None else check_reason("reason", reason),
-        message=None if message is None else check_reason("message", message),
+        reason=None if reason is None else check_text_argument("reason", reason),
+        message=None if message is None else check_text_argument("message", message),
         about=target,
         kind=type,
     )
@@ -239,5 +241,5 @@ def wait_for_event(
     Source: events/events.go WaitTimeoutForEvent.
     """
     condition = event(namespace, reason, message, about=about, type=type)
-    settings = resolve(options, timeout="pod_event")
+    settings = resolve_options(options, timeout="pod_event")
     return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

@@ -12,26 +12,21 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import BUILT_IN, SECRETS
-from pytest_kwait.api.selectors import Selector, selector_text
+from pytest_kwait.api.selectors import Selector, normalize_label_selector
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import in_time, retrying
-from pytest_kwait.engine.options import (
-    WaitOptions,
-    check_name,
-    check_namespace,
-    resolve,
-)
+from pytest_kwait.engine.error_policy import request_with_retry, within_deadline
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
 from pytest_kwait.engine.targets import Target, parse_target
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.held_conditions import HeldCondition, SeveralConditions
-from pytest_kwait.resources.held_tests import Held
-from pytest_kwait.resources.nested_tests import concealed, is_user_code, timed
+from pytest_kwait.resources.held_conditions import AllConditions, HeldCondition
+from pytest_kwait.resources.held_tests import HeldPredicate
+from pytest_kwait.resources.nested_tests import conceal_secret_values, runs_user_code, with_timers
 from pytest_kwait.resources.object_conditions import ManyObjects, OneObject
 from pytest_kwait.resources.object_counts import Count, parse_count
-from pytest_kwait.resources.object_lists import EachObject, ListCondition
-from pytest_kwait.resources.object_tests import ObjectTest, UserTest, parse_test
+from pytest_kwait.resources.object_lists import EachObjectPredicate, ListCondition
+from pytest_kwait.resources.object_tests import ObjectPredicate, UserPredicate, parse_predicate
 from pytest_kwait.resources.timers import Timers
 
 if TYPE_CHECKING:
@@ -41,14 +36,14 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.resources.combinators import Given
+    from pytest_kwait.resources.combinators import ConditionInput
     from pytest_kwait.resources.held_conditions import TimedCondition
 
-__all__ = ["GeneralCondition", "general_condition", "wait_for"]
+__all__ = ["GeneralWait", "general_condition", "wait_for"]
 
 
 @dataclass(frozen=True, slots=True)
-class GeneralCondition:
+class GeneralWait:
     """What is awaited, before the server was asked what its kinds are.
 
     Args:
@@ -62,35 +57,35 @@ class GeneralCondition:
 
     namespace: str
     targets: tuple[Target, ...]
-    test: ObjectTest
+    test: ObjectPredicate
     selector: str | None
     count: Count | None
     several: bool = False
 
     def on(self, resources: Sequence[Resource]) -> TimedCondition:
         """Return the condition on objects of these kinds, one for each target."""
-        test = self.test.test if isinstance(self.test, Held) else self.test
+        test = self.test.test if isinstance(self.test, HeldPredicate) else self.test
         parts = [
             self._part(target, resource, test)
             for target, resource in zip(self.targets, resources, strict=True)
         ]
-        condition: TimedCondition = SeveralConditions(parts) if self.several else parts[0]
-        if isinstance(self.test, Held):
+        condition: TimedCondition = AllConditions(parts) if self.several else parts[0]
+        if isinstance(self.test, HeldPredicate):
             return HeldCondition(condition, self.test.seconds, from_now=self.test.from_now)
         return condition
 
-    def _part(self, target: Target, resource: Resource, test: ObjectTest) -> TimedCondition:
+    def _part(self, target: Target, resource: Resource, test: ObjectPredicate) -> TimedCondition:
         namespace = self.namespace if resource.namespaced else None
         if resource == SECRETS:
-            test = concealed(test)
+            test = conceal_secret_values(test)
         timers = Timers()
-        test = timed(test, timers)
+        test = with_timers(test, timers)
         if target.name:
             return OneObject(resource, namespace, target.name, test, timers)
-        if isinstance(test, UserTest):
+        if isinstance(test, UserPredicate):
             return ListCondition(resource, namespace, self.selector, test)
-        if is_user_code(test):
-            each = EachObject(test, self.count, timers)
+        if runs_user_code(test):
+            each = EachObjectPredicate(test, self.count, timers)
             return ListCondition(resource, namespace, self.selector, each, timers)
         return ManyObjects(resource, namespace, self.selector, test, self.count, timers)
 
@@ -98,11 +93,11 @@ class GeneralCondition:
 def general_condition(
     namespace: str,
     target: str | Sequence[str],
-    condition: Given | Held,
+    condition: ConditionInput | HeldPredicate,
     *,
     selector: Selector | None = None,
     count: int | Count | None = None,
-) -> GeneralCondition:
+) -> GeneralWait:
     """Return what `wait_for` awaits.
 
     Raises:
@@ -113,14 +108,16 @@ def general_condition(
     targets = tuple(parse_target("target", one) for one in (target if several else [target]))
     if not targets or len(set(targets)) < len(targets):
         raise InvalidArgument("target", target, "name each object once, and at least one")
-    test = parse_test(condition)
-    text = selector_text(selector)
+    test = parse_predicate(condition)
+    text = normalize_label_selector(selector)
     bound = parse_count(count)
     for parsed in targets:
         _check_target(parsed, target, selected=text is not None, counted=count is not None)
-    if bound is not None and isinstance(test.test if isinstance(test, Held) else test, UserTest):
+    if bound is not None and isinstance(
+        test.test if isinstance(test, HeldPredicate) else test, UserPredicate
+    ):
         raise InvalidArgument("count", count, "leave it out: the callable is given the whole list")
-    return GeneralCondition(namespace, targets, test, text, bound, several)
+    return GeneralWait(namespace, targets, test, text, bound, several)
 
 
 def _check_target(parsed: Target, target: object, *, selected: bool, counted: bool) -> None:
@@ -138,7 +135,7 @@ def wait_for(
     client: ApiClient,
     namespace: str,
     target: str | Sequence[str],
-    condition: Given | Held,
+    condition: ConditionInput | HeldPredicate,
     *,
     selector: Selector | None = None,
     count: int | Count | None = None,
@@ -177,29 +174,30 @@ def wait_for(
     """
     general = general_condition(namespace, target, condition, selector=selector, count=count)
     __tracebackhide__ = True
-    settings = resolve(options, timeout="wait_for")
+    settings = resolve_options(options, timeout="wait_for")
     session = Session.of(client)
     deadline = Deadline.after(settings.timeout, session.clock)
     try:
-        with in_time(deadline, "what kinds the server has could not be found out"):
+        with within_deadline(deadline, "what kinds the server has could not be found out"):
             resources = [
-                retrying(partial(_resolve, session, one.kind), deadline) for one in general.targets
+                request_with_retry(partial(_resolve, session, one.kind), deadline)
+                for one in general.targets
             ]
         return wait_for_condition(session, general.on(resources), settings, deadline)
     except Exception as error:
         # Whatever code of the user raises is shown from where that code begins.
-        raise error.with_traceback(_from_user_code(error.__traceback__)) from error.__cause__
+        raise error.with_traceback(_trim_to_user_code(error.__traceback__)) from error.__cause__
 
 
 def _resolve(session: Session, kind: str, left: Deadline) -> Resource:
     return session.resolve(kind, deadline=left)
 
 
-def _from_user_code(traceback: TracebackType | None) -> TracebackType | None:
+def _trim_to_user_code(traceback: TracebackType | None) -> TracebackType | None:
     """Return the part of a traceback that is the user's; all of it where no part is."""
     step = traceback
     while step is not None:
-        if step.tb_frame.f_code is UserTest.judge.__code__ and step.tb_next is not None:
+        if step.tb_frame.f_code is UserPredicate.judge.__code__ and step.tb_next is not None:
             return step.tb_next
         step = step.tb_next
     return traceback

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kwait.engine.condition import Condition, Scope, Timed
+from pytest_kwait.engine.condition import Condition, EvidenceScope, Timed
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.resources.timers import Timers
 from pytest_kwait.wait.durations import format_duration
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.condition import Source
 
-__all__ = ["HeldCondition", "SeveralConditions", "TimedCondition"]
+__all__ = ["AllConditions", "HeldCondition", "TimedCondition"]
 
 
 class TimedCondition(Condition, Timed, Protocol):
@@ -50,19 +50,19 @@ class HeldCondition:
         return f"{self._inner.goal} {f'from now for {held}' if self._from_now else f'for {held}'}"
 
     @property
-    def in_caller(self) -> bool:
+    def runs_user_code(self) -> bool:
         """Whether the condition runs code of the user."""
-        return self._inner.in_caller
+        return self._inner.runs_user_code
 
     @property
     def due(self) -> float:
         """When a time is over, its own or one of a part; infinite while none runs."""
         return min(self._timer.due, self._inner.due)
 
-    def tell_time(self, now: float, *, fresh: bool) -> None:
+    def set_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of."""
-        self._timers.tell_time(now, fresh=fresh)
-        self._inner.tell_time(now, fresh=fresh)
+        self._timers.set_time(now, fresh=fresh)
+        self._inner.set_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
         """Return what the condition looks at."""
@@ -80,12 +80,12 @@ class HeldCondition:
         """Return what the condition returns."""
         return self._inner.result()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return where the condition's evidence is."""
         return self._inner.scope()
 
 
-class SeveralConditions:
+class AllConditions:
     """Conditions that must hold at the same time, each of its own objects.
 
     Args:
@@ -111,15 +111,15 @@ class SeveralConditions:
         """When the first of their times is over; infinite while none runs."""
         return min(part.due for part in self._parts)
 
-    def tell_time(self, now: float, *, fresh: bool) -> None:
+    def set_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of."""
         for part in self._parts:
-            part.tell_time(now, fresh=fresh)
+            part.set_time(now, fresh=fresh)
 
     @property
-    def in_caller(self) -> bool:
+    def runs_user_code(self) -> bool:
         """Whether one of them runs code of the user."""
-        return any(part.in_caller for part in self._parts)
+        return any(part.runs_user_code for part in self._parts)
 
     def sources(self) -> Sequence[Source]:
         """Return what they look at."""
@@ -147,10 +147,10 @@ class SeveralConditions:
         """Return what each of them returns, in their order."""
         return [part.result() for part in self._parts]
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return where the evidence of all of them is."""
         scopes = [part.scope() for part in self._parts]
-        return Scope(
+        return EvidenceScope(
             scopes[0].namespace,
             objects=tuple(chain.from_iterable(scope.objects for scope in scopes)),
             pods=next((scope.pods for scope in scopes if scope.pods is not None), None),

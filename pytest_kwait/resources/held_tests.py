@@ -9,14 +9,14 @@ from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
-    from pytest_kwait.resources.object_tests import ObjectTest
+    from pytest_kwait.resources.object_tests import ObjectPredicate
     from pytest_kwait.resources.timers import Timer, Timers
 
-__all__ = ["Held", "NeverHeld"]
+__all__ = ["HeldPredicate", "NotHeldPredicate"]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldPredicate:
     """Whether an object satisfies a test for a time.
 
     It is a description, of which each wait makes one of its own that counts: `timed`.
@@ -28,7 +28,7 @@ class Held:
         timer: how long each object has; None in a description.
     """
 
-    test: ObjectTest
+    test: ObjectPredicate
     seconds: float
     from_now: bool
     timer: Timer | None = field(default=None, compare=False, repr=False)
@@ -47,7 +47,7 @@ class Held:
         """Judge by how long absence has been what is awaited."""
         return self._timed(self.test.judge_absent(absence))
 
-    def started(self, timers: Timers) -> Held:
+    def started(self, timers: Timers) -> HeldPredicate:
         """Return one that counts, for one wait."""
         return replace(self, timer=timers.timer(self.seconds, from_now=self.from_now))
 
@@ -58,7 +58,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class NeverHeld:
+class NotHeldPredicate:
     """Whether an object that is there does not satisfy a test for a time.
 
     That it has not yet satisfied it for long enough is enough, unless it is to from now on: then it
@@ -68,7 +68,7 @@ class NeverHeld:
         held: the test, and the time.
     """
 
-    held: Held
+    held: HeldPredicate
 
     @property
     def goal(self) -> str:

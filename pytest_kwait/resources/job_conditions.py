@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import JOBS, PODS
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_count, check_name, check_namespace
-from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.tally import Doom, State, StateMemo, Tally
-from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Progress, Verdict
+from pytest_kwait.engine.sighting import SingleObject
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, ObjectStateCache, TerminalState
+from pytest_kwait.engine.verdicts import Failed, LazyPending, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.doom.pods import start_doom
+from pytest_kwait.resources.doom.pods import detect_not_starting
 from pytest_kwait.resources.job_states import (
     JobFields,
-    completions,
-    halted,
-    lacks_for_end,
-    over,
+    find_end,
+    find_halt,
+    is_missing_pods_for_end,
+    max_active_pods,
     pod_selector,
-    slots,
-    succeeded,
+    required_completions,
+    succeeded_count,
 )
 from pytest_kwait.resources.pods import (
     PodFields,
@@ -35,7 +35,7 @@ from pytest_kwait.resources.pods import (
     phase_label,
     phase_of,
 )
-from pytest_kwait.resources.refusals import Refusals
+from pytest_kwait.resources.refusals import RefusedPods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["JobCondition", "JobOutcome", "JobPods"]
 
 _ALIVE = "alive"
-_OF_ANOTHER = State("of another owner")
+_OF_ANOTHER = ObjectState("of another owner")
 _ENDS = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
 
 
@@ -61,22 +61,22 @@ class JobCondition:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
-    pod_doom = staticmethod(start_doom)
+    runs_user_code = False
+    pod_doom = staticmethod(detect_not_starting)
     """Why a pod will not become what is awaited."""
 
     def __init__(self, namespace: str, job: str, goal: str, phase: str = "", uid: str = "") -> None:
         self.namespace = check_namespace(namespace)
-        self.job = Sighting(JOBS, check_name("job", job), uid)
+        self.job = SingleObject(JOBS, check_name("job", job), uid)
         self.goal = goal
         self._phase = phase
-        self._states = StateMemo(self._judged)
-        self.pods = Tally(self._pod_state)
+        self._states = ObjectStateCache(self._judged)
+        self.pods = ObjectCounter(self._pod_state)
         self._job_source = Source(JOBS, namespace, self.job, name=job, fields=JobFields)
         self._sources: tuple[Source, ...] = (self._job_source,)
         self._selected_for = ""
         self._selector: str | None = None
-        self._refusals = Refusals(namespace, "")
+        self._refusals = RefusedPods(namespace, "")
 
     @property
     def subject(self) -> str:
@@ -90,8 +90,8 @@ class JobCondition:
         if current is not None and uid != self._selected_for:
             # The selector of a Job cannot be changed: its pods change only with the Job.
             self._selected_for = uid
-            self.pods = Tally(self._pod_state)
-            self._refusals = Refusals(self.namespace, uid)
+            self.pods = ObjectCounter(self._pod_state)
+            self._refusals = RefusedPods(self.namespace, uid)
             self._selector = pod_selector(current)
             self._sources = (
                 self._job_source,
@@ -99,22 +99,22 @@ class JobCondition:
             )
         return self._sources
 
-    def inquiry(self) -> Source | None:
+    def deferred_source(self) -> Source | None:
         """Return the Job's events while pods are missing that it could have made."""
         alive = self.pods.count(_ALIVE)
         # Asked after every change of a pod: what is told by the pods' number comes first.
-        if self.job.current is None or not self.lacks_pods(alive):
+        if self.job.current is None or not self.has_missing_pods(alive):
             return None
-        if over(self.job, *_ENDS) or halted(self.job):
+        if find_end(self.job, *_ENDS) or find_halt(self.job):
             return None
-        active = slots(self.job)
+        active = max_active_pods(self.job)
         return None if active is None or alive >= active else self._refusals.source
 
-    def finding(self) -> Failed | None:
+    def deferred_verdict(self) -> Failed | None:
         """Judge by whether the last pod was refused."""
-        return self._refusals.finding()
+        return self._refusals.deferred_verdict()
 
-    def lacks_pods(self, alive: int) -> bool:
+    def has_missing_pods(self, alive: int) -> bool:
         """Return whether what is awaited needs more pods than there are.
 
         Args:
@@ -127,11 +127,11 @@ class JobCondition:
         if self.job.current is None:
             return ""
         summary = self.pods.summary() or "no pods"
-        return f"{summary}; {succeeded(self.job)} counted as succeeded by the job"
+        return f"{summary}; {succeeded_count(self.job)} counted as succeeded by the job"
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the Job and its pods."""
-        return Scope(
+        return EvidenceScope(
             self.namespace,
             objects=(self.job.reference(),),
             pods=self._selector,
@@ -142,17 +142,17 @@ class JobCondition:
         """Return the pods in the awaited phase, sorted by name, or the Job."""
         return self.pods.objects(PODS) if self._phase else self.job.object()
 
-    def _pod_state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         # A selector made by hand may match what an earlier Job has left.
         if controller_uid(pod) not in ("", self._selected_for):
             return _OF_ANOTHER
         self._refusals.made(pod)
-        return self._states.recall(pod, before, is_terminating(pod))
+        return self._states.get_state(pod, before, is_terminating(pod))
 
-    def _judged(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _judged(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         phase = phase_of(pod)
         alive = not is_finished(pod) and not is_terminating(pod)
-        return State(
+        return ObjectState(
             phase_label(pod),
             (phase, _ALIVE) if alive else (phase,),
             keep=phase == self._phase,
@@ -163,7 +163,7 @@ class JobCondition:
         """Return the verdict where that many pods are stuck; None while fewer are."""
         if needed < 1:
             return None
-        stuck = self.pods.nth_doomed(needed)
+        stuck = self.pods.nth_terminal(needed)
         if stuck is None:
             return None
         entry, patience, since = stuck
@@ -195,14 +195,14 @@ class _JobFacts:
     completions: int | None
 
 
-def _facts(job: Sighting) -> _JobFacts:
+def _facts(job: SingleObject) -> _JobFacts:
     return _JobFacts(
-        absent=job.absence(),
-        ended=over(job, "Failed", "Complete"),
-        failing=over(job, "FailureTarget"),
-        halted=halted(job),
-        slots=slots(job),
-        completions=completions(job),
+        absent=job.missing_verdict(),
+        ended=find_end(job, "Failed", "Complete"),
+        failing=find_end(job, "FailureTarget"),
+        halted=find_halt(job),
+        slots=max_active_pods(job),
+        completions=required_completions(job),
     )
 
 
@@ -235,9 +235,9 @@ class JobPods(JobCondition):
         count = self.pods.count(self._phase)
         if count == self.expected:
             return Met()
-        return self._out_of_reach(facts, count) or Progress(self._progress)
+        return self._out_of_reach(facts, count) or LazyPending(self._progress)
 
-    def lacks_pods(self, alive: int) -> bool:
+    def has_missing_pods(self, alive: int) -> bool:
         """Return whether the count cannot be reached with the pods that there are."""
         if self._phase == "Running":
             return alive < self.expected
@@ -299,12 +299,12 @@ class JobPods(JobCondition):
 
     def _too_few(self, reachable: int) -> str:
         parallelism = self.job.spec.get("parallelism") or 1
-        wanted = completions(self.job)
+        wanted = required_completions(self.job)
         wanted_text = "no" if wanted is None else f"{wanted}"
         noun = "pod" if reachable == 1 else "pods"
         return (
             f"the job comes to {reachable} {noun} {self._phase} at most (parallelism"
-            f" {parallelism}, {wanted_text} completions, {succeeded(self.job)} succeeded)"
+            f" {parallelism}, {wanted_text} completions, {succeeded_count(self.job)} succeeded)"
         )
 
 
@@ -348,20 +348,20 @@ class JobOutcome(JobCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the Job's conditions, and by whether its pods can lead to them."""
-        absent = self.job.absence()
+        absent = self.job.missing_verdict()
         if absent is not None:
             return absent
         for kind in self._outcomes:
             condition = self.job.holds(kind)
             if condition is not None:
                 return self._judge_end(condition)
-        return self._doomed() or Progress(self._progress)
+        return self._doomed() or LazyPending(self._progress)
 
     def _judge_end(self, condition: dict[str, Any]) -> Verdict:
         reason = condition.get("reason") or ""
         if self._reason is not None and reason != self._reason:
             return Failed(f"the job is {condition['type'].lower()} with reason {reason!r}")
-        count = succeeded(self.job)
+        count = succeeded_count(self.job)
         if self._succeeded is not None and count != self._succeeded:
             return Failed(f"the job is {condition['type'].lower()} with {count} pods succeeded")
         return Met()
@@ -372,7 +372,7 @@ class JobOutcome(JobCondition):
             against = ("Failed", "FailureTarget")
         elif self._outcomes == ("Failed",):
             against = ("Complete", "SuccessCriteriaMet")
-        hindrance = over(self.job, *against) or halted(self.job)
+        hindrance = find_end(self.job, *against) or find_halt(self.job)
         if hindrance is not None:
             return hindrance
         if self._outcomes == ("Complete",) and not self.job.spec.get("successPolicy"):
@@ -380,16 +380,16 @@ class JobOutcome(JobCondition):
             return self._doom(1)
         if "Failed" in self._outcomes and self.job.spec.get("activeDeadlineSeconds"):
             return None
-        active = slots(self.job)
+        active = max_active_pods(self.job)
         return self._doom(active if active is not None else self.pods.count(_ALIVE))
 
-    def lacks_pods(self, alive: int) -> bool:
+    def has_missing_pods(self, alive: int) -> bool:
         """Return whether no pod is left that could end the Job, or one is missing for success."""
-        return lacks_for_end(self.job, alive, success=self._outcomes == ("Complete",))
+        return is_missing_pods_for_end(self.job, alive, success=self._outcomes == ("Complete",))
 
     def _progress(self) -> str:
-        wanted = completions(self.job)
+        wanted = required_completions(self.job)
         of = f" of {wanted}" if wanted is not None else ""
-        text = f"{succeeded(self.job)}{of} succeeded"
+        text = f"{succeeded_count(self.job)}{of} succeeded"
         rest = self.pods.summary()
         return f"{text}{': ' if rest else ''}{rest}"

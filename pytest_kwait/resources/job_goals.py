@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.engine.options import check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.doom.pods import stay_doom
+from pytest_kwait.resources.doom.pods import detect_not_staying_up
 from pytest_kwait.resources.job_conditions import JobCondition
 from pytest_kwait.resources.job_states import (
-    completions,
-    halted,
-    lacks_for_end,
-    over,
+    find_end,
+    find_halt,
+    is_missing_pods_for_end,
+    max_active_pods,
     pod_selector,
-    slots,
+    required_completions,
 )
-from pytest_kwait.resources.object_tests import UserTest
+from pytest_kwait.resources.object_tests import UserPredicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.engine.condition import Scope, Source
+    from pytest_kwait.engine.condition import EvidenceScope, Source
 
-__all__ = ["ConditionOfJob", "JobReadiness", "JudgedJob"]
+__all__ = ["JobReadiness", "JobStatusCondition", "UserJobCondition"]
 
 
 class JobReadiness(JobCondition):
@@ -42,7 +42,7 @@ class JobReadiness(JobCondition):
         InvalidArgument: a name or a count that cannot be one.
     """
 
-    pod_doom = staticmethod(stay_doom)
+    pod_doom = staticmethod(detect_not_staying_up)
 
     def __init__(self, namespace: str, job: str, ready: int) -> None:
         self._ready = check_count("ready", ready)
@@ -51,7 +51,7 @@ class JobReadiness(JobCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the Job's own count, and by how far it can still get."""
-        absent = self.job.absence()
+        absent = self.job.missing_verdict()
         if absent is not None:
             return absent
         counted = self.job.status.get("ready")
@@ -60,17 +60,17 @@ class JobReadiness(JobCondition):
         return self._out_of_reach() or Pending(self._progress(counted))
 
     def _out_of_reach(self) -> Failed | None:
-        ended = over(self.job, "Failed", "Complete")
+        ended = find_end(self.job, "Failed", "Complete")
         if ended is not None:
             return Failed(ended.reason, Patience.SHORT)
         if not self._ready:
             return None
-        hindrance = over(self.job, "FailureTarget", "SuccessCriteriaMet")
+        hindrance = find_end(self.job, "FailureTarget", "SuccessCriteriaMet")
         if hindrance is not None:
             return Failed(hindrance.reason, Patience.SHORT)
-        if (stopped := halted(self.job)) is not None:
+        if (stopped := find_halt(self.job)) is not None:
             return stopped
-        active = slots(self.job)
+        active = max_active_pods(self.job)
         if active is None:
             return None
         if active < self._ready:
@@ -80,7 +80,7 @@ class JobReadiness(JobCondition):
             return Failed(text, Patience.SHORT if enough else Patience.LONG)
         return self._doom(active - self._ready + 1)
 
-    def lacks_pods(self, alive: int) -> bool:
+    def has_missing_pods(self, alive: int) -> bool:
         """Return whether there are fewer pods than are to be ready."""
         return alive < self._ready
 
@@ -91,7 +91,7 @@ class JobReadiness(JobCondition):
         return f"{count} ready {noun} counted by the job{': ' if rest else ''}{rest}"
 
 
-KINDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "Suspended")
+CONDITION_KINDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "Suspended")
 """The types of conditions that Kubernetes gives to Jobs."""
 
 _EXCLUDED_BY = {
@@ -101,7 +101,7 @@ _EXCLUDED_BY = {
 }
 
 
-class ConditionOfJob(JobCondition):
+class JobStatusCondition(JobCondition):
     """A condition of a Job that is True, but for those by which it ends.
 
     Args:
@@ -119,13 +119,13 @@ class ConditionOfJob(JobCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the condition, and by those that exclude it."""
-        absent = self.job.absence()
+        absent = self.job.missing_verdict()
         if absent is not None:
             return absent
         held = self.job.holds(self._kind)
         if held is not None and self._reason in (None, held.get("reason") or ""):
             return Met()
-        hindrance = over(self.job, *_EXCLUDED_BY.get(self._kind, ())) or self._doomed()
+        hindrance = find_end(self.job, *_EXCLUDED_BY.get(self._kind, ())) or self._doomed()
         if hindrance is not None:
             return hindrance
         if held is not None:
@@ -135,22 +135,22 @@ class ConditionOfJob(JobCondition):
     def _doomed(self) -> Failed | None:
         if self._kind == "Suspended":
             return self.job.ending()
-        if self._kind not in KINDS:
+        if self._kind not in CONDITION_KINDS:
             return None
-        if (stopped := halted(self.job)) is not None:
+        if (stopped := find_halt(self.job)) is not None:
             return stopped
-        spec, active = self.job.spec, slots(self.job)
+        spec, active = self.job.spec, max_active_pods(self.job)
         if self._kind == "SuccessCriteriaMet" and not spec.get("successPolicy"):
             return self._doom(1)
         if self._kind == "FailureTarget" and spec.get("activeDeadlineSeconds"):
             return None
         return None if active is None else self._doom(active)
 
-    def lacks_pods(self, alive: int) -> bool:
+    def has_missing_pods(self, alive: int) -> bool:
         """Return whether the pods that there are cannot bring the condition about."""
-        if self._kind == "Suspended" or self._kind not in KINDS:
+        if self._kind == "Suspended" or self._kind not in CONDITION_KINDS:
             return False
-        return lacks_for_end(self.job, alive, success=self._kind == "SuccessCriteriaMet")
+        return is_missing_pods_for_end(self.job, alive, success=self._kind == "SuccessCriteriaMet")
 
     def _progress(self) -> str:
         condition = self.job.condition(self._kind)
@@ -163,7 +163,7 @@ class ConditionOfJob(JobCondition):
         return f"{text}{': ' if rest else ''}{rest}"
 
 
-class JudgedJob(JobCondition):
+class UserJobCondition(JobCondition):
     """A Job that satisfies code of the user.
 
     Args:
@@ -175,13 +175,13 @@ class JudgedJob(JobCondition):
         InvalidArgument: a name or a callable that cannot be one.
     """
 
-    in_caller = True
+    runs_user_code = True
 
     def __init__(self, namespace: str, job: str, state: Callable[[Any], Any]) -> None:
         given: object = state
         if not callable(given):
             raise InvalidArgument("state", given, "use a callable that is given the Job")
-        self._test = _StateTest(state)
+        self._test = _StatePredicate(state)
         super().__init__(namespace, job, self._test.goal)
 
     def sources(self) -> Sequence[Source]:
@@ -190,27 +190,27 @@ class JudgedJob(JobCondition):
 
     def verdict(self) -> Verdict:
         """Return what the user's code says of the Job."""
-        absent = self.job.absence()
+        absent = self.job.missing_verdict()
         return self._test.judge(self.job.object()) if absent is None else absent
 
     def seen(self) -> str:
         """Say how far the Job is by its own count."""
         if self.job.current is None:
             return ""
-        wanted = completions(self.job)
+        wanted = required_completions(self.job)
         of = f" of {wanted}" if wanted is not None else ""
         status = self.job.status
         counts = (f"{status.get(name) or 0} {name}" for name in ("ready", "succeeded"))
         return f"{', '.join(counts)}{of}"
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the Job and its pods."""
         current = self.job.current
         self._selector = None if current is None else pod_selector(current)
         return super().scope()
 
 
-class _StateTest(UserTest):
+class _StatePredicate(UserPredicate):
     """A test that may say in a text what is missing, as upstream's do."""
 
     def judge(self, subject: Any) -> Verdict:

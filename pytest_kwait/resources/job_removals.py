@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.engine.condition import Source
-from pytest_kwait.engine.options import WaitOptions, resolve
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.options import WaitOptions, resolve_options
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.job_conditions import JobCondition
-from pytest_kwait.resources.job_states import over, pod_selector
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.job_states import find_end, pod_selector
+from pytest_kwait.resources.pod_conditions import check_text_argument
 from pytest_kwait.resources.pods import PodFields, controller_uid, is_terminating, phase_label
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class AbsentJob(JobCondition):
     """
 
     def __init__(self, namespace: str, job: str, uid: str | None) -> None:
-        super().__init__(namespace, job, "go away", uid=_uid(uid))
+        super().__init__(namespace, job, "go away", uid=_check_uid(uid))
 
     def verdict(self) -> Verdict:
         """Judge by whether the Job of that UID is there; say what holds it."""
-        if self.job.absence() is not None:
+        if self.job.missing_verdict() is not None:
             return Met()
         metadata = (self.job.current or {})["metadata"]
         if not metadata.get("deletionTimestamp"):
@@ -67,7 +67,7 @@ class AbsentJob(JobCondition):
         after = self.job.spec.get("ttlSecondsAfterFinished")
         if after is None:
             return "nobody is deleting it"
-        ended = over(self.job, "Complete", "Failed")
+        ended = find_end(self.job, "Complete", "Failed")
         return f"to be deleted {after}s after its end{'' if ended else ', which has not come'}"
 
     def _holder(self, finalizer: str) -> str:
@@ -78,8 +78,8 @@ class AbsentJob(JobCondition):
         pods = f"{count} {'pod' if count == 1 else 'pods'}: {self.pods.summary()}"
         return f"{finalizer} ({pods})" if count else finalizer
 
-    def _pod_state(self, pod: dict[str, Any], before: Doom | None) -> State:
-        return State(_label(pod))
+    def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        return ObjectState(_describe_pod(pod))
 
     def result(self) -> None:
         """Return nothing: there is none."""
@@ -102,12 +102,12 @@ class AbsentJobPods(JobCondition):
     """
 
     def __init__(self, namespace: str, job: str, uid: str | None) -> None:
-        super().__init__(namespace, job, "lose its last pod", uid=_uid(uid))
+        super().__init__(namespace, job, "lose its last pod", uid=_check_uid(uid))
         self._select(f"{_NAME_LABEL}={job}")
 
     def _select(self, selector: str) -> None:
         self._selector = selector
-        self.pods = Tally(self._pod_state)
+        self.pods = ObjectCounter(self._pod_state)
         self._sources = (
             self._job_source,
             Source(PODS, self.namespace, self.pods, selector=selector, fields=PodFields),
@@ -136,14 +136,14 @@ class AbsentJobPods(JobCondition):
         return Pending(f"{text}; {note}" if note else text)
 
     def _note(self) -> str:
-        if self.job.absence() is not None or self.job.ending() is not None:
+        if self.job.missing_verdict() is not None or self.job.ending() is not None:
             return ""
-        if over(self.job, "Complete", "Failed") is not None:
+        if find_end(self.job, "Complete", "Failed") is not None:
             return "those of a job that is over stay until it is deleted"
         return "" if self.job.spec.get("suspend") else "the job is at work, and makes pods"
 
-    def _pod_state(self, pod: dict[str, Any], before: Doom | None) -> State:
-        return State(_label(pod), (controller_uid(pod),))
+    def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        return ObjectState(_describe_pod(pod), (controller_uid(pod),))
 
     def seen(self) -> str:
         """Sum up the pods."""
@@ -153,15 +153,15 @@ class AbsentJobPods(JobCondition):
         """Return nothing: there are none."""
 
 
-def _label(pod: dict[str, Any]) -> str:
+def _describe_pod(pod: dict[str, Any]) -> str:
     if not is_terminating(pod):
         return phase_label(pod)
     holders = ", ".join(pod["metadata"].get("finalizers") or ())
     return f"being deleted{', held by ' if holders else ''}{holders}"
 
 
-def _uid(uid: str | None) -> str:
-    return "" if uid is None else check_reason("uid", uid)
+def _check_uid(uid: str | None) -> str:
+    return "" if uid is None else check_text_argument("uid", uid)
 
 
 def job_gone(namespace: str, job: str, uid: str | None = None) -> AbsentJob:
@@ -197,7 +197,7 @@ def wait_for_job_gone(
 
     Source: job/wait.go WaitForJobGone.
     """
-    _wait(client, job_gone(namespace, job, uid), options)
+    _wait_for_removal(client, job_gone(namespace, job, uid), options)
 
 
 def all_job_pods_gone(namespace: str, job: str, uid: str | None = None) -> AbsentJobPods:
@@ -231,9 +231,9 @@ def wait_for_all_job_pods_gone(
 
     Source: job/wait.go WaitForAllJobPodsGone, whose label only the framework's jobs have.
     """
-    _wait(client, all_job_pods_gone(namespace, job, uid), options)
+    _wait_for_removal(client, all_job_pods_gone(namespace, job, uid), options)
 
 
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> None:
-    settings = resolve(options, timeout="job")
+def _wait_for_removal(client: ApiClient, condition: Condition, options: WaitOptions) -> None:
+    settings = resolve_options(options, timeout="job")
     wait_for_condition(Session.of(client), condition, settings)

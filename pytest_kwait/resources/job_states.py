@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta
-from pytest_kwait.engine.selectors import label_selector_text
+from pytest_kwait.engine.selectors import format_label_selector
 from pytest_kwait.engine.verdicts import Failed, Patience
 
 if TYPE_CHECKING:
-    from pytest_kwait.engine.sighting import Sighting
+    from pytest_kwait.engine.sighting import SingleObject
 
 __all__ = [
     "JobFields",
-    "completions",
-    "halted",
-    "lacks_for_end",
-    "over",
+    "find_end",
+    "find_halt",
+    "is_missing_pods_for_end",
+    "max_active_pods",
     "pod_selector",
-    "slots",
-    "succeeded",
+    "required_completions",
+    "succeeded_count",
 ]
 
 
@@ -71,23 +71,23 @@ def pod_selector(job: dict[str, Any]) -> str:
 
     Source: kubernetes/pkg/registry/batch/job/strategy.go, generateSelector.
     """
-    selector = label_selector_text((job.get("spec") or {}).get("selector"))
+    selector = format_label_selector((job.get("spec") or {}).get("selector"))
     return selector or f"batch.kubernetes.io/controller-uid={job['metadata'].get('uid')}"
 
 
-def succeeded(job: Sighting) -> int:
+def succeeded_count(job: SingleObject) -> int:
     """Return how many pods have succeeded, as the Job's controller has counted."""
     count = job.status.get("succeeded")
     return count if isinstance(count, int) else 0
 
 
-def completions(job: Sighting) -> int | None:
+def required_completions(job: SingleObject) -> int | None:
     """Return how many pods must succeed; None where the first success ends the Job."""
     count = job.spec.get("completions")
     return count if isinstance(count, int) else None
 
 
-def slots(job: Sighting) -> int | None:
+def max_active_pods(job: SingleObject) -> int | None:
     """Return how many pods the Job's controller keeps active at most.
 
     None where it starts no more: a Job without completions of which a pod has succeeded.
@@ -96,13 +96,13 @@ def slots(job: Sighting) -> int | None:
     """
     parallelism = job.spec.get("parallelism")
     parallelism = parallelism if isinstance(parallelism, int) else 1
-    wanted = completions(job)
+    wanted = required_completions(job)
     if wanted is not None:
-        return max(0, min(parallelism, wanted - succeeded(job)))
-    return None if succeeded(job) else parallelism
+        return max(0, min(parallelism, wanted - succeeded_count(job)))
+    return None if succeeded_count(job) else parallelism
 
 
-def lacks_for_end(job: Sighting, alive: int, *, success: bool) -> bool:
+def is_missing_pods_for_end(job: SingleObject, alive: int, *, success: bool) -> bool:
     """Return whether a Job cannot come to its end with the pods that there are.
 
     Any one of them may yet fail it; where it is to succeed, every completion needs its own. A Job
@@ -115,10 +115,10 @@ def lacks_for_end(job: Sighting, alive: int, *, success: bool) -> bool:
     """
     if not success:
         return not alive and not job.spec.get("activeDeadlineSeconds")
-    wanted = completions(job)
+    wanted = required_completions(job)
     if wanted is None or job.spec.get("successPolicy"):
         return not alive
-    return succeeded(job) + alive < wanted
+    return succeeded_count(job) + alive < wanted
 
 
 _ENDS = {
@@ -129,7 +129,7 @@ _ENDS = {
 }
 
 
-def over(job: Sighting, *kinds: str) -> Failed | None:
+def find_end(job: SingleObject, *kinds: str) -> Failed | None:
     """Return the verdict where one of these conditions says that the Job is over; else None.
 
     Args:
@@ -139,18 +139,18 @@ def over(job: Sighting, *kinds: str) -> Failed | None:
     for kind in kinds:
         condition = job.holds(kind)
         if condition is not None:
-            return Failed(f"the job {_ENDS[kind]}{_detail(condition)}")
+            return Failed(f"the job {_ENDS[kind]}{_describe_condition(condition)}")
     return None
 
 
-def halted(job: Sighting) -> Failed | None:
+def find_halt(job: SingleObject) -> Failed | None:
     """Return the verdict where a Job starts no pods for now, or none any more; else None."""
     if job.spec.get("suspend"):
         return Failed("the job is suspended", Patience.LONG)
     return job.ending()
 
 
-def _detail(condition: dict[str, Any]) -> str:
+def _describe_condition(condition: dict[str, Any]) -> str:
     parts = (condition.get("reason"), condition.get("message"))
     text = ": ".join(" ".join(part.split()) for part in parts if part)
     return f": {text}" if text else ""

@@ -8,11 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.job_conditions import JobOutcome
-from pytest_kwait.resources.job_goals import KINDS, ConditionOfJob, JobReadiness, JudgedJob
+from pytest_kwait.resources.job_goals import (
+    CONDITION_KINDS,
+    JobReadiness,
+    JobStatusCondition,
+    UserJobCondition,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,12 +68,14 @@ def wait_for_job_ready(
 
     Source: job/wait.go WaitForJobReady.
     """
-    return cast("dict[str, Any]", _wait(client, job_ready(namespace, job, ready), options))
+    return cast(
+        "dict[str, Any]", _wait_for_status(client, job_ready(namespace, job, ready), options)
+    )
 
 
-def job_suspend(namespace: str, job: str) -> ConditionOfJob:
+def job_suspend(namespace: str, job: str) -> JobStatusCondition:
     """Return the condition of `wait_for_job_suspend`."""
-    return ConditionOfJob(namespace, job, "Suspended", None, "become suspended")
+    return JobStatusCondition(namespace, job, "Suspended", None, "become suspended")
 
 
 def wait_for_job_suspend(
@@ -90,21 +97,21 @@ def wait_for_job_suspend(
 
     Source: job/wait.go WaitForJobSuspend.
     """
-    return cast("dict[str, Any]", _wait(client, job_suspend(namespace, job), options))
+    return cast("dict[str, Any]", _wait_for_status(client, job_suspend(namespace, job), options))
 
 
 def job_condition(
     namespace: str, job: str, condition: str, reason: str | None = None
-) -> JobOutcome | ConditionOfJob:
+) -> JobOutcome | JobStatusCondition:
     """Return the condition of `wait_for_job_condition`."""
-    kind = _kind(condition)
+    kind = _check_condition_kind(condition)
     given: object = reason
     if given is not None and (not isinstance(given, str) or not given):
         raise InvalidArgument("reason", given, "use the reason of a condition, or None")
     if kind in ("Complete", "Failed"):
         return JobOutcome(namespace, job, (kind,), reason)
     because = "" if reason is None else f" with reason {reason}"
-    return ConditionOfJob(namespace, job, kind, reason, f"have condition {kind} True{because}")
+    return JobStatusCondition(namespace, job, kind, reason, f"have condition {kind} True{because}")
 
 
 def wait_for_job_condition(
@@ -139,12 +146,12 @@ def wait_for_job_condition(
     Source: job/wait.go WaitForJobCondition.
     """
     awaited = job_condition(namespace, job, condition, reason)
-    return cast("dict[str, Any]", _wait(client, awaited, options))
+    return cast("dict[str, Any]", _wait_for_status(client, awaited, options))
 
 
-def job_state(namespace: str, job: str, state: Callable[[Any], Any]) -> JudgedJob:
+def job_state(namespace: str, job: str, state: Callable[[Any], Any]) -> UserJobCondition:
     """Return the condition of `wait_for_job_state`."""
-    return JudgedJob(namespace, job, state)
+    return UserJobCondition(namespace, job, state)
 
 
 def wait_for_job_state(
@@ -174,19 +181,23 @@ def wait_for_job_state(
 
     Source: job/wait.go WaitForJobState.
     """
-    return cast("dict[str, Any]", _wait(client, job_state(namespace, job, state), options))
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, str):
-        domain, slash, name = value.rpartition("/")
-        if value in KINDS or (slash and domain and name):
-            return value
-    raise InvalidArgument(
-        "condition", value, f"use {', '.join(KINDS)}, or a type with its domain: 'example.com/Type'"
+    return cast(
+        "dict[str, Any]", _wait_for_status(client, job_state(namespace, job, state), options)
     )
 
 
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
-    settings = resolve(options, timeout="job")
+def _check_condition_kind(value: object) -> str:
+    if isinstance(value, str):
+        domain, slash, name = value.rpartition("/")
+        if value in CONDITION_KINDS or (slash and domain and name):
+            return value
+    raise InvalidArgument(
+        "condition",
+        value,
+        f"use {', '.join(CONDITION_KINDS)}, or a type with its domain: 'example.com/Type'",
+    )
+
+
+def _wait_for_status(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
+    settings = resolve_options(options, timeout="job")
     return wait_for_condition(Session.of(client), condition, settings)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
-from pytest_kwait.engine.tally import whole
+from pytest_kwait.engine.error_policy import request_with_retry
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.tally import decode_whole
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.job_conditions import JobOutcome, JobPods
@@ -68,13 +68,19 @@ def get_job_pods(
     default = TIMEOUTS["single_call"].seconds
     limit = default if timeout is None else to_seconds(timeout, what="timeout", allow_zero=False)
     deadline = Deadline.after(limit, session.clock)
-    found = retrying(lambda left: session.get(JOBS, job, namespace, deadline=left), deadline)
+    found = request_with_retry(
+        lambda left: session.get(JOBS, job, namespace, deadline=left), deadline
+    )
     selector = pod_selector(found)
-    listed = retrying(
+    listed = request_with_retry(
         lambda left: session.list(PODS, namespace, label_selector=selector, deadline=left), deadline
     )
     owners = ("", found["metadata"].get("uid"))
-    pods = [whole(PODS, item.raw) for item in listed.items if controller_uid(item.object) in owners]
+    pods = [
+        decode_whole(PODS, item.raw)
+        for item in listed.items
+        if controller_uid(item.object) in owners
+    ]
     return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
 
@@ -253,5 +259,5 @@ def wait_for_job_failed(
 
 
 def _wait(client: ApiClient, condition: JobPods | JobOutcome, options: WaitOptions) -> Any:
-    settings = resolve(options, timeout="job")
+    settings = resolve_options(options, timeout="job")
     return wait_for_condition(Session.of(client), condition, settings)

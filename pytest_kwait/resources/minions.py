@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import JOBS, PODS
-from pytest_kwait.api.selectors import Selector, selector_text
+from pytest_kwait.api.selectors import Selector, normalize_label_selector
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
-from pytest_kwait.engine.error_policy import Decision, decide
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.error_policy import ErrorAction, classify_error
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.resources.controllers import desired_pods, parse_controller, selector_of
 from pytest_kwait.resources.placement import PlacedPod, PlacedPods
-from pytest_kwait.resources.pod_info import FakePodInfo, NodeProxyLook, PodInfo
+from pytest_kwait.resources.pod_info import FakePodInfo, NodeProxyPodInfo, PodInfo
 from pytest_kwait.resources.pods import PodFields
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -34,7 +34,7 @@ __all__ = [
     "FakePodInfo",
     "PodInfo",
     "PodsOnMinions",
-    "named_pods",
+    "parse_pod_uids",
     "pods_on_minions",
     "wait_for_pods_on_minions",
 ]
@@ -60,7 +60,7 @@ class PodsOnMinions:
         pod_info: who is asked; None for the kubelets, through `session`.
     """
 
-    in_caller = False
+    runs_user_code = False
     session: Session | None = None
     """Who asks the kubelets; set by the wait."""
 
@@ -68,7 +68,7 @@ class PodsOnMinions:
         self,
         namespace: str,
         *,
-        controller: Sighting | None = None,
+        controller: SingleObject | None = None,
         selector: str | None = None,
         pods: Mapping[str, str] | None = None,
         pod_info: PodInfo | None = None,
@@ -132,7 +132,7 @@ class PodsOnMinions:
         controller = self._controller
         if controller is None:
             return None if len(self._pods) else Pending("no pod matches yet")
-        absent = controller.absence() or controller.ending()
+        absent = controller.missing_verdict() or controller.ending()
         if absent is not None:
             return absent
         observed = controller.status.get("observedGeneration")
@@ -158,33 +158,33 @@ class PodsOnMinions:
         return None
 
     def _unplaced(self) -> Verdict | None:
-        if not self._pods.homeless:
+        if not self._pods.unscheduled:
             return None
-        stuck = self._pods.nth_doomed(1)
+        stuck = self._pods.nth_terminal(1)
         if stuck is not None:
             entry, patience, since = stuck
             reason = entry.state.doom.reason if entry.state.doom is not None else ""
             return Failed(f"pod {entry.name}: {reason}", patience, since)
-        placed = len(self._pods) - self._pods.homeless
-        name = self._pods.first_homeless()
+        placed = len(self._pods) - self._pods.unscheduled
+        name = self._pods.first_unscheduled()
         return Pending(f"{placed} of {len(self._pods)} pods have a host: {name} has none")
 
     def _unknown(self) -> Verdict | None:
         if self._pods.known == len(self._pods):
             return None
-        reason = self._pods.first_reason()
+        reason = self._pods.first_unknown_reason()
         text = f"{self._pods.known} of {len(self._pods)} pods known to their hosts"
         return Pending(f"{text}{': ' if reason else ''}{reason}")
 
     def questions(self) -> Sequence[tuple[str, PlacedPod]]:
         """Return the pods to ask for: none before all that are awaited have a host."""
-        if any(source.book is self._pods for source in self._sources) and not (
-            self._incomplete() or self._pods.homeless
+        if any(source.sink is self._pods for source in self._sources) and not (
+            self._incomplete() or self._pods.unscheduled
         ):
             return self._pods.unknown()
         return ()
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether a pod was placed since the last look."""
         return self._pods.news
 
@@ -197,7 +197,7 @@ class PodsOnMinions:
                 raise InvalidArgument(
                     "pod_info", None, "give one, or a session to ask the kubelets"
                 )
-            info = NodeProxyLook(self.session, deadline)
+            info = NodeProxyPodInfo(self.session, deadline)
         answers: _Answers = []
         failure: ApiError | None = None
         silent: dict[str, str] = {}
@@ -215,7 +215,7 @@ class PodsOnMinions:
                     raise
                 reason = silent[placed.host] = f"{placed.host} did not answer"
             except ApiError as error:
-                if decide(error) is not Decision.RETRY:
+                if classify_error(error) is not ErrorAction.RETRY:
                     failure = failure or error
                 reason = silent[placed.host] = f"{placed.host} could not be asked: {error.message}"
             answers.append((uid, reason))
@@ -223,16 +223,16 @@ class PodsOnMinions:
             raise failure
         return answers
 
-    def learn(self, answers: _Answers) -> None:
+    def record_answers(self, answers: _Answers) -> None:
         """Note which pods are known."""
         for uid, reason in answers:
-            self._pods.learn(uid, reason)
+            self._pods.record_answers(uid, reason)
 
     def seen(self) -> str:
         """Sum up the pods."""
         if not len(self._pods):
             return ""
-        placed = len(self._pods) - self._pods.homeless
+        placed = len(self._pods) - self._pods.unscheduled
         known = self._pods.known
         return f"{self._pods.summary()}; {placed} have a host, {known} known to it"
 
@@ -240,12 +240,12 @@ class PodsOnMinions:
         """Return the pods, sorted by name."""
         return self._pods.objects(PODS)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the controller and the pods."""
         references: tuple[ObjectReference, ...] = ()
         if self._controller is not None:
             references = (self._controller.reference(),)
-        return Scope(
+        return EvidenceScope(
             self.namespace,
             objects=references,
             pods=self._selector,
@@ -275,12 +275,12 @@ def pods_on_minions(
     if controller is not None:
         return PodsOnMinions(
             namespace,
-            controller=Sighting(*parse_controller("controller", controller)),
+            controller=SingleObject(*parse_controller("controller", controller)),
             pod_info=pod_info,
         )
     if pods is not None:
-        return PodsOnMinions(namespace, pods=named_pods(pods), pod_info=pod_info)
-    text = selector_text(selector)
+        return PodsOnMinions(namespace, pods=parse_pod_uids(pods), pod_info=pod_info)
+    text = normalize_label_selector(selector)
     if text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
     return PodsOnMinions(namespace, selector=text, pod_info=pod_info)
@@ -325,14 +325,14 @@ def wait_for_pods_on_minions(
     condition = pods_on_minions(
         namespace, controller, selector=selector, pods=pods, pod_info=pod_info
     )
-    settings = resolve(options, timeout="minions")
+    settings = resolve_options(options, timeout="minions")
     if pods is not None and not pods:
         return []
     condition.session = Session.of(client)
     return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))
 
 
-def named_pods(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
+def parse_pod_uids(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
     """Return the UIDs of pods by their names; empty where only the name is given.
 
     Raises:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_name, check_namespace
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 
@@ -61,7 +61,7 @@ class NamedObject:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class NamedObject:
     ) -> None:
         self.namespace = None if namespace is None else check_namespace(namespace)
         noun = resource.singular or resource.kind.lower()
-        self.object = Sighting(resource, check_name(noun, name), uid)
+        self.object = SingleObject(resource, check_name(noun, name), uid)
         self.goal = goal.text
         self._goal = goal
         self._label = label
@@ -95,7 +95,7 @@ class NamedObject:
 
     def verdict(self) -> Verdict:
         """Judge by the goal, while the object is there."""
-        absent = self.object.absence()
+        absent = self.object.missing_verdict()
         if absent is not None:
             return Met() if self._goal.gone else absent
         verdict = self._goal.judge(self.object.current or {})
@@ -109,11 +109,11 @@ class NamedObject:
 
     def result(self) -> Any:
         """Return the object as it came last; None once it is gone."""
-        return self.object.object() if self.object.absence() is None else None
+        return self.object.object() if self.object.missing_verdict() is None else None
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the object."""
-        return Scope(self.namespace, objects=(self.object.reference(),))
+        return EvidenceScope(self.namespace, objects=(self.object.reference(),))
 
 
 class AbsentObject(NamedObject):

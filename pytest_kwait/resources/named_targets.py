@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import BUILT_IN
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.engine.options import check_name
 from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.errors import InvalidArgument
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
 
-__all__ = ["NamedTarget", "named_target"]
+__all__ = ["NamedTarget", "resolve_target"]
 
 
 class NamedTarget(NamedTuple):
@@ -31,7 +31,7 @@ class NamedTarget(NamedTuple):
     name: str
 
 
-def named_target(session: Session, target: object, deadline: Deadline) -> NamedTarget:
+def resolve_target(session: Session, target: object, deadline: Deadline) -> NamedTarget:
     """Return the object that `kind/name` means; only kinds that are not built in cost a request.
 
     Raises:
@@ -45,4 +45,6 @@ def named_target(session: Session, target: object, deadline: Deadline) -> NamedT
     known = match_resource(BUILT_IN.values(), kind, None)
     if known is not None:
         return NamedTarget(known, name)
-    return NamedTarget(retrying(lambda left: session.resolve(kind, deadline=left), deadline), name)
+    return NamedTarget(
+        request_with_retry(lambda left: session.resolve(kind, deadline=left), deadline), name
+    )

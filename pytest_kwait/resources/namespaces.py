@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.doom.namespaces import what_keeps
+from pytest_kwait.resources.doom.namespaces import describe_remaining
 from pytest_kwait.resources.object_conditions import OneObject
 from pytest_kwait.resources.object_tests import Existence
 
@@ -37,7 +37,7 @@ __all__ = [
     "wait_for_namespaces_deleted",
 ]
 
-SHOWN = 3
+MAX_NAMED = 3
 """How many namespaces a message says more of than their number."""
 
 
@@ -64,7 +64,7 @@ class DeletedNamespaces:
         uids: their UIDs by name; an empty one to take the first that is seen.
     """
 
-    in_caller = False
+    runs_user_code = False
     goal = "get deleted"
 
     def __init__(self, uids: Mapping[str, str]) -> None:
@@ -98,9 +98,9 @@ class DeletedNamespaces:
     def subject(self) -> str:
         """The namespaces."""
         names = list(self._wanted)
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         noun = "namespace" if len(names) == 1 else "namespaces"
-        return f"{noun} {', '.join(names[:SHOWN])}{more}"
+        return f"{noun} {', '.join(names[:MAX_NAMED])}{more}"
 
     def sources(self) -> Sequence[Source]:
         """Return the one namespace, or all that there are."""
@@ -111,10 +111,10 @@ class DeletedNamespaces:
         if not self._left:
             return Met()
         if len(self._wanted) == 1:
-            return Pending(what_keeps(next(iter(self._left.values()))))
+            return Pending(describe_remaining(next(iter(self._left.values()))))
         told = [
-            f"{left['metadata']['name']} is {what_keeps(left)}"
-            for left, _ in zip(self._left.values(), range(SHOWN), strict=False)
+            f"{left['metadata']['name']} is {describe_remaining(left)}"
+            for left, _ in zip(self._left.values(), range(MAX_NAMED), strict=False)
         ]
         more = len(self._left) - len(told)
         if more:
@@ -129,7 +129,7 @@ class DeletedNamespaces:
     def result(self) -> None:
         """Return nothing: there is nothing left."""
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return those that are left, and the pods of the only one."""
         left = [
             ObjectReference(
@@ -138,8 +138,8 @@ class DeletedNamespaces:
             for uid, obj in self._left.items()
         ]
         if len(left) == 1:
-            return Scope(left[0].name, objects=left, pods="")
-        return Scope(None, objects=left)
+            return EvidenceScope(left[0].name, objects=left, pods="")
+        return EvidenceScope(None, objects=left)
 
 
 def namespaces_deleted(
@@ -186,7 +186,7 @@ def wait_for_namespaces_deleted(
     Source: util.go WaitForNamespacesDeleted.
     """
     condition = namespaces_deleted(namespaces)
-    settings = resolve(options, timeout="namespace_deletion")
+    settings = resolve_options(options, timeout="namespace_deletion")
     if condition.names:
         wait_for_condition(Session.of(client), condition, settings)
 
@@ -218,7 +218,7 @@ def wait_for_default_service_account(
 
     Source: util.go WaitForDefaultServiceAccountInNamespace.
     """
-    return _provided(client, default_service_account(namespace), options)
+    return _wait_for_provided(client, default_service_account(namespace), options)
 
 
 def kube_root_ca(namespace: str) -> OneObject:
@@ -248,9 +248,11 @@ def wait_for_kube_root_ca(
 
     Source: util.go WaitForKubeRootCAInNamespace.
     """
-    return _provided(client, kube_root_ca(namespace), options)
+    return _wait_for_provided(client, kube_root_ca(namespace), options)
 
 
-def _provided(client: ApiClient, condition: Condition, options: WaitOptions) -> dict[str, Any]:
-    settings = resolve(options, timeout="service_account_provision")
+def _wait_for_provided(
+    client: ApiClient, condition: Condition, options: WaitOptions
+) -> dict[str, Any]:
+    settings = resolve_options(options, timeout="service_account_provision")
     return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import msgspec
 
-from pytest_kwait.api.objects import ObjectMeta, list_decoder
+from pytest_kwait.api.objects import ObjectMeta, get_list_decoder
 from pytest_kwait.api.resource import NODES, PODS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.options import (
     WaitOptions,
     check_count,
     check_name,
     check_namespace,
-    resolve,
+    resolve_options,
 )
-from pytest_kwait.engine.tally import Doom, State, Tally, whole
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState, decode_whole
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.node_states import NodeFields, node_label
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.node_states import NodeFields, describe_node
+from pytest_kwait.resources.pod_conditions import check_text_argument
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KubeletPods", "pods_running_on_nodes", "wait_for_pods_running_on_nodes"]
 
-PER_NODE = 10.0
+NODE_TIMEOUT = 10.0
 """Seconds that one kubelet has for its answer."""
 
 
@@ -47,7 +47,7 @@ class _Known(TypedDict, total=False):
 _Answers = dict[str, "dict[str, bytes] | str"]
 
 
-class _NamedNodes(Tally):
+class _NamedNodeStore(ObjectCounter):
     """The book of the nodes that were named.
 
     Args:
@@ -81,8 +81,8 @@ class _NamedNodes(Tally):
         return next((name for name in self._names if name not in there), "")
 
 
-def _state(node: dict[str, Any], _: Doom | None) -> State:
-    return State(node_label(node))
+def _state(node: dict[str, Any], _: TerminalState | None) -> ObjectState:
+    return ObjectState(describe_node(node))
 
 
 class KubeletPods:
@@ -95,7 +95,7 @@ class KubeletPods:
         count: how many, exactly.
     """
 
-    in_caller = False
+    runs_user_code = False
     session: Session | None = None
     """Who asks; set by the wait."""
 
@@ -104,7 +104,7 @@ class KubeletPods:
         self._names = nodes
         self._prefix = prefix
         self._count = count
-        self._nodes = _NamedNodes(nodes)
+        self._nodes = _NamedNodeStore(nodes)
         self._answers: _Answers = {}
         one = nodes[0] if len(nodes) == 1 else None
         self._sources = (Source(NODES, None, self._nodes, one, fields=NodeFields),)
@@ -156,7 +156,7 @@ class KubeletPods:
         """Return the nodes to ask: all, for what a kubelet runs may end any time."""
         return () if self._nodes.missing() else self._names
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether to ask before the pause is over: never."""
         return False
 
@@ -169,17 +169,17 @@ class KubeletPods:
     def _ask(self, session: Session, name: str, deadline: Deadline) -> dict[str, bytes] | str:
         path = f"{NODES.path(name=name, subresource='proxy/runningpods')}/"
         try:
-            response = session.request("GET", path, deadline=deadline.at_most(PER_NODE))
+            response = session.request("GET", path, deadline=deadline.at_most(NODE_TIMEOUT))
         except DeadlineExceeded:
             if deadline.expired:
                 raise
-            return f"the kubelet of {name} did not answer within {PER_NODE:g}s"
+            return f"the kubelet of {name} did not answer within {NODE_TIMEOUT:g}s"
         except ApiError as error:
             if error.status and error.status < 500 and error.status not in (404, 408, 429):
                 raise
             return f"the kubelet of {name} could not be asked: {error.message}"
         try:
-            page, _ = list_decoder(_Known).page(response.data)
+            page, _ = get_list_decoder(_Known).decode_page(response.data)
         except msgspec.DecodeError:
             return f"the kubelet of {name} did not answer with a list of pods"
         return {
@@ -189,7 +189,7 @@ class KubeletPods:
             and item.object["metadata"]["name"].startswith(self._prefix)
         }
 
-    def learn(self, answers: _Answers) -> None:
+    def record_answers(self, answers: _Answers) -> None:
         """Note what they said."""
         self._answers = answers
 
@@ -199,14 +199,14 @@ class KubeletPods:
 
     def result(self) -> list[dict[str, Any]]:
         """Return the pods as the kubelets have them, sorted by name."""
-        return [whole(PODS, raw) for _, raw in sorted(self._running().items())]
+        return [decode_whole(PODS, raw) for _, raw in sorted(self._running().items())]
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the nodes."""
         references = tuple(
             ObjectReference("Node", name, "", NODES.qualified) for name in self._names[:3]
         )
-        return Scope(None, objects=references)
+        return EvidenceScope(None, objects=references)
 
 
 def pods_running_on_nodes(
@@ -219,7 +219,7 @@ def pods_running_on_nodes(
         raise InvalidArgument("nodes", given, "use a list of names of nodes, one or more")
     names = list(dict.fromkeys(check_name("nodes", name) for name in nodes))
     number = check_count("count", count)
-    return KubeletPods(namespace, names, check_reason("prefix", prefix, empty=True), number)
+    return KubeletPods(namespace, names, check_text_argument("prefix", prefix, empty=True), number)
 
 
 def wait_for_pods_running_on_nodes(
@@ -254,5 +254,5 @@ def wait_for_pods_running_on_nodes(
     """
     condition = pods_running_on_nodes(namespace, nodes, count, prefix)
     condition.session = Session.of(client)
-    settings = resolve(options, timeout="pod_start")
+    settings = resolve_options(options, timeout="pod_start")
     return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))

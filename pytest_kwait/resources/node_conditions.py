@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import NODES, PODS
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.options import check_name
-from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.sighting import SingleObject
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.resources.node_states import (
     NodeFields,
     condition_is,
+    describe_node,
     is_schedulable,
     is_untainted,
-    node_label,
 )
 from pytest_kwait.resources.pods import PodFields, node_of, phase_of
 
@@ -40,7 +40,7 @@ class NodeGoal:
 
     text: str
     holds: Callable[[dict[str, Any]], bool]
-    missing: Callable[[dict[str, Any]], str] = node_label
+    missing: Callable[[dict[str, Any]], str] = describe_node
 
 
 class OneNode:
@@ -54,10 +54,10 @@ class OneNode:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(self, node: str, goal: NodeGoal) -> None:
-        self.node = Sighting(NODES, check_name("node", node))
+        self.node = SingleObject(NODES, check_name("node", node))
         self.goal = goal.text
         self._goal = goal
         self._sources = (Source(NODES, None, self.node, node, fields=NodeFields),)
@@ -73,7 +73,7 @@ class OneNode:
 
     def verdict(self) -> Verdict:
         """Judge by the goal, while the node is there."""
-        absent = self.node.absence()
+        absent = self.node.missing_verdict()
         if absent is not None:
             return absent
         current = self.node.current or {}
@@ -81,18 +81,18 @@ class OneNode:
 
     def seen(self) -> str:
         """Say what it is."""
-        return "" if self.node.current is None else node_label(self.node.current)
+        return "" if self.node.current is None else describe_node(self.node.current)
 
     def result(self) -> dict[str, Any]:
         """Return the node as it came last."""
         return self.node.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the node."""
-        return Scope(None, objects=(self.node.reference(),))
+        return EvidenceScope(None, objects=(self.node.reference(),))
 
 
-class _Nodes(Tally):
+class _Nodes(ObjectCounter):
     """The book of nodes that knows which of those that matter are not as awaited.
 
     Args:
@@ -123,11 +123,13 @@ class _Nodes(Tally):
         super().drop(uid)
         self.unfit.pop(uid, None)
 
-    def _state(self, node: dict[str, Any], _: Doom | None) -> State:
+    def _state(self, node: dict[str, Any], _: TerminalState | None) -> ObjectState:
         if not self._matters(node):
-            return State(node_label(node))
+            return ObjectState(describe_node(node))
         fit = self._fit(node)
-        return State(node_label(node), ("matters", "fit") if fit else ("matters",), keep=fit)
+        return ObjectState(
+            describe_node(node), ("matters", "fit") if fit else ("matters",), keep=fit
+        )
 
 
 class NodeSet:
@@ -142,7 +144,7 @@ class NodeSet:
         least: how many must matter at least, where that number is not given.
     """
 
-    in_caller = False
+    runs_user_code = False
     subject = "nodes"
 
     def __init__(
@@ -193,9 +195,9 @@ class NodeSet:
         """Return the nodes that are as awaited, sorted by name."""
         return self.nodes.objects(NODES)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the nodes that are not as awaited, the first few."""
-        return Scope(None, objects=tuple(self.nodes.unfit.values())[:3])
+        return EvidenceScope(None, objects=tuple(self.nodes.unfit.values())[:3])
 
 
 class _SystemPods:

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.node_conditions import HealthyCluster, NodeSet
 from pytest_kwait.resources.node_states import is_cordoned, is_fit_for_tests, is_ready
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.pod_conditions import check_text_argument
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -52,7 +52,7 @@ def schedulable_nodes(
     keys = _texts("non_blocking_taints", non_blocking_taints)
     goal = f"become schedulable, all but {allowed}" if allowed else "all become schedulable"
     fit = partial(is_fit_for_tests, non_blocking=keys)
-    return NodeSet(goal, _takes_pods, fit, allowed=allowed, least=least)
+    return NodeSet(goal, _takes_pods_of_tests, fit, allowed=allowed, least=least)
 
 
 def wait_for_all_nodes_schedulable(
@@ -89,7 +89,7 @@ def nodes_ready(count: int) -> NodeSet:
     """Return the condition of `wait_for_nodes_ready`."""
     number = check_count("count", count)
     goal = f"become {number}, all of them ready"
-    return NodeSet(goal, _takes_pods, is_ready, count=number)
+    return NodeSet(goal, _takes_pods_of_tests, is_ready, count=number)
 
 
 def wait_for_nodes_ready(
@@ -153,14 +153,14 @@ def wait_for_total_healthy(
     return cast("list[dict[str, Any]]", _wait(client, awaited, options, "nodes_ready"))
 
 
-def _takes_pods(node: dict[str, Any]) -> bool:
+def _takes_pods_of_tests(node: dict[str, Any]) -> bool:
     return not is_cordoned(node)
 
 
 def _texts(what: str, values: object) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidArgument(what, values, "use a list of texts")
-    return [check_reason(what, value) for value in values]
+    return [check_text_argument(what, value) for value in values]
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -171,5 +171,5 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

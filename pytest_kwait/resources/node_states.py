@@ -16,12 +16,12 @@ __all__ = [
     "NodeFields",
     "condition_is",
     "condition_of",
+    "describe_node",
     "is_cordoned",
     "is_fit_for_tests",
     "is_ready",
     "is_schedulable",
     "is_untainted",
-    "node_label",
 ]
 
 
@@ -113,7 +113,7 @@ def is_fit_for_tests(node: dict[str, Any], non_blocking: Collection[str]) -> boo
     return is_ready(node) and is_untainted(node, non_blocking)
 
 
-def node_label(node: dict[str, Any]) -> str:
+def describe_node(node: dict[str, Any]) -> str:
     """Return what a node is in a few words: `Ready, cordoned`."""
     condition = condition_of(node, "Ready")
     if condition is None:

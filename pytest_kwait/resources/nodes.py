@@ -11,17 +11,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.node_conditions import NodeGoal, OneNode
 from pytest_kwait.resources.node_states import (
     condition_is,
     condition_of,
+    describe_node,
     is_schedulable,
-    node_label,
 )
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.pod_conditions import check_text_argument
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -44,7 +44,7 @@ __all__ = [
 
 def node_ready(node: str) -> OneNode:
     """Return the condition of `wait_for_node_ready`."""
-    return OneNode(node, _conditioned("Ready", True))
+    return OneNode(node, _node_condition_goal("Ready", True))
 
 
 def wait_for_node_ready(
@@ -75,7 +75,7 @@ def wait_for_node_ready(
 
 def node_not_ready(node: str) -> OneNode:
     """Return the condition of `wait_for_node_not_ready`."""
-    return OneNode(node, _conditioned("Ready", False))
+    return OneNode(node, _node_condition_goal("Ready", False))
 
 
 def wait_for_node_not_ready(
@@ -105,8 +105,8 @@ def wait_for_node_not_ready(
 
 def node_condition(node: str, condition: str, wanted: bool = True) -> OneNode:
     """Return the condition of `wait_for_node_condition`."""
-    kind = check_reason("condition", condition)
-    return OneNode(node, _conditioned(kind, _yes_or_no("wanted", wanted)))
+    kind = check_text_argument("condition", condition)
+    return OneNode(node, _node_condition_goal(kind, _check_bool("wanted", wanted)))
 
 
 def wait_for_node_condition(
@@ -143,7 +143,7 @@ def wait_for_node_condition(
 
 def node_schedulable(node: str, want_schedulable: bool = True) -> OneNode:
     """Return the condition of `wait_for_node_schedulable`."""
-    wanted = _yes_or_no("want_schedulable", want_schedulable)
+    wanted = _check_bool("want_schedulable", want_schedulable)
     text = f"become {'' if wanted else 'un'}schedulable"
     goal = NodeGoal(text, lambda obj: is_schedulable(obj) == wanted)
     return OneNode(node, goal)
@@ -178,9 +178,9 @@ def wait_for_node_schedulable(
 
 def node_heartbeat_after(node: str, after: datetime | str) -> OneNode:
     """Return the condition of `wait_for_node_heartbeat_after`."""
-    moment = _moment(after)
+    moment = _parse_time(after)
     text = f"have a heartbeat after {moment.isoformat()}"
-    goal = NodeGoal(text, lambda obj: _later(obj, moment), _last_heartbeat)
+    goal = NodeGoal(text, lambda obj: _is_later(obj, moment), _last_heartbeat)
     return OneNode(node, goal)
 
 
@@ -210,7 +210,7 @@ def wait_for_node_heartbeat_after(
     return cast("dict[str, Any]", _wait(client, awaited, options, "nodes_ready"))
 
 
-def _conditioned(kind: str, wanted: bool) -> NodeGoal:
+def _node_condition_goal(kind: str, wanted: bool) -> NodeGoal:
     text = f"have condition {kind} {'True' if wanted else 'other than True'}"
     if kind == "Ready":
         text = "become ready" if wanted else "become not ready"
@@ -222,19 +222,19 @@ def _conditioned(kind: str, wanted: bool) -> NodeGoal:
         parts = (condition.get("reason"), condition.get("message"))
         why = ": ".join(" ".join(part.split()) for part in parts if part)
         if kind == "Ready" and condition.get("status") == "True" and wanted:
-            return node_label(node)
+            return describe_node(node)
         return f"{kind} is {condition.get('status')}{f': {why}' if why else ''}"
 
     return NodeGoal(text, lambda node: condition_is(node, kind, wanted), missing)
 
 
-def _yes_or_no(what: str, value: object) -> bool:
+def _check_bool(what: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(what, value, "use True or False")
     return value
 
 
-def _moment(value: object) -> datetime:
+def _parse_time(value: object) -> datetime:
     moment = value
     if isinstance(value, str):
         try:
@@ -252,7 +252,7 @@ def _heartbeat(node: dict[str, Any]) -> str:
     return str((condition_of(node, "Ready") or {}).get("lastHeartbeatTime") or "")
 
 
-def _later(node: dict[str, Any], moment: datetime) -> bool:
+def _is_later(node: dict[str, Any], moment: datetime) -> bool:
     try:
         return datetime.fromisoformat(_heartbeat(node)) > moment
     except (TypeError, ValueError):  # no time, or one without its zone
@@ -264,5 +264,5 @@ def _last_heartbeat(node: dict[str, Any]) -> str:
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
+from pytest_kwait.api.objects import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.tally import Doom, State
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.sighting import SingleObject
+from pytest_kwait.engine.tally import ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.resources.controllers import CONTROLLERS, selector_of
-from pytest_kwait.resources.nested_tests import is_user_code
-from pytest_kwait.resources.object_lists import selection, type_of
-from pytest_kwait.resources.object_prospects import JUDGED_WHOLE, hopeless
+from pytest_kwait.resources.nested_tests import runs_user_code
+from pytest_kwait.resources.object_lists import describe_selection, type_meta_of
+from pytest_kwait.resources.object_prospects import READ_WHOLE, detect_terminal_failure
 from pytest_kwait.resources.object_tests import (
     ConditionStatus,
     Existence,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.resources.object_counts import Count
-    from pytest_kwait.resources.object_tests import ObjectTest
+    from pytest_kwait.resources.object_tests import ObjectPredicate
 
 __all__ = ["ManyObjects", "OneObject"]
 
@@ -55,14 +55,14 @@ class _Fields(TypedDict, total=False):
     status: _Status | None
 
 
-def _fields(resource: Resource, test: ObjectTest) -> type[Any] | None:
+def _fields(resource: Resource, test: ObjectPredicate) -> type[Any] | None:
     if not isinstance(test, ConditionStatus | Existence):
         return None
-    if isinstance(test, ConditionStatus) and resource in JUDGED_WHOLE:
+    if isinstance(test, ConditionStatus) and resource in READ_WHOLE:
         return None
     if isinstance(test, Existence) and not test.wanted and resource not in CONTROLLERS:
         # Nothing is returned, and what holds it is in there; of a controller the pods are shown.
-        return OnlyMetadata
+        return PartialObjectMetadata
     return PodFields if resource == PODS else _Fields
 
 
@@ -82,11 +82,11 @@ class OneObject:
         resource: Resource,
         namespace: str | None,
         name: str,
-        test: ObjectTest,
+        test: ObjectPredicate,
         timers: Timers | None = None,
     ) -> None:
         self._timers = timers or Timers()
-        self._sighting = Sighting(resource, name)
+        self._sighting = SingleObject(resource, name)
         self._test = test
         self._namespace = namespace
         source = Source(resource, namespace, self._sighting, name, fields=_fields(resource, test))
@@ -104,18 +104,18 @@ class OneObject:
         return self._test.goal
 
     @property
-    def in_caller(self) -> bool:
+    def runs_user_code(self) -> bool:
         """Whether the test is code of the user."""
-        return is_user_code(self._test)
+        return runs_user_code(self._test)
 
     @property
     def due(self) -> float:
         """When the first time in the test is over; infinite while none runs."""
         return self._timers.due
 
-    def tell_time(self, now: float, *, fresh: bool) -> None:
+    def set_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of."""
-        self._timers.tell_time(now, fresh=fresh)
+        self._timers.set_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
         """Return the object."""
@@ -124,13 +124,13 @@ class OneObject:
     def verdict(self) -> Verdict:
         """Judge by the test, once the object is there."""
         sighting, test = self._sighting, self._test
-        absent = sighting.absence()
+        absent = sighting.missing_verdict()
         if absent is not None:
             return test.judge_absent(absent)
-        current = {**type_of(sighting.resource), **(sighting.current or {})}
+        current = {**type_meta_of(sighting.resource), **(sighting.current or {})}
         verdict = test.judge(current)
         if isinstance(verdict, Pending):
-            return hopeless(sighting.resource, test, current, None) or verdict
+            return detect_terminal_failure(sighting.resource, test, current, None) or verdict
         return verdict
 
     def seen(self) -> str:
@@ -142,11 +142,11 @@ class OneObject:
         gone = isinstance(self._test, Existence) and not self._test.wanted
         return None if gone or self._sighting.current is None else self._sighting.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the object, and the pods of a controller."""
         sighting = self._sighting
         is_pod = sighting.resource == PODS
-        return Scope(
+        return EvidenceScope(
             self._namespace,
             objects=(sighting.reference(),),
             pods=selector_of(sighting.resource, sighting.spec),
@@ -166,14 +166,14 @@ class ManyObjects:
         timers: the times in the test; None for none.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(
         self,
         resource: Resource,
         namespace: str | None,
         selector: str | None,
-        test: ObjectTest,
+        test: ObjectPredicate,
         count: Count | None,
         timers: Timers | None = None,
     ) -> None:
@@ -197,7 +197,7 @@ class ManyObjects:
     @property
     def subject(self) -> str:
         """The selection."""
-        return selection(self._resource, self._namespace, self._selector)
+        return describe_selection(self._resource, self._namespace, self._selector)
 
     @property
     def goal(self) -> str:
@@ -210,11 +210,11 @@ class ManyObjects:
         """When the first time of an object is over; infinite while none runs."""
         return self._timers.due
 
-    def tell_time(self, now: float, *, fresh: bool) -> None:
+    def set_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of; judge those anew whose time is over."""
-        self._timers.tell_time(now, fresh=fresh)
+        self._timers.set_time(now, fresh=fresh)
         if fresh:
-            self._tally.judge_anew()
+            self._tally.reevaluate()
 
     def sources(self) -> Sequence[Source]:
         """Return the selection."""
@@ -233,7 +233,7 @@ class ManyObjects:
             return Pending(text, absent=not total)
         if total and met == total:
             return Met()
-        stuck = self._tally.nth_doomed(1)
+        stuck = self._tally.nth_terminal(1)
         if stuck is not None and stuck[0].state.doom is not None:
             entry, patience, since = stuck
             return Failed(f"{entry.name}: {stuck[0].state.doom.reason}", patience, since)
@@ -241,21 +241,23 @@ class ManyObjects:
             return Pending("none is there yet", absent=True)
         return Pending(f"{met} of {total} satisfy it")
 
-    def _state(self, obj: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if isinstance(self._test, Existence):
-            return State("there", ("met",), keep=True)
+            return ObjectState("there", ("met",), keep=True)
         verdict = self._test.judge(obj)
         if isinstance(verdict, Met):
-            return State("satisfied", ("met",), keep=True)
-        lost = hopeless(self._resource, self._test, obj, before)
+            return ObjectState("satisfied", ("met",), keep=True)
+        lost = detect_terminal_failure(self._resource, self._test, obj, before)
         if isinstance(verdict, Failed):
             lost = verdict
         doom = None
         if lost is not None:
             # One object of many may be replaced by another: nothing is final at once.
             patience = lost.patience
-            doom = Doom(lost.reason, Patience.SHORT if patience is Patience.NONE else patience)
-        return State("not satisfied", doom=doom)
+            doom = TerminalState(
+                lost.reason, Patience.SHORT if patience is Patience.NONE else patience
+            )
+        return ObjectState("not satisfied", doom=doom)
 
     def seen(self) -> str:
         """Sum up the selection."""
@@ -267,7 +269,7 @@ class ManyObjects:
             return None
         return self._tally.objects(self._resource)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the selected pods, if they are pods."""
         pods = self._selector if self._resource == PODS else None
-        return Scope(self._namespace, pods=pods, suspects=self._tally.suspects())
+        return EvidenceScope(self._namespace, pods=pods, suspects=self._tally.suspects())

@@ -11,10 +11,10 @@ from pytest_kwait.engine.condition import Source
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["EventFields", "EventsAbout", "LastEvents", "moment_of"]
+__all__ = ["EventFields", "EventSource", "LastEventStore", "last_timestamp_of"]
 
 
-class _About(TypedDict, total=False):
+class _InvolvedObjectKey(TypedDict, total=False):
     name: str | None
     uid: str | None
 
@@ -27,7 +27,7 @@ class EventFields(TypedDict, total=False):
     """The fields of an event that waits read."""
 
     metadata: ObjectMeta
-    involvedObject: _About | None
+    involvedObject: _InvolvedObjectKey | None
     reason: str | None
     message: str | None
     type: str | None
@@ -38,7 +38,7 @@ class EventFields(TypedDict, total=False):
 
 
 @dataclass(eq=False, slots=True)
-class EventsAbout(Source):
+class EventSource(Source):
     """The events about objects of one kind in a namespace.
 
     Args:
@@ -59,7 +59,7 @@ class EventsAbout(Source):
         return f"events of {self.kind} {self.about or '(all)'} in {self.namespace}"
 
 
-class LastEvents:
+class LastEventStore:
     """The book of events that knows the last one about each object, by the object's UID."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class LastEvents:
         self._events[uid] = obj
         moments = self._about.setdefault(about, {})
         moments.pop(uid, None)
-        moments[uid] = moment_of(obj)
+        moments[uid] = last_timestamp_of(obj)
 
     def drop(self, uid: str) -> None:
         """Note that an event is forgotten, which happens after an hour."""
@@ -99,7 +99,7 @@ class LastEvents:
         return self._events[max(reversed(moments), key=lambda each: moments[each])]
 
 
-def moment_of(event: dict[str, Any]) -> str:
+def last_timestamp_of(event: dict[str, Any]) -> str:
     """Return when an event happened last, as the API writes it; empty where it does not say."""
     series = event.get("series") or {}
     return str(

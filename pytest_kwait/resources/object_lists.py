@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.resources.timers import Timers
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.resources.object_counts import Count
-    from pytest_kwait.resources.object_tests import ListTest, ObjectTest
+    from pytest_kwait.resources.object_tests import ListPredicate, ObjectPredicate
 
-__all__ = ["EachObject", "ListCondition", "selection", "type_of"]
+__all__ = ["EachObjectPredicate", "ListCondition", "describe_selection", "type_meta_of"]
 
 
-class Shelf:
+class ListStore:
     """The book of whole objects, for code of the user."""
 
     def __init__(self, resource: Resource) -> None:
-        self._type = type_of(resource)
+        self._type = type_meta_of(resource)
         self._objects: dict[str, dict[str, Any]] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
@@ -51,14 +51,14 @@ class ListCondition:
         timers: the times in it; None for none.
     """
 
-    in_caller = True
+    runs_user_code = True
 
     def __init__(
         self,
         resource: Resource,
         namespace: str | None,
         selector: str | None,
-        test: ListTest,
+        test: ListPredicate,
         timers: Timers | None = None,
     ) -> None:
         self._timers = timers or Timers()
@@ -66,14 +66,14 @@ class ListCondition:
         self._namespace = namespace
         self._selector = selector
         self._test = test
-        self._shelf = Shelf(resource)
+        self._shelf = ListStore(resource)
         self._sources = (Source(resource, namespace, self._shelf, selector=selector),)
         self._met: Sequence[dict[str, Any]] = ()
 
     @property
     def subject(self) -> str:
         """The selection."""
-        return selection(self._resource, self._namespace, self._selector)
+        return describe_selection(self._resource, self._namespace, self._selector)
 
     @property
     def goal(self) -> str:
@@ -85,9 +85,9 @@ class ListCondition:
         """When the first time of an object is over; infinite while none runs."""
         return self._timers.due
 
-    def tell_time(self, now: float, *, fresh: bool) -> None:
+    def set_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of."""
-        self._timers.tell_time(now, fresh=fresh)
+        self._timers.set_time(now, fresh=fresh)
 
     def sources(self) -> Sequence[Source]:
         """Return the selection."""
@@ -109,23 +109,25 @@ class ListCondition:
         """Return the objects that the verdict named, or all of the list."""
         return list(self._met)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the selected pods, if they are pods."""
-        return Scope(self._namespace, pods=self._selector if self._resource == PODS else None)
+        return EvidenceScope(
+            self._namespace, pods=self._selector if self._resource == PODS else None
+        )
 
 
-def selection(resource: Resource, namespace: str | None, selector: str | None) -> str:
+def describe_selection(resource: Resource, namespace: str | None, selector: str | None) -> str:
     """Return how sentences name the objects that a selector matches."""
     where = f" in {namespace}" if namespace else ""
     return f"{resource.plural}{f' with {selector}' if selector else ''}{where}"
 
 
-def type_of(resource: Resource) -> dict[str, str]:
+def type_meta_of(resource: Resource) -> dict[str, str]:
     """Return the fields that items of a list come without."""
     return {"apiVersion": resource.api_version, "kind": resource.kind}
 
 
-class EachObject:
+class EachObjectPredicate:
     """A test of a list: how many of its objects satisfy a test of one.
 
     Args:
@@ -134,7 +136,9 @@ class EachObject:
         timers: the times in it; None for none.
     """
 
-    def __init__(self, test: ObjectTest, count: Count | None, timers: Timers | None = None) -> None:
+    def __init__(
+        self, test: ObjectPredicate, count: Count | None, timers: Timers | None = None
+    ) -> None:
         self._test = test
         self._count = count
         self._timers = timers or Timers()
@@ -148,7 +152,7 @@ class EachObject:
     def judge(self, subject: list[dict[str, Any]]) -> Verdict:
         """Judge by how many satisfy the test."""
         met = [obj for obj in subject if self._is_met(obj)]
-        there = {_identity(obj) for obj in subject}
+        there = {_uid_of(obj) for obj in subject}
         for gone in self._known - there:
             self._timers.forget(gone)
         self._known = there
@@ -163,9 +167,9 @@ class EachObject:
         )
 
     def _is_met(self, obj: dict[str, Any]) -> bool:
-        self._timers.key = _identity(obj)
+        self._timers.key = _uid_of(obj)
         return isinstance(self._test.judge(obj), Met)
 
 
-def _identity(obj: dict[str, Any]) -> str:
+def _uid_of(obj: dict[str, Any]) -> str:
     return str(obj["metadata"].get("uid") or obj["metadata"]["name"])

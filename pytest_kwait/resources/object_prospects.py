@@ -20,11 +20,14 @@ from pytest_kwait.api.resource import (
     REPLICATION_CONTROLLERS,
 )
 from pytest_kwait.engine.verdicts import Failed, Met, Patience
-from pytest_kwait.resources.doom.claims import claim_doom
-from pytest_kwait.resources.doom.definitions import names_doom
-from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
-from pytest_kwait.resources.doom.rollouts import progress_doom, replica_set_doom
-from pytest_kwait.resources.held_tests import Held
+from pytest_kwait.resources.doom.claims import detect_claim_failure
+from pytest_kwait.resources.doom.definitions import detect_names_conflict
+from pytest_kwait.resources.doom.replica_failures import detect_replica_failure
+from pytest_kwait.resources.doom.rollouts import (
+    detect_progress_deadline_exceeded,
+    detect_replica_set_refusal,
+)
+from pytest_kwait.resources.held_tests import HeldPredicate
 from pytest_kwait.resources.object_tests import AllOf, AnyOf, ConditionStatus, JsonPathValue
 from pytest_kwait.resources.pod_goals import READY, RUNNING, SCHEDULED, SUCCESS
 from pytest_kwait.resources.pods import is_finished, phase_of
@@ -34,21 +37,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.engine.tally import Doom
-    from pytest_kwait.resources.object_tests import ObjectTest
+    from pytest_kwait.engine.tally import TerminalState
+    from pytest_kwait.resources.object_tests import ObjectPredicate
     from pytest_kwait.resources.pod_goals import PodGoal
 
-__all__ = ["JUDGED_WHOLE", "hopeless"]
+__all__ = ["READ_WHOLE", "detect_terminal_failure"]
 
 Obj: TypeAlias = "dict[str, Any]"
 
-JUDGED_WHOLE = frozenset({CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS})
+READ_WHOLE = frozenset({CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS})
 """The kinds of which more than conditions is looked at."""
 
 _STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
 
 
-def hopeless(resource: Resource, test: ObjectTest, obj: Obj, before: Doom | None) -> Failed | None:
+def detect_terminal_failure(
+    resource: Resource, test: ObjectPredicate, obj: Obj, before: TerminalState | None
+) -> Failed | None:
     """Return the verdict on an object that will not satisfy a test; None where it may.
 
     Args:
@@ -59,12 +64,12 @@ def hopeless(resource: Resource, test: ObjectTest, obj: Obj, before: Doom | None
     """
     if isinstance(test, AllOf | AnyOf):
         open_parts = [part for part in test.parts if not isinstance(part.judge(obj), Met)]
-        lost = [hopeless(resource, part, obj, before) for part in open_parts]
+        lost = [detect_terminal_failure(resource, part, obj, before) for part in open_parts]
         first = next(filter(None, lost), None)
         return first if isinstance(test, AllOf) or all(lost) else None
-    if isinstance(test, Held):
+    if isinstance(test, HeldPredicate):
         met = isinstance(test.test.judge(obj), Met)
-        return None if met else hopeless(resource, test.test, obj, before)
+        return None if met else detect_terminal_failure(resource, test.test, obj, before)
     if isinstance(test, ConditionStatus) and test.value.lower() == "true":
         judge = _CONDITIONS.get(resource)
         return judge(obj, test.kind.lower(), before) if judge else None
@@ -74,7 +79,7 @@ def hopeless(resource: Resource, test: ObjectTest, obj: Obj, before: Doom | None
     return None
 
 
-def _failed(doom: Doom | None) -> Failed | None:
+def _failed(doom: TerminalState | None) -> Failed | None:
     return None if doom is None else Failed(doom.reason, doom.patience)
 
 
@@ -87,7 +92,7 @@ _POD_CONDITIONS = {
 _POD_PHASES = {"Running": RUNNING, "Succeeded": SUCCESS}
 
 
-def _pod(pod: Obj, goal: PodGoal | None, before: Doom | None) -> Failed | None:
+def _pod(pod: Obj, goal: PodGoal | None, before: TerminalState | None) -> Failed | None:
     if goal is None:
         return None
     if is_finished(pod):
@@ -98,11 +103,11 @@ def _pod(pod: Obj, goal: PodGoal | None, before: Doom | None) -> Failed | None:
     return _failed(goal.doom(pod, before))
 
 
-def _pod_condition(pod: Obj, kind: str, before: Doom | None) -> Failed | None:
+def _pod_condition(pod: Obj, kind: str, before: TerminalState | None) -> Failed | None:
     return _pod(pod, _POD_CONDITIONS.get(kind), before)
 
 
-def _pod_value(pod: Obj, path: str, value: str, before: Doom | None) -> Failed | None:
+def _pod_value(pod: Obj, path: str, value: str, before: TerminalState | None) -> Failed | None:
     if path != "phase":
         return None
     if value == "Failed" and is_finished(pod):
@@ -113,22 +118,22 @@ def _pod_value(pod: Obj, path: str, value: str, before: Doom | None) -> Failed |
 _ENDS = ("Complete", "Failed")
 
 
-def _ended(job: Obj) -> str:
+def _end_of(job: Obj) -> str:
     """Return which end a Job has come to, in lower case; empty for none."""
-    return next((end.lower() for end in _ENDS if _holds(job, end)), "")
+    return next((end.lower() for end in _ENDS if _is_condition_true(job, end)), "")
 
 
-def _holds(obj: Obj, kind: str) -> bool:
+def _is_condition_true(obj: Obj, kind: str) -> bool:
     return isinstance(ConditionStatus(kind).judge(obj), Met)
 
 
-def _job_condition(job: Obj, kind: str, _: Doom | None) -> Failed | None:
-    end = _ended(job)
+def _job_condition(job: Obj, kind: str, _: TerminalState | None) -> Failed | None:
+    end = _end_of(job)
     return Failed(f"the job is {end}") if end and kind in ("complete", "failed") else None
 
 
-def _job_value(job: Obj, path: str, value: str, _: Doom | None) -> Failed | None:
-    end = _ended(job)
+def _job_value(job: Obj, path: str, value: str, _: TerminalState | None) -> Failed | None:
+    end = _end_of(job)
     if not end or path not in ("succeeded", "failed", "active", "ready"):
         return None
     # Servers before 1.31 tell of the end while pods are still on their way out.
@@ -140,51 +145,59 @@ def _is_observed(controller: Obj) -> bool:
     return count_of(controller, "observedGeneration") >= generation
 
 
-def _deployment_condition(deployment: Obj, kind: str, _: Doom | None) -> Failed | None:
+def _deployment_condition(deployment: Obj, kind: str, _: TerminalState | None) -> Failed | None:
     if kind not in ("available", "progressing"):
         return None
-    refused = replica_set_doom(deployment)
+    refused = detect_replica_set_refusal(deployment)
     if refused is not None or not _is_observed(deployment):
         return _failed(refused)
-    missed = progress_doom(deployment)
+    missed = detect_progress_deadline_exceeded(deployment)
     if missed is not None:
         return _failed(missed)
     enough = count_of(deployment, "replicas") >= rolling_bounds(deployment).least
-    return None if enough else _failed(replica_failure_doom(deployment))
+    return None if enough else _failed(detect_replica_failure(deployment))
 
 
 _REPLICAS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
 
-def _replicas(controller: Obj, path: str, value: str, _: Doom | None) -> Failed | None:
+def _replicas(controller: Obj, path: str, value: str, _: TerminalState | None) -> Failed | None:
     """Judge by whether pods are refused that would be needed for so many replicas."""
     if path not in _REPLICAS or not value.isdecimal() or not _is_observed(controller):
         return None
     missing = int(value) > count_of(controller, "replicas")
-    return _failed(replica_failure_doom(controller)) if missing else None
+    return _failed(detect_replica_failure(controller)) if missing else None
 
 
-def _definition_condition(definition: Obj, kind: str, _: Doom | None) -> Failed | None:
-    return _failed(names_doom(definition)) if kind in ("established", "namesaccepted") else None
+def _definition_condition(definition: Obj, kind: str, _: TerminalState | None) -> Failed | None:
+    return (
+        _failed(detect_names_conflict(definition))
+        if kind in ("established", "namesaccepted")
+        else None
+    )
 
 
-def _claim_value(claim: Obj, path: str, value: str, _: Doom | None) -> Failed | None:
-    return _failed(claim_doom(claim, None)) if (path, value) == ("phase", "Bound") else None
+def _claim_value(claim: Obj, path: str, value: str, _: TerminalState | None) -> Failed | None:
+    return (
+        _failed(detect_claim_failure(claim, None)) if (path, value) == ("phase", "Bound") else None
+    )
 
 
-def _namespace_value(namespace: Obj, path: str, value: str, _: Doom | None) -> Failed | None:
+def _namespace_value(
+    namespace: Obj, path: str, value: str, _: TerminalState | None
+) -> Failed | None:
     if (path, value) != ("phase", "Active") or not namespace["metadata"].get("deletionTimestamp"):
         return None
     return Failed("the namespace is being deleted")
 
 
-_CONDITIONS: dict[Resource, Callable[[Obj, str, Doom | None], Failed | None]] = {
+_CONDITIONS: dict[Resource, Callable[[Obj, str, TerminalState | None], Failed | None]] = {
     PODS: _pod_condition,
     JOBS: _job_condition,
     DEPLOYMENTS: _deployment_condition,
     CUSTOM_RESOURCE_DEFINITIONS: _definition_condition,
 }
-_VALUES: dict[Resource, Callable[[Obj, str, str, Doom | None], Failed | None]] = {
+_VALUES: dict[Resource, Callable[[Obj, str, str, TerminalState | None], Failed | None]] = {
     PODS: _pod_value,
     JOBS: _job_value,
     DEPLOYMENTS: _replicas,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from pytest_kwait.engine.json_path import JsonPath
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.held_tests import Held, NeverHeld
+from pytest_kwait.resources.held_tests import HeldPredicate, NotHeldPredicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,16 +20,16 @@ __all__ = [
     "ConditionStatus",
     "Existence",
     "JsonPathValue",
-    "ListTest",
+    "ListPredicate",
     "Negated",
-    "ObjectTest",
-    "UserTest",
-    "parse_test",
+    "ObjectPredicate",
+    "UserPredicate",
+    "parse_predicate",
 ]
 
 Answer: TypeAlias = "bool | Verdict"
 
-_FORMS = (
+_VALID_FORMS = (
     "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
     "'jsonpath={.path}=value', a callable or a combinator"
 )
@@ -39,7 +39,7 @@ _NOUNS = {dict: "an object", list: "a list"}
 Absence: TypeAlias = "Pending | Failed"
 
 
-class ListTest(Protocol):
+class ListPredicate(Protocol):
     """What a list of objects can be tested for."""
 
     @property
@@ -52,7 +52,7 @@ class ListTest(Protocol):
         ...
 
 
-class _OfPresent:
+class _PresentPredicate:
     """A test that needs the object to be there."""
 
     __slots__ = ()
@@ -93,7 +93,7 @@ class Existence:
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionStatus(_OfPresent):
+class ConditionStatus(_PresentPredicate):
     """Whether its status has a condition of a type with a value.
 
     Args:
@@ -117,7 +117,7 @@ class ConditionStatus(_OfPresent):
         condition = self._first(obj)
         if condition is None:
             return Pending(f"no condition {self.kind} yet")
-        behind = self.behind(obj)
+        behind = self.generation_lag_verdict(obj)
         if behind is not None:
             return behind
         kind, value = condition.get("type"), condition.get("status")
@@ -126,7 +126,7 @@ class ConditionStatus(_OfPresent):
         why = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
         return Pending(f"{kind} is {value}{': ' if why else ''}{why}")
 
-    def behind(self, obj: dict[str, Any]) -> Pending | None:
+    def generation_lag_verdict(self, obj: dict[str, Any]) -> Pending | None:
         """Return the verdict where the condition is of an older generation; else None."""
         condition, status = self._first(obj) or {}, obj.get("status") or {}
         generation = obj["metadata"].get("generation") or 0
@@ -150,7 +150,7 @@ class ConditionStatus(_OfPresent):
 
 
 @dataclass(frozen=True, slots=True)
-class JsonPathValue(_OfPresent):
+class JsonPathValue(_PresentPredicate):
     """Whether a path leads to a value, or to this one.
 
     Args:
@@ -196,7 +196,7 @@ class JsonPathValue(_OfPresent):
 
 
 @dataclass(frozen=True, slots=True)
-class UserTest(_OfPresent):
+class UserPredicate(_PresentPredicate):
     """What a callable of the user says about an object, or about a list of objects.
 
     Args:
@@ -232,14 +232,14 @@ class UserTest(_OfPresent):
 
 
 @dataclass(frozen=True, slots=True)
-class Negated(_OfPresent):
+class Negated(_PresentPredicate):
     """Whether an object that is there fails a test.
 
     Args:
         test: the test; no combination, none with a time, not `create` or `delete`.
     """
 
-    test: ConditionStatus | JsonPathValue | UserTest
+    test: ConditionStatus | JsonPathValue | UserPredicate
 
     @property
     def goal(self) -> str:
@@ -249,7 +249,7 @@ class Negated(_OfPresent):
     def judge(self, obj: dict[str, Any]) -> Verdict:
         """Judge by the opposite; a status of an older generation says neither."""
         if isinstance(self.test, ConditionStatus):
-            behind = self.test.behind(obj)
+            behind = self.test.generation_lag_verdict(obj)
             if behind is not None:
                 return behind
         verdict = self.test.judge(obj)
@@ -264,7 +264,7 @@ class AllOf:
         parts: the tests.
     """
 
-    parts: tuple[ObjectTest, ...]
+    parts: tuple[ObjectPredicate, ...]
 
     @property
     def goal(self) -> str:
@@ -297,7 +297,7 @@ class AnyOf:
         parts: the tests.
     """
 
-    parts: tuple[ObjectTest, ...]
+    parts: tuple[ObjectPredicate, ...]
 
     @property
     def goal(self) -> str:
@@ -328,31 +328,31 @@ class AnyOf:
         return Failed(text, max((part.patience for part in lost), key=order.index))
 
 
-ObjectTest: TypeAlias = (
+ObjectPredicate: TypeAlias = (
     Existence
     | ConditionStatus
     | JsonPathValue
-    | UserTest
+    | UserPredicate
     | Negated
     | AllOf
     | AnyOf
-    | Held
-    | NeverHeld
+    | HeldPredicate
+    | NotHeldPredicate
 )
 
 
-def parse_test(condition: object) -> ObjectTest:
+def parse_predicate(condition: object) -> ObjectPredicate:
     """Return what a condition as users write it means.
 
     Raises:
         InvalidArgument: it is none.
     """
-    if isinstance(condition, ObjectTest):
+    if isinstance(condition, ObjectPredicate):
         return condition
     if callable(condition):
-        return UserTest(condition)
+        return UserPredicate(condition)
     if not isinstance(condition, str):
-        raise InvalidArgument("condition", condition, _FORMS)
+        raise InvalidArgument("condition", condition, _VALID_FORMS)
     if condition.lower() in ("create", "delete"):
         return Existence(condition.lower() == "create")
     form, _, rest = condition.partition("=")
@@ -360,7 +360,7 @@ def parse_test(condition: object) -> ObjectTest:
         return _parse_path(condition, rest)
     kind, equals, value = rest.partition("=")
     if form != "condition" or not kind or (equals and not value):
-        raise InvalidArgument("condition", condition, _FORMS)
+        raise InvalidArgument("condition", condition, _VALID_FORMS)
     return ConditionStatus(kind, value or "True")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.tally import Doom, State, Tally
-from pytest_kwait.resources.doom.pods import member_doom
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.resources.doom.pods import detect_owned_pod_failure
 from pytest_kwait.resources.pods import (
     controller_uid,
     is_finished,
@@ -36,14 +36,14 @@ class OwnedPods:
 
     def __init__(self, owner: Callable[[dict[str, Any]], str] = controller_uid) -> None:
         self._owner = owner
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, ObjectCounter] = {}
         self._owner_of: dict[str, str] = {}
 
-    def of(self, owner: str) -> Tally:
+    def of(self, owner: str) -> ObjectCounter:
         """Return the tally of that owner's pods."""
         tally = self._tallies.get(owner)
         if tally is None:
-            tally = self._tallies[owner] = Tally(_state)
+            tally = self._tallies[owner] = ObjectCounter(_state)
         return tally
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
@@ -66,14 +66,14 @@ class OwnedPods:
         return self._owner_of.keys()
 
 
-def _state(pod: dict[str, Any], before: Doom | None) -> State:
+def _state(pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
     if is_terminating(pod):
-        return State("being deleted")
+        return ObjectState("being deleted")
     if is_finished(pod):
         # Its controller makes another one in its place.
-        return State(phase_label(pod))
+        return ObjectState(phase_label(pod))
     if phase_of(pod) == "Running" and is_ready(pod):
-        return State("ready", (ALIVE,))
+        return ObjectState("ready", (ALIVE,))
     label = phase_label(pod)
     label = "Running, not ready" if label == "Running" else label
-    return State(label, (ALIVE,), doom=member_doom(pod, before))
+    return ObjectState(label, (ALIVE,), doom=detect_owned_pod_failure(pod, before))

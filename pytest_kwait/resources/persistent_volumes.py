@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from pytest_kwait.api.resource import PERSISTENT_VOLUMES
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_name, resolve
+from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
@@ -44,7 +44,7 @@ _USABLE = ("Available", "Bound")
 Obj: TypeAlias = "dict[str, Any]"
 
 
-def _label(volume: Obj) -> str:
+def _describe_volume(volume: Obj) -> str:
     phase, claim = phase_of(volume), claim_of(volume)
     relation = {"Bound": "to", "Released": "by"}.get(phase, "kept for")
     message = (volume.get("status") or {}).get("message")
@@ -63,11 +63,13 @@ def persistent_volume_phase(volume: str, phase: str) -> NamedObject:
             return Met()
         if phase in _USABLE and there in ("Released", "Failed"):
             # Until somebody clears the claim that it was kept for, or its reclamation succeeds.
-            return Failed(f"the volume is {_label(obj)}, which no other claim gets", Patience.LONG)
-        return Pending(_label(obj))
+            return Failed(
+                f"the volume is {_describe_volume(obj)}, which no other claim gets", Patience.LONG
+            )
+        return Pending(_describe_volume(obj))
 
     goal = ObjectGoal(f"get to phase {phase}", judge, alive=phase in _USABLE)
-    return _volume(volume, goal)
+    return _volume_condition(volume, goal)
 
 
 def wait_for_persistent_volume_phase(
@@ -98,7 +100,14 @@ def persistent_volume_deleted(volume: str, uid: str | None = None) -> AbsentObje
     """Return the condition of `wait_for_persistent_volume_deleted`."""
     name = check_name("volume", volume)
     return AbsentObject(
-        PERSISTENT_VOLUMES, None, name, uid, _label, _held_by, _undeleted, fields=VolumeFields
+        PERSISTENT_VOLUMES,
+        None,
+        name,
+        uid,
+        _describe_volume,
+        _describe_finalizers,
+        _describe_undeleted,
+        fields=VolumeFields,
     )
 
 
@@ -129,7 +138,7 @@ def wait_for_persistent_volume_deleted(
 def pv_finalizer(volume: str, finalizer: str, present: bool = True) -> NamedObject:
     """Return the condition of `wait_for_pv_finalizer`."""
     goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
-    return _volume(volume, goal)
+    return _volume_condition(volume, goal)
 
 
 def wait_for_pv_finalizer(
@@ -163,17 +172,17 @@ def wait_for_pv_finalizer(
     return cast("dict[str, Any] | None", _wait(client, awaited, options, "pv_create"))
 
 
-def _volume(volume: str, goal: ObjectGoal) -> NamedObject:
+def _volume_condition(volume: str, goal: ObjectGoal) -> NamedObject:
     name = check_name("volume", volume)
-    return NamedObject(PERSISTENT_VOLUMES, None, name, goal, _label, VolumeFields)
+    return NamedObject(PERSISTENT_VOLUMES, None, name, goal, _describe_volume, VolumeFields)
 
 
-def _held_by(volume: Obj, finalizer: str) -> str:
+def _describe_finalizers(volume: Obj, finalizer: str) -> str:
     bound = phase_of(volume) == "Bound" and finalizer == "kubernetes.io/pv-protection"
     return f"bound to claim {claim_of(volume)}" if bound else ""
 
 
-def _undeleted(volume: Obj) -> str:
+def _describe_undeleted(volume: Obj) -> str:
     policy = (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy") or "Retain"
     if phase_of(volume) == "Bound":
         return f"bound to claim {claim_of(volume)}, its reclaim policy is {policy}"
@@ -184,5 +193,5 @@ def _undeleted(volume: Obj) -> str:
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.engine.tally import Doom, State, Tally
-from pytest_kwait.resources.doom.scheduling import scheduling_doom
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.resources.doom.scheduling import detect_unschedulable
 from pytest_kwait.resources.pods import is_finished, node_of, phase_label
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class PlacedPod(NamedTuple):
     pod: dict[str, Any]
 
 
-class PlacedPods(Tally):
+class PlacedPods(ObjectCounter):
     """The book of the selected pods: who is placed, who is known.
 
     Args:
@@ -37,7 +37,7 @@ class PlacedPods(Tally):
     def __init__(
         self,
         names: Collection[str] | None = None,
-        judge: Callable[[dict[str, Any], Doom | None], State] | None = None,
+        judge: Callable[[dict[str, Any], TerminalState | None], ObjectState] | None = None,
     ) -> None:
         super().__init__(judge or _state)
         self._names = names
@@ -83,7 +83,7 @@ class PlacedPods(Tally):
         return self._uids
 
     @property
-    def homeless(self) -> int:
+    def unscheduled(self) -> int:
         """How many pods have no host."""
         return len(self._homeless)
 
@@ -96,7 +96,7 @@ class PlacedPods(Tally):
         """Return the pods, with their UIDs, that have a host and are not known to it so far."""
         return list(self._unknown.items())
 
-    def learn(self, uid: str, reason: str | None) -> None:
+    def record_answers(self, uid: str, reason: str | None) -> None:
         """Note what a host's agent says of a pod; nothing if the pod is gone meanwhile.
 
         Args:
@@ -112,16 +112,16 @@ class PlacedPods(Tally):
         self._reasons.pop(uid, None)
         self._known.add(uid)
 
-    def first_reason(self) -> str:
+    def first_unknown_reason(self) -> str:
         """Return why one of the pods is not known; empty where nobody was asked."""
         return next(iter(self._reasons.values()), "")
 
-    def first_homeless(self) -> str:
+    def first_unscheduled(self) -> str:
         """Return the name of a pod without a host."""
         return next(iter(self._homeless.values()), "")
 
 
-def _state(pod: dict[str, Any], _: Doom | None) -> State:
+def _state(pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
     placed = bool(node_of(pod))
-    doom = None if placed or is_finished(pod) else scheduling_doom(pod)
-    return State(phase_label(pod), keep=True, doom=doom)
+    doom = None if placed or is_finished(pod) else detect_unschedulable(pod)
+    return ObjectState(phase_label(pod), keep=True, doom=doom)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.objects import OnlyMetadata
+from pytest_kwait.api.objects import PartialObjectMetadata
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_name, check_namespace
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.object_tests import UserTest
+from pytest_kwait.resources.object_tests import UserPredicate
 from pytest_kwait.resources.pods import phase_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.engine.tally import Doom
+    from pytest_kwait.engine.tally import TerminalState
     from pytest_kwait.resources.pod_goals import PodGoal
 
-__all__ = ["AbsentPod", "GoalOfPod", "JudgedPod", "NamedPod", "check_reason"]
+__all__ = ["AbsentPod", "NamedPod", "PodGoalCondition", "UserPodCondition", "check_text_argument"]
 
 
 class NamedPod:
@@ -37,14 +37,14 @@ class NamedPod:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
     goal = ""
 
     def __init__(
         self, namespace: str, pod: str, uid: str = "", fields: type[Any] | None = None
     ) -> None:
         self.namespace = check_namespace(namespace)
-        self.pod = Sighting(PODS, check_name("pod", pod), uid)
+        self.pod = SingleObject(PODS, check_name("pod", pod), uid)
         self._sources = (Source(PODS, namespace, self.pod, pod, fields=fields),)
 
     @property
@@ -64,13 +64,13 @@ class NamedPod:
         """Return the pod as it came last."""
         return self.pod.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the pod."""
         names = () if self.pod.current is None else (self.pod.name,)
-        return Scope(self.namespace, objects=(self.pod.reference(),), pod_names=names)
+        return EvidenceScope(self.namespace, objects=(self.pod.reference(),), pod_names=names)
 
 
-class GoalOfPod(NamedPod):
+class PodGoalCondition(NamedPod):
     """One pod becomes what a goal says.
 
     Args:
@@ -86,11 +86,11 @@ class GoalOfPod(NamedPod):
         super().__init__(namespace, pod)
         self.goal = goal.text
         self._goal = goal
-        self._doom: Doom | None = None
+        self._doom: TerminalState | None = None
 
     def verdict(self) -> Verdict:
         """Judge by the goal, and by what keeps the pod from it."""
-        absent = self.pod.absence()
+        absent = self.pod.missing_verdict()
         if absent is not None:
             return absent
         current = self.pod.current or {}
@@ -106,7 +106,7 @@ class GoalOfPod(NamedPod):
         return verdict
 
 
-class JudgedPod(NamedPod):
+class UserPodCondition(NamedPod):
     """One pod satisfies code of the user.
 
     Args:
@@ -119,21 +119,21 @@ class JudgedPod(NamedPod):
         InvalidArgument: a name, a description or a callable that cannot be one.
     """
 
-    in_caller = True
+    runs_user_code = True
 
     def __init__(
         self, namespace: str, pod: str, description: str, condition: Callable[[Any], Any]
     ) -> None:
         super().__init__(namespace, pod)
-        self.goal = f"become {check_reason('description', description)}"
+        self.goal = f"become {check_text_argument('description', description)}"
         given: object = condition
         if not callable(given):
             raise InvalidArgument("condition", given, "use a callable that is given the pod")
-        self._test = UserTest(condition)
+        self._test = UserPredicate(condition)
 
     def verdict(self) -> Verdict:
         """Return what the user's code says of the pod."""
-        absent = self.pod.absence()
+        absent = self.pod.missing_verdict()
         return self._test.judge(self.pod.object()) if absent is None else absent
 
 
@@ -152,12 +152,12 @@ class AbsentPod(NamedPod):
     goal = "go away"
 
     def __init__(self, namespace: str, pod: str, uid: str | None) -> None:
-        meant = "" if uid is None else check_reason("uid", uid)
-        super().__init__(namespace, pod, meant, OnlyMetadata)
+        meant = "" if uid is None else check_text_argument("uid", uid)
+        super().__init__(namespace, pod, meant, PartialObjectMetadata)
 
     def verdict(self) -> Verdict:
         """Judge by whether the pod of that UID is there."""
-        if self.pod.absence() is not None:
+        if self.pod.missing_verdict() is not None:
             return Met()
         metadata = (self.pod.current or {})["metadata"]
         if not metadata.get("deletionTimestamp"):
@@ -173,7 +173,7 @@ class AbsentPod(NamedPod):
         """Return nothing: there is none."""
 
 
-def check_reason(what: str, value: object, *, empty: bool = False) -> str:
+def check_text_argument(what: str, value: object, *, empty: bool = False) -> str:
     """Return `value` as a text.
 
     Raises:

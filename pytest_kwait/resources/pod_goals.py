@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.endings import ending
-from pytest_kwait.resources.doom.pods import ready_doom, run_doom, stay_doom
-from pytest_kwait.resources.doom.scheduling import scheduling_doom
+from pytest_kwait.resources.doom.endings import describe_pod_end
+from pytest_kwait.resources.doom.pods import (
+    detect_not_ready,
+    detect_not_running,
+    detect_not_staying_up,
+)
+from pytest_kwait.resources.doom.scheduling import detect_unschedulable
 from pytest_kwait.resources.pods import (
     condition_of,
     is_ready,
@@ -27,7 +31,7 @@ from pytest_kwait.resources.pods import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.engine.tally import Doom
+    from pytest_kwait.engine.tally import TerminalState
 
 __all__ = [
     "NOT_PENDING",
@@ -40,7 +44,7 @@ __all__ = [
     "TERMINATING",
     "UNSCHEDULABLE",
     "PodGoal",
-    "observed",
+    "observed_generation",
     "terminated_with",
 ]
 
@@ -60,11 +64,11 @@ class PodGoal:
 
     text: str
     judge: Callable[[Obj], Verdict]
-    doom: Callable[[Obj, Doom | None], Doom | None] | None = None
+    doom: Callable[[Obj, TerminalState | None], TerminalState | None] | None = None
     alive: bool = False
 
 
-def pending(pod: Obj) -> Pending:
+def to_pending(pod: Obj) -> Pending:
     """Return a verdict that says where a pod is, and what gates it waits behind."""
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     behind = ", ".join(str(gate.get("name")) for gate in gates)
@@ -74,8 +78,8 @@ def pending(pod: Obj) -> Pending:
 def _running(pod: Obj) -> Verdict:
     if phase_of(pod) == "Running":
         return Met()
-    ended = ending(pod)
-    return Failed(ended) if ended else pending(pod)
+    ended = describe_pod_end(pod)
+    return Failed(ended) if ended else to_pending(pod)
 
 
 def _ready(pod: Obj) -> Verdict:
@@ -93,15 +97,15 @@ def _success(pod: Obj) -> Verdict:
     if phase == "Succeeded":
         return Met()
     if phase == "Failed":
-        return Failed(ending(pod))
+        return Failed(describe_pod_end(pod))
     policy = (pod.get("spec") or {}).get("restartPolicy")
     if policy == "Always" and not is_terminating(pod):
         return Failed("its restart policy is Always: its containers are started again, always")
-    return pending(pod)
+    return to_pending(pod)
 
 
 def _no_longer_running(pod: Obj) -> Verdict:
-    return Met() if phase_of(pod) in ("Succeeded", "Failed") else pending(pod)
+    return Met() if phase_of(pod) in ("Succeeded", "Failed") else to_pending(pod)
 
 
 def _terminating(pod: Obj) -> Verdict:
@@ -109,43 +113,45 @@ def _terminating(pod: Obj) -> Verdict:
 
 
 def _not_pending(pod: Obj) -> Verdict:
-    return pending(pod) if phase_of(pod) == "Pending" else Met()
+    return to_pending(pod) if phase_of(pod) == "Pending" else Met()
 
 
 def _unschedulable(pod: Obj) -> Verdict:
     if node_of(pod):
         return Failed(f"the pod was scheduled to {node_of(pod)}")
-    if ending(pod):
-        return Failed(ending(pod))
-    return Met() if scheduling_doom(pod) is not None else pending(pod)
+    if describe_pod_end(pod):
+        return Failed(describe_pod_end(pod))
+    return Met() if detect_unschedulable(pod) is not None else to_pending(pod)
 
 
 def _scheduled(pod: Obj) -> Verdict:
     if node_of(pod):
         return Met()
-    ended = ending(pod)
-    return Failed(ended) if ended else pending(pod)
+    ended = describe_pod_end(pod)
+    return Failed(ended) if ended else to_pending(pod)
 
 
-def _by_scheduler(pod: Obj, _: Doom | None) -> Doom | None:
-    return scheduling_doom(pod)
+def _by_scheduler(pod: Obj, _: TerminalState | None) -> TerminalState | None:
+    return detect_unschedulable(pod)
 
 
-def _unlimited(pod: Obj, before: Doom | None) -> Doom | None:
+def _unlimited(pod: Obj, before: TerminalState | None) -> TerminalState | None:
     # A pod with a deadline fails at that, however stuck it is.
     limited = (pod.get("spec") or {}).get("activeDeadlineSeconds")
-    return None if limited else run_doom(pod, before)
+    return None if limited else detect_not_running(pod, before)
 
 
-RUNNING = PodGoal("get to phase Running", _running, run_doom, alive=True)
-READY = PodGoal("become ready", _ready, ready_doom, alive=True)
-RUNNING_READY = PodGoal("become Running and ready", _ready, ready_doom, alive=True)
+RUNNING = PodGoal("get to phase Running", _running, detect_not_running, alive=True)
+READY = PodGoal("become ready", _ready, detect_not_ready, alive=True)
+RUNNING_READY = PodGoal("become Running and ready", _ready, detect_not_ready, alive=True)
 SUCCESS = PodGoal(
-    "succeed", _success, lambda pod, before: run_doom(pod, before) or stay_doom(pod, before)
+    "succeed",
+    _success,
+    lambda pod, before: detect_not_running(pod, before) or detect_not_staying_up(pod, before),
 )
 NO_LONGER_RUNNING = PodGoal("stop running", _no_longer_running, _unlimited)
 TERMINATING = PodGoal("start terminating", _terminating)
-NOT_PENDING = PodGoal("leave phase Pending", _not_pending, run_doom, alive=True)
+NOT_PENDING = PodGoal("leave phase Pending", _not_pending, detect_not_running, alive=True)
 UNSCHEDULABLE = PodGoal("prove unschedulable", _unschedulable, alive=True)
 SCHEDULED = PodGoal("get scheduled", _scheduled, _by_scheduler, alive=True)
 
@@ -154,9 +160,9 @@ def terminated_with(reason: str) -> PodGoal:
     """Return the goal of a pod that failed with this reason in its status; empty for none."""
 
     def judge(pod: Obj) -> Verdict:
-        ended = ending(pod)
+        ended = describe_pod_end(pod)
         if not ended:
-            return pending(pod)
+            return to_pending(pod)
         status = pod.get("status") or {}
         if phase_of(pod) == "Failed" and (status.get("reason") or "") == reason:
             return Met()
@@ -165,7 +171,7 @@ def terminated_with(reason: str) -> PodGoal:
     return PodGoal(f"fail with {f'reason {reason}' if reason else 'no reason'}", judge)
 
 
-def observed(generation: int, condition: str | None) -> PodGoal:
+def observed_generation(generation: int, condition: str | None) -> PodGoal:
     """Return the goal of a pod of which the kubelet, or a condition, has seen a generation."""
     where = f"condition {condition}" if condition else "status"
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import msgspec
 
-from pytest_kwait.api.objects import ObjectMeta, list_decoder
+from pytest_kwait.api.objects import ObjectMeta, get_list_decoder
 from pytest_kwait.api.resource import NODES, PODS
-from pytest_kwait.engine.tally import whole
+from pytest_kwait.engine.tally import decode_whole
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
 
-__all__ = ["FakePodInfo", "NodeProxyLook", "PodInfo"]
+__all__ = ["FakePodInfo", "NodeProxyPodInfo", "PodInfo"]
 
-PER_HOST = 10.0
+HOST_TIMEOUT = 10.0
 """Seconds that one host's agent has for its answer."""
 
 
@@ -47,7 +47,7 @@ class _Known(TypedDict, total=False):
     metadata: ObjectMeta
 
 
-class NodeProxyLook:
+class NodeProxyPodInfo:
     """The pod info of one look: asks each kubelet once, through the API server's node proxy.
 
     Args:
@@ -75,12 +75,12 @@ class NodeProxyLook:
         # The kubelet knows a static pod by the hash of its file, its mirror carries that along.
         for uid in (metadata.get("uid"), annotations.get("kubernetes.io/config.mirror")):
             if uid in self._pods[host]:
-                return whole(PODS, self._pods[host][uid])
+                return decode_whole(PODS, self._pods[host][uid])
         raise LookupError(f"{host} does not know pod {metadata['name']}")
 
     def _ask(self, host: str) -> dict[str, bytes]:
         path = NODES.path(name=host, subresource="proxy/pods")
-        deadline = self._deadline.at_most(PER_HOST)
+        deadline = self._deadline.at_most(HOST_TIMEOUT)
         try:
             answer = self._session.request("GET", path, deadline=deadline)
         except ApiError as error:
@@ -88,7 +88,7 @@ class NodeProxyLook:
                 raise LookupError(f"there is no node {host}") from error
             raise
         try:
-            page, _ = list_decoder(_Known).page(answer.data)
+            page, _ = get_list_decoder(_Known).decode_page(answer.data)
         except msgspec.DecodeError as error:
             raise ApiError(
                 f"the kubelet of {host} did not answer with a list of pods",

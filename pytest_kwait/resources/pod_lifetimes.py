@@ -8,10 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.resources.pod_conditions import AbsentPod, GoalOfPod, check_reason
-from pytest_kwait.resources.pod_goals import SCHEDULED, TERMINATING, UNSCHEDULABLE, observed
+from pytest_kwait.resources.pod_conditions import AbsentPod, PodGoalCondition, check_text_argument
+from pytest_kwait.resources.pod_goals import (
+    SCHEDULED,
+    TERMINATING,
+    UNSCHEDULABLE,
+    observed_generation,
+)
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -32,9 +37,9 @@ __all__ = [
 ]
 
 
-def pod_scheduled(namespace: str, pod: str) -> GoalOfPod:
+def pod_scheduled(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_scheduled`."""
-    return GoalOfPod(namespace, pod, SCHEDULED)
+    return PodGoalCondition(namespace, pod, SCHEDULED)
 
 
 def wait_for_pod_scheduled(
@@ -65,9 +70,9 @@ def wait_for_pod_scheduled(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod_scheduled_before"))
 
 
-def pod_unschedulable(namespace: str, pod: str) -> GoalOfPod:
+def pod_unschedulable(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_unschedulable`."""
-    return GoalOfPod(namespace, pod, UNSCHEDULABLE)
+    return PodGoalCondition(namespace, pod, UNSCHEDULABLE)
 
 
 def wait_for_pod_unschedulable(
@@ -94,9 +99,9 @@ def wait_for_pod_unschedulable(
     return cast("dict[str, Any]", _wait(client, pod_unschedulable(namespace, pod), options, "pod"))
 
 
-def pod_terminating(namespace: str, pod: str) -> GoalOfPod:
+def pod_terminating(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_terminating`."""
-    return GoalOfPod(namespace, pod, TERMINATING)
+    return PodGoalCondition(namespace, pod, TERMINATING)
 
 
 def wait_for_pod_terminating(
@@ -160,12 +165,12 @@ def wait_for_pod_not_found(
 
 def pod_observed_generation(
     namespace: str, pod: str, expected_generation: int, condition: str | None = None
-) -> GoalOfPod:
+) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_observed_generation`."""
     count = check_count("expected_generation", expected_generation, least=1)
-    kind = None if condition is None else check_reason("condition", condition)
-    goal = observed(count, kind)
-    return GoalOfPod(namespace, pod, goal)
+    kind = None if condition is None else check_text_argument("condition", condition)
+    goal = observed_generation(count, kind)
+    return PodGoalCondition(namespace, pod, goal)
 
 
 def wait_for_pod_observed_generation(
@@ -201,5 +206,5 @@ def wait_for_pod_observed_generation(
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from pytest_kwait.api.selectors import Selector, selector_text
+from pytest_kwait.api.selectors import Selector, normalize_label_selector
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.doom.pods import member_doom
-from pytest_kwait.resources.pod_conditions import check_reason
-from pytest_kwait.resources.pod_sets import PodCount, always, behind, gated, running_ready
+from pytest_kwait.resources.doom.pods import detect_owned_pod_failure
+from pytest_kwait.resources.pod_conditions import check_text_argument
+from pytest_kwait.resources.pod_sets import (
+    PodCount,
+    has_gates,
+    is_gated,
+    is_present,
+    is_running_and_ready,
+)
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -39,7 +45,7 @@ _READY = " Running and ready"
 def number_of_pods(namespace: str, count: int, *, selector: Selector | None = None) -> PodCount:
     """Return the condition of `wait_for_number_of_pods`."""
     number = check_count("count", count)
-    return PodCount(namespace, selector_text(selector), number, "", always)
+    return PodCount(namespace, normalize_label_selector(selector), number, "", is_present)
 
 
 def wait_for_number_of_pods(
@@ -77,7 +83,14 @@ def wait_for_number_of_pods(
 def pods_running(namespace: str, count: int, *, selector: Selector | None = None) -> PodCount:
     """Return the condition of `wait_for_pods_running`."""
     number = check_count("count", count)
-    return PodCount(namespace, selector_text(selector), number, _READY, running_ready, member_doom)
+    return PodCount(
+        namespace,
+        normalize_label_selector(selector),
+        number,
+        _READY,
+        is_running_and_ready,
+        detect_owned_pod_failure,
+    )
 
 
 def wait_for_pods_running(
@@ -118,7 +131,9 @@ def pods_scheduling_gated(
 ) -> PodCount:
     """Return the condition of `wait_for_pods_scheduling_gated`."""
     number = check_count("count", count)
-    return PodCount(namespace, selector_text(selector), number, " behind a scheduling gate", gated)
+    return PodCount(
+        namespace, normalize_label_selector(selector), number, " behind a scheduling gate", is_gated
+    )
 
 
 def wait_for_pods_scheduling_gated(
@@ -159,7 +174,7 @@ def pods_with_scheduling_gates(
     number = check_count("count", count)
     names = _gates(gates)
     what = f" with scheduling gates {', '.join(names)}" if names else " without scheduling gates"
-    return PodCount(namespace, selector_text(selector), number, what, behind(names))
+    return PodCount(namespace, normalize_label_selector(selector), number, what, has_gates(names))
 
 
 def wait_for_pods_with_scheduling_gates(
@@ -197,9 +212,9 @@ def wait_for_pods_with_scheduling_gates(
 def _gates(gates: object) -> list[str]:
     if isinstance(gates, str) or not isinstance(gates, Sequence):
         raise InvalidArgument("gates", gates, "use a list of the gates' names")
-    return [check_reason("gates", gate) for gate in gates]
+    return [check_text_argument("gates", gate) for gate in gates]
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -11,9 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.resources.pod_conditions import GoalOfPod, JudgedPod, check_reason
+from pytest_kwait.resources.pod_conditions import (
+    PodGoalCondition,
+    UserPodCondition,
+    check_text_argument,
+)
 from pytest_kwait.resources.pod_goals import (
     NO_LONGER_RUNNING,
     NOT_PENDING,
@@ -59,9 +63,9 @@ def pod_condition(
     pod: str,
     description: str,
     condition: Callable[[dict[str, Any]], bool | Verdict],
-) -> JudgedPod:
+) -> UserPodCondition:
     """Return the condition of `wait_for_pod_condition`."""
-    return JudgedPod(namespace, pod, description, condition)
+    return UserPodCondition(namespace, pod, description, condition)
 
 
 def wait_for_pod_condition(
@@ -98,9 +102,9 @@ def wait_for_pod_condition(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def pod_running(namespace: str, pod: str) -> GoalOfPod:
+def pod_running(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_running`."""
-    return GoalOfPod(namespace, pod, RUNNING)
+    return PodGoalCondition(namespace, pod, RUNNING)
 
 
 def wait_for_pod_running(
@@ -129,9 +133,9 @@ def wait_for_pod_running(
     return cast("dict[str, Any]", _wait(client, pod_running(namespace, pod), options, "pod"))
 
 
-def pod_ready(namespace: str, pod: str) -> GoalOfPod:
+def pod_ready(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_ready`."""
-    return GoalOfPod(namespace, pod, READY)
+    return PodGoalCondition(namespace, pod, READY)
 
 
 def wait_for_pod_ready(
@@ -157,9 +161,9 @@ def wait_for_pod_ready(
     return cast("dict[str, Any]", _wait(client, pod_ready(namespace, pod), options, "pod_start"))
 
 
-def pod_running_ready(namespace: str, pod: str) -> GoalOfPod:
+def pod_running_ready(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_running_ready`."""
-    return GoalOfPod(namespace, pod, RUNNING_READY)
+    return PodGoalCondition(namespace, pod, RUNNING_READY)
 
 
 def wait_for_pod_running_ready(
@@ -187,9 +191,9 @@ def wait_for_pod_running_ready(
     return cast("dict[str, Any]", _wait(client, pod_running_ready(namespace, pod), options, "pod"))
 
 
-def pod_success(namespace: str, pod: str) -> GoalOfPod:
+def pod_success(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_success`."""
-    return GoalOfPod(namespace, pod, SUCCESS)
+    return PodGoalCondition(namespace, pod, SUCCESS)
 
 
 def wait_for_pod_success(
@@ -216,9 +220,9 @@ def wait_for_pod_success(
     return cast("dict[str, Any]", _wait(client, pod_success(namespace, pod), options, "pod"))
 
 
-def pod_no_longer_running(namespace: str, pod: str) -> GoalOfPod:
+def pod_no_longer_running(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_no_longer_running`."""
-    return GoalOfPod(namespace, pod, NO_LONGER_RUNNING)
+    return PodGoalCondition(namespace, pod, NO_LONGER_RUNNING)
 
 
 def wait_for_pod_no_longer_running(
@@ -248,9 +252,11 @@ def wait_for_pod_no_longer_running(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def pod_terminated(namespace: str, pod: str, reason: str) -> GoalOfPod:
+def pod_terminated(namespace: str, pod: str, reason: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_terminated`."""
-    return GoalOfPod(namespace, pod, terminated_with(check_reason("reason", reason, empty=True)))
+    return PodGoalCondition(
+        namespace, pod, terminated_with(check_text_argument("reason", reason, empty=True))
+    )
 
 
 def wait_for_pod_terminated(
@@ -280,9 +286,9 @@ def wait_for_pod_terminated(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def pod_failed_reason(namespace: str, pod: str, reason: str) -> GoalOfPod:
+def pod_failed_reason(namespace: str, pod: str, reason: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_failed_reason`."""
-    return GoalOfPod(namespace, pod, terminated_with(check_reason("reason", reason)))
+    return PodGoalCondition(namespace, pod, terminated_with(check_text_argument("reason", reason)))
 
 
 def wait_for_pod_failed_reason(
@@ -312,9 +318,9 @@ def wait_for_pod_failed_reason(
     return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
 
 
-def pod_not_pending(namespace: str, pod: str) -> GoalOfPod:
+def pod_not_pending(namespace: str, pod: str) -> PodGoalCondition:
     """Return the condition of `wait_for_pod_not_pending`."""
-    return GoalOfPod(namespace, pod, NOT_PENDING)
+    return PodGoalCondition(namespace, pod, NOT_PENDING)
 
 
 def wait_for_pod_not_pending(
@@ -343,5 +349,5 @@ def wait_for_pod_not_pending(
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from pytest_kwait.api.selectors import Selector, selector_text
+from pytest_kwait.api.selectors import Selector, normalize_label_selector
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.doom.endings import ending_doom
-from pytest_kwait.resources.doom.pods import member_doom, run_doom
+from pytest_kwait.resources.doom.endings import detect_pod_end
+from pytest_kwait.resources.doom.pods import detect_not_running, detect_owned_pod_failure
 from pytest_kwait.resources.pod_sets import (
     AllPods,
     RunningReadyPods,
-    always,
-    running,
-    running_ready,
-    scheduled,
-    unplaced_doom,
+    detect_unplaced,
+    is_present,
+    is_running,
+    is_running_and_ready,
+    is_scheduled,
 )
 from pytest_kwait.resources.pods import controller_uid, is_finished
 from pytest_kwait.resources.replica_counts import AlmostAllPods
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.condition import Condition
-    from pytest_kwait.engine.tally import Doom
+    from pytest_kwait.engine.tally import TerminalState
 
 __all__ = [
     "almost_all_pods_ready",
@@ -52,7 +52,7 @@ _READY = " Running and ready"
 
 def pods_with_label(namespace: str, selector: Selector) -> AllPods:
     """Return the condition of `wait_for_pods_with_label`."""
-    return AllPods(namespace, _labels(selector), 1, "", always)
+    return AllPods(namespace, _check_labels(selector), 1, "", is_present)
 
 
 def wait_for_pods_with_label(
@@ -79,7 +79,9 @@ def wait_for_pods_with_label(
 
 def pods_with_label_scheduled(namespace: str, selector: Selector) -> AllPods:
     """Return the condition of `wait_for_pods_with_label_scheduled`."""
-    return AllPods(namespace, _labels(selector), 1, " scheduled", scheduled, unplaced_doom)
+    return AllPods(
+        namespace, _check_labels(selector), 1, " scheduled", is_scheduled, detect_unplaced
+    )
 
 
 def wait_for_pods_with_label_scheduled(
@@ -109,7 +111,9 @@ def wait_for_pods_with_label_scheduled(
 def pods_with_label_running(namespace: str, selector: Selector, count: int = 1) -> AllPods:
     """Return the condition of `wait_for_pods_with_label_running`."""
     number = check_count("count", count, least=1)
-    return AllPods(namespace, _labels(selector), number, " Running", running, _run_doom)
+    return AllPods(
+        namespace, _check_labels(selector), number, " Running", is_running, _detect_not_running
+    )
 
 
 def wait_for_pods_with_label_running(
@@ -146,7 +150,14 @@ def wait_for_pods_with_label_running(
 def pods_with_label_running_ready(namespace: str, selector: Selector, count: int) -> AllPods:
     """Return the condition of `wait_for_pods_with_label_running_ready`."""
     number = check_count("count", count, least=1)
-    return AllPods(namespace, _labels(selector), number, _READY, running_ready, member_doom)
+    return AllPods(
+        namespace,
+        _check_labels(selector),
+        number,
+        _READY,
+        is_running_and_ready,
+        detect_owned_pod_failure,
+    )
 
 
 def wait_for_pods_with_label_running_ready(
@@ -186,7 +197,7 @@ def pods_running_ready(
     """Return the condition of `wait_for_pods_running_ready`."""
     least = check_count("min_pods", min_pods)
     allowed = check_count("allowed_not_ready", allowed_not_ready)
-    return RunningReadyPods(namespace, least, allowed, selector_text(selector))
+    return RunningReadyPods(namespace, least, allowed, normalize_label_selector(selector))
 
 
 def wait_for_pods_running_ready(
@@ -270,18 +281,18 @@ def wait_for_almost_all_pods_ready(
     return cast("list[dict[str, Any]]", _wait(client, awaited, options, "system_pods_startup"))
 
 
-def _labels(selector: Selector) -> str:
-    text = selector_text(selector)
+def _check_labels(selector: Selector) -> str:
+    text = normalize_label_selector(selector)
     if text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
     return text
 
 
-def _run_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
-    ended = ending_doom(pod, replaced=bool(controller_uid(pod)))
-    return ended if is_finished(pod) else run_doom(pod, before)
+def _detect_not_running(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
+    ended = detect_pod_end(pod, replaced=bool(controller_uid(pod)))
+    return ended if is_finished(pod) else detect_not_running(pod, before)
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.container_states import Statuses
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.container_states import ContainerStatuses
 from pytest_kwait.engine.options import check_namespace
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.resources.doom.pods import member_doom
-from pytest_kwait.resources.doom.scheduling import scheduling_doom
+from pytest_kwait.resources.doom.pods import detect_owned_pod_failure
+from pytest_kwait.resources.doom.scheduling import detect_unschedulable
 from pytest_kwait.resources.pods import (
     condition_of,
     controller_uid,
@@ -31,13 +31,13 @@ __all__ = [
     "PodSet",
     "RunningReadyPods",
     "SetPodFields",
-    "always",
-    "behind",
-    "gated",
-    "running",
-    "running_ready",
-    "scheduled",
-    "unplaced_doom",
+    "detect_unplaced",
+    "has_gates",
+    "is_gated",
+    "is_present",
+    "is_running",
+    "is_running_and_ready",
+    "is_scheduled",
 ]
 
 
@@ -71,8 +71,8 @@ class _Status(TypedDict, total=False):
     reason: str | None
     message: str | None
     conditions: list[_Condition] | None
-    initContainerStatuses: Statuses
-    containerStatuses: Statuses
+    initContainerStatuses: ContainerStatuses
+    containerStatuses: ContainerStatuses
 
 
 class SetPodFields(TypedDict, total=False):
@@ -83,37 +83,39 @@ class SetPodFields(TypedDict, total=False):
     status: _Status | None
 
 
-Trait: TypeAlias = "Callable[[dict[str, Any]], bool]"
-Doomed: TypeAlias = "Callable[[dict[str, Any], Doom | None], Doom | None]"
+PodPredicate: TypeAlias = "Callable[[dict[str, Any]], bool]"
+TerminalStateCheck: TypeAlias = (
+    "Callable[[dict[str, Any], TerminalState | None], TerminalState | None]"
+)
 
 
-def always(pod: dict[str, Any]) -> bool:
+def is_present(pod: dict[str, Any]) -> bool:
     """Whether it is there."""
     return bool(pod)
 
 
-def running(pod: dict[str, Any]) -> bool:
+def is_running(pod: dict[str, Any]) -> bool:
     """Whether it is in phase Running."""
     return phase_of(pod) == "Running"
 
 
-def running_ready(pod: dict[str, Any]) -> bool:
+def is_running_and_ready(pod: dict[str, Any]) -> bool:
     """Whether it is in phase Running and ready."""
     return phase_of(pod) == "Running" and is_ready(pod)
 
 
-def scheduled(pod: dict[str, Any]) -> bool:
+def is_scheduled(pod: dict[str, Any]) -> bool:
     """Whether it has a node."""
     return bool(node_of(pod))
 
 
-def gated(pod: dict[str, Any]) -> bool:
+def is_gated(pod: dict[str, Any]) -> bool:
     """Whether the scheduler leaves it alone for the sake of its gates."""
     condition = condition_of(pod, "PodScheduled") or {}
     return condition.get("reason") == "SchedulingGated" and condition.get("status") == "False"
 
 
-def behind(gates: Sequence[str]) -> Trait:
+def has_gates(gates: Sequence[str]) -> PodPredicate:
     """Return whether a pod has exactly these gates, in this order."""
     wanted = list(gates)
 
@@ -124,10 +126,10 @@ def behind(gates: Sequence[str]) -> Trait:
     return trait
 
 
-def unplaced_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
+def detect_unplaced(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
     """Return why a pod gets no node; None while it may, or has one."""
     finished = phase_of(pod) in ("Succeeded", "Failed")
-    return None if node_of(pod) or finished else scheduling_doom(pod)
+    return None if node_of(pod) or finished else detect_unschedulable(pod)
 
 
 class PodSet:
@@ -144,19 +146,19 @@ class PodSet:
         InvalidArgument: a namespace that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(
         self,
         namespace: str,
         selector: str | None,
         goal: str,
-        trait: Trait,
-        doom: Doomed | None,
+        trait: PodPredicate,
+        doom: TerminalStateCheck | None,
     ) -> None:
         self.namespace = check_namespace(namespace)
         self.goal = goal
-        self.pods = Tally(self._state)
+        self.pods = ObjectCounter(self._state)
         self._selector = selector
         self._trait = trait
         self._doom = doom
@@ -182,22 +184,24 @@ class PodSet:
         """Return the pods that count, sorted by name."""
         return self.pods.objects(PODS)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the pods, the doomed ones first."""
-        return Scope(self.namespace, pods=self._selector or "", suspects=self.pods.suspects())
+        return EvidenceScope(
+            self.namespace, pods=self._selector or "", suspects=self.pods.suspects()
+        )
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if self._trait(pod):
-            return State(phase_label(pod), ("met",), keep=True)
+            return ObjectState(phase_label(pod), ("met",), keep=True)
         label = phase_label(pod)
         if label == "Running":
             label = "Running, not ready"
         doom = self._doom(pod, before) if self._doom is not None else None
-        return State(label, doom=doom)
+        return ObjectState(label, doom=doom)
 
     def _stuck(self, needed: int) -> Failed | None:
         """Return the verdict where that many pods will not come; None while fewer will not."""
-        stuck = self.pods.nth_doomed(needed)
+        stuck = self.pods.nth_terminal(needed)
         if stuck is None or stuck[0].state.doom is None:
             return None
         entry, patience, since = stuck
@@ -228,8 +232,8 @@ class PodCount(PodSet):
         selector: str | None,
         count: int,
         what: str,
-        trait: Trait,
-        doom: Doomed | None = None,
+        trait: PodPredicate,
+        doom: TerminalStateCheck | None = None,
     ) -> None:
         noun = "pod" if count == 1 else "pods"
         super().__init__(namespace, selector, f"come to exactly {count} {noun}{what}", trait, doom)
@@ -270,8 +274,8 @@ class AllPods(PodSet):
         selector: str | None,
         least: int,
         what: str,
-        trait: Trait,
-        doom: Doomed | None = None,
+        trait: PodPredicate,
+        doom: TerminalStateCheck | None = None,
     ) -> None:
         goal = f"come to {least} or more, all of them{what}" if what else f"come to {least} or more"
         super().__init__(namespace, selector, goal, trait, doom)
@@ -310,16 +314,16 @@ class RunningReadyPods(PodSet):
         if allowed:
             but = f", all but {allowed} {'other' if allowed == 1 else 'others'}"
         goal = f"come to {least} or more Running and ready{but}"
-        super().__init__(namespace, selector, goal, running_ready, member_doom)
+        super().__init__(namespace, selector, goal, is_running_and_ready, detect_owned_pod_failure)
         self._least = least
         self._allowed = allowed
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         phase = phase_of(pod)
         if phase == "Succeeded" or (phase == "Failed" and controller_uid(pod)):
-            return State(phase_label(pod))
+            return ObjectState(phase_label(pod))
         state = super()._state(pod, before)
-        return state if state.keep else State(state.label, ("other",), doom=state.doom)
+        return state if state.keep else ObjectState(state.label, ("other",), doom=state.doom)
 
     def verdict(self) -> Verdict:
         """Judge by how many are ready, and how many are neither that nor passed over."""

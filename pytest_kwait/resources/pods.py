@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta
-from pytest_kwait.engine.container_states import Statuses, current_state
+from pytest_kwait.engine.container_states import ContainerStatuses, get_current_state
 
 __all__ = [
     "PHASES",
@@ -40,8 +40,8 @@ class _PodStatus(TypedDict, total=False):
     reason: str | None
     observedGeneration: int | None
     conditions: list[_PodCondition] | None
-    initContainerStatuses: Statuses
-    containerStatuses: Statuses
+    initContainerStatuses: ContainerStatuses
+    containerStatuses: ContainerStatuses
 
 
 class PodFields(TypedDict, total=False):
@@ -103,7 +103,7 @@ def phase_label(pod: dict[str, Any]) -> str:
             *(status.get("initContainerStatuses") or ()),
             *(status.get("containerStatuses") or ()),
         ):
-            state, facts = current_state(container)
+            state, facts = get_current_state(container)
             if state == "waiting" and facts.get("reason"):
                 return f"{phase} ({facts['reason']})"
         scheduled = condition_of(pod, "PodScheduled")

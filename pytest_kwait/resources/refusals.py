@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import EVENTS
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.verdicts import Failed
-from pytest_kwait.resources.doom.replica_failures import creation_failure_doom
-from pytest_kwait.resources.object_events import EventFields, moment_of
+from pytest_kwait.resources.doom.replica_failures import detect_creation_failure
+from pytest_kwait.resources.object_events import EventFields, last_timestamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Refusals"]
+__all__ = ["RefusedPods"]
 
 
 @dataclass(eq=False, slots=True)
-class _EventsOf(Source):
+class _ObjectEventSource(Source):
     """The events about one object, by its UID."""
 
     uid: str = ""
@@ -32,7 +32,7 @@ class _EventsOf(Source):
         return f"events of {self.uid} in {self.namespace}"
 
 
-class Refusals:
+class RefusedPods:
     """What became of the pods that a controller has tried to make.
 
     A refusal counts while it is the last thing that is known: nothing was made after it, and no pod
@@ -45,7 +45,7 @@ class Refusals:
 
     def __init__(self, namespace: str, uid: str) -> None:
         self._attempts: dict[str, dict[str, Any]] = {}
-        self.source = _EventsOf(EVENTS, namespace, self, fields=EventFields, uid=uid)
+        self.source = _ObjectEventSource(EVENTS, namespace, self, fields=EventFields, uid=uid)
         self._youngest = ""
 
     def made(self, pod: dict[str, Any]) -> None:
@@ -67,13 +67,13 @@ class Refusals:
         """Return the UIDs of the events that tell of pods."""
         return self._attempts.keys()
 
-    def finding(self) -> Failed | None:
+    def deferred_verdict(self) -> Failed | None:
         """Return the verdict if the last pod was refused; else None."""
         # Of one second the one that was listed last, which is the one that was made last.
-        last = max(reversed(self._attempts.values()), key=moment_of, default=None)
+        last = max(reversed(self._attempts.values()), key=last_timestamp_of, default=None)
         if last is None or last.get("reason") != "FailedCreate":
             return None
-        if moment_of(last) < self._youngest:
+        if last_timestamp_of(last) < self._youngest:
             return None
-        doom = creation_failure_doom(last.get("message") or "")
+        doom = detect_creation_failure(last.get("message") or "")
         return Failed(doom.reason, doom.patience)

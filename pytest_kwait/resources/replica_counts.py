@@ -16,22 +16,22 @@ from pytest_kwait.resources.pod_sets import RunningReadyPods
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["AlmostAllPods", "ReplicaCounts"]
+__all__ = ["AlmostAllPods", "ReplicaCountStore"]
 
 
-class _Spec(TypedDict, total=False):
+class _ReplicaSpec(TypedDict, total=False):
     replicas: int | None
 
 
-class _Status(TypedDict, total=False):
+class _ReplicaStatus(TypedDict, total=False):
     readyReplicas: int | None
     observedGeneration: int | None
 
 
 class _ReplicaFields(TypedDict, total=False):
     metadata: ObjectMeta
-    spec: _Spec | None
-    status: _Status | None
+    spec: _ReplicaSpec | None
+    status: _ReplicaStatus | None
 
 
 class _Counted(NamedTuple):
@@ -39,7 +39,7 @@ class _Counted(NamedTuple):
     stale: bool
 
 
-class ReplicaCounts:
+class ReplicaCountStore:
     """The book of controllers: by how many ready replicas each is off, and whose status is old."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class AlmostAllPods(RunningReadyPods):
     def __init__(self, namespace: str, least: int, allowed: int) -> None:
         super().__init__(namespace, least, allowed)
         # One book per kind: what is not in a list is gone, and a list is of one kind.
-        self._owners = (ReplicaCounts(), ReplicaCounts())
+        self._owners = (ReplicaCountStore(), ReplicaCountStore())
         kinds = (REPLICATION_CONTROLLERS, REPLICA_SETS)
         self._sources = (
             *self._sources,

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pytest_kwait.api.resource import REPLICA_SETS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
+from pytest_kwait.resources.doom.replica_failures import detect_replica_failure
 from pytest_kwait.resources.owned_pods import ALIVE, OwnedPods
-from pytest_kwait.resources.workload_conditions import WorkloadCondition, stuck_pods
+from pytest_kwait.resources.workload_conditions import WorkloadCondition, judge_stuck_pods
 from pytest_kwait.resources.workload_states import (
     ReplicaSetFields,
     count_of,
-    generation_lag,
+    describe_generation_lag,
     replicas_of,
 )
 
 __all__ = [
+    "AvailableReplicas",
     "DesiredReplicas",
     "ObservedReplicaSet",
     "ReadyReplicaSet",
-    "TargetAvailableReplicas",
-    "TargetSpecReplicas",
+    "SpecReplicas",
 ]
 
 
@@ -58,7 +58,7 @@ class _ReplicaSetCondition(WorkloadCondition):
         pods = f": {tally.summary()}" if tally is not None and len(tally) else ""
         return Pending(f"{self.counts()}{pods}")
 
-    def hindrance(self, needed: int, spare: int = 0) -> Failed | None:
+    def terminal_verdict(self, needed: int, spare: int = 0) -> Failed | None:
         """Return the verdict where it will not have that many pods that do; None while it may.
 
         Args:
@@ -69,11 +69,11 @@ class _ReplicaSetCondition(WorkloadCondition):
         if ending is not None:
             return ending
         tally = self.tally
-        stuck = None if tally is None else stuck_pods(tally, replicas_of(self.current), spare)
+        stuck = None if tally is None else judge_stuck_pods(tally, replicas_of(self.current), spare)
         if stuck is not None:
             return stuck
         there = count_of(self.current, "replicas") if tally is None else tally.count(ALIVE)
-        refused = replica_failure_doom(self.current)
+        refused = detect_replica_failure(self.current)
         if refused is None or there == needed:
             return None
         return Failed(refused.reason, refused.patience)
@@ -95,16 +95,16 @@ class ReadyReplicaSet(_ReplicaSetCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the counts of its status, then by its pods."""
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
         wanted = replicas_of(self.current)
         if count_of(self.current, "replicas") == count_of(self.current, "readyReplicas") == wanted:
             return Met()
-        return self.hindrance(wanted) or self.pending()
+        return self.terminal_verdict(wanted) or self.pending()
 
 
-class TargetAvailableReplicas(_ReplicaSetCondition):
+class AvailableReplicas(_ReplicaSetCondition):
     """Exactly so many pods of a ReplicaSet are available, whatever the others are.
 
     Args:
@@ -124,7 +124,7 @@ class TargetAvailableReplicas(_ReplicaSetCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the count of its status, then by how far it can get."""
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
         available, wanted = count_of(self.current, "availableReplicas"), replicas_of(self.current)
@@ -142,7 +142,7 @@ class TargetAvailableReplicas(_ReplicaSetCondition):
         alive = 0 if tally is None else tally.count(ALIVE)
         # Those that are refused do no harm while enough of the others are there.
         needed = alive if alive >= self._target else wanted
-        return self.hindrance(needed, wanted - self._target)
+        return self.terminal_verdict(needed, wanted - self._target)
 
 
 class DesiredReplicas(_ReplicaSetCondition):
@@ -161,16 +161,16 @@ class DesiredReplicas(_ReplicaSetCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the count of its status."""
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
         wanted = replicas_of(self.current)
         if count_of(self.current, "replicas") == wanted:
             return Met()
-        return self.hindrance(wanted) or self.pending()
+        return self.terminal_verdict(wanted) or self.pending()
 
 
-class TargetSpecReplicas(_ReplicaSetCondition):
+class SpecReplicas(_ReplicaSetCondition):
     """A ReplicaSet is to have exactly so many pods, and its controller knows.
 
     Args:
@@ -189,7 +189,7 @@ class TargetSpecReplicas(_ReplicaSetCondition):
 
     def verdict(self) -> Verdict:
         """Judge by its spec; who scales it is not known, so nothing dooms that."""
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return before
         if replicas_of(self.current) == self._target:
@@ -216,8 +216,8 @@ class ObservedReplicaSet(_ReplicaSetCondition):
 
     def verdict(self) -> Verdict:
         """Judge by the generation that its status is of."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
-        lag = generation_lag(self.current, self._generation)
+        lag = describe_generation_lag(self.current, self._generation)
         return (self.workload.ending() or Pending(lag)) if lag else Met()

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.replica_set_conditions import (
+    AvailableReplicas,
     DesiredReplicas,
     ObservedReplicaSet,
     ReadyReplicaSet,
-    TargetAvailableReplicas,
-    TargetSpecReplicas,
+    SpecReplicas,
 )
 
 if TYPE_CHECKING:
@@ -72,10 +72,10 @@ def wait_for_ready_replica_set(
 
 def replica_set_target_available_replicas(
     namespace: str, replica_set: str, target_replicas: int
-) -> TargetAvailableReplicas:
+) -> AvailableReplicas:
     """Return the condition of `wait_for_replica_set_target_available_replicas`."""
     target = check_count("target_replicas", target_replicas)
-    return TargetAvailableReplicas(namespace, replica_set, target)
+    return AvailableReplicas(namespace, replica_set, target)
 
 
 def wait_for_replica_set_target_available_replicas(
@@ -113,10 +113,10 @@ def wait_for_replica_set_target_available_replicas(
 
 def replica_set_target_spec_replicas(
     namespace: str, replica_set: str, target_replicas: int
-) -> TargetSpecReplicas:
+) -> SpecReplicas:
     """Return the condition of `wait_for_replica_set_target_spec_replicas`."""
     target = check_count("target_replicas", target_replicas)
-    return TargetSpecReplicas(namespace, replica_set, target)
+    return SpecReplicas(namespace, replica_set, target)
 
 
 def wait_for_replica_set_target_spec_replicas(
@@ -216,5 +216,5 @@ def wait_for_observed_replica_set(
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import REPLICATION_CONTROLLERS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.controlled_pods import AnyPod, RunningPods, StableController
 from pytest_kwait.resources.controllers import parse_controller
@@ -164,5 +164,5 @@ def wait_for_rc_to_stabilize(
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
-    settings = resolve(options, timeout="controlled_pods")
+    settings = resolve_options(options, timeout="controlled_pods")
     return wait_for_condition(Session.of(client), condition, settings)

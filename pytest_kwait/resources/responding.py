@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.api.selectors import Selector, selector_text
+from pytest_kwait.api.selectors import Selector, normalize_label_selector
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
-from pytest_kwait.engine.tally import Doom, State
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.tally import ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.doom.endings import ending_doom
-from pytest_kwait.resources.doom.pods import run_doom
-from pytest_kwait.resources.minions import named_pods
+from pytest_kwait.resources.doom.endings import detect_pod_end
+from pytest_kwait.resources.doom.pods import detect_not_running
+from pytest_kwait.resources.minions import parse_pod_uids
 from pytest_kwait.resources.placement import PlacedPod, PlacedPods
 from pytest_kwait.resources.pod_sets import SetPodFields
 from pytest_kwait.resources.pods import controller_uid, is_finished, phase_label
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RespondingPods", "pods_responding", "wait_for_pods_responding"]
 
-PER_POD = 10.0
+POD_TIMEOUT = 10.0
 """Seconds that one pod has for its answer."""
 
 _Answers = list[tuple[str, str | None]]
@@ -52,7 +52,7 @@ class RespondingPods:
         path: what is asked for.
     """
 
-    in_caller = False
+    runs_user_code = False
     goal = "respond"
     session: Session | None = None
     """Who asks; set by the wait."""
@@ -79,12 +79,12 @@ class RespondingPods:
             Source(PODS, namespace, self._pods, one, selector=selector, fields=SetPodFields),
         )
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         # Of a selection, one that has ended may be followed by another.
         replaced = self._wanted is None and bool(controller_uid(pod))
-        ended = ending_doom(pod, replaced=replaced)
-        doom = ended if is_finished(pod) else run_doom(pod, before)
-        return State(phase_label(pod), keep=True, doom=doom)
+        ended = detect_pod_end(pod, replaced=replaced)
+        doom = ended if is_finished(pod) else detect_not_running(pod, before)
+        return ObjectState(phase_label(pod), keep=True, doom=doom)
 
     @property
     def subject(self) -> str:
@@ -104,13 +104,13 @@ class RespondingPods:
         missing = self._missing()
         if missing is not None:
             return missing
-        stuck = self._pods.nth_doomed(1)
+        stuck = self._pods.nth_terminal(1)
         if stuck is not None and stuck[0].state.doom is not None:
             entry, patience, since = stuck
             return Failed(f"pod {entry.name}: {stuck[0].state.doom.reason}", patience, since)
         if self._pods.known == len(self._pods):
             return Met()
-        reason = self._pods.first_reason()
+        reason = self._pods.first_unknown_reason()
         text = f"{self._pods.known} of {len(self._pods)} pods respond"
         return Pending(f"{text}{': ' if reason else ''}{reason}")
 
@@ -131,7 +131,7 @@ class RespondingPods:
         """Return the pods to ask: those with a host that have not answered so far."""
         return () if self._missing() is not None else self._pods.unknown()
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether a pod was placed since the last look."""
         return self._pods.news
 
@@ -150,11 +150,11 @@ class RespondingPods:
         target = name if self._port is None else f"{name}:{self._port}"
         path = f"{PODS.path(self.namespace, target, 'proxy')}/{self._path}"
         try:
-            response = session.request("GET", path, deadline=deadline.at_most(PER_POD))
+            response = session.request("GET", path, deadline=deadline.at_most(POD_TIMEOUT))
         except DeadlineExceeded:
             if deadline.expired:
                 raise
-            return f"{name} did not answer within {PER_POD:g}s"
+            return f"{name} did not answer within {POD_TIMEOUT:g}s"
         except ApiError as error:
             # The API server says so itself; what else is refused is refused by the pod.
             if error.status == 401 or (error.status == 403 and error.reason == "Forbidden"):
@@ -165,10 +165,10 @@ class RespondingPods:
             return f"{name} answered {text[:60]!r} instead of its name"
         return None if text else f"{name} answered nothing"
 
-    def learn(self, answers: _Answers) -> None:
+    def record_answers(self, answers: _Answers) -> None:
         """Note who has answered."""
         for uid, reason in answers:
-            self._pods.learn(uid, reason)
+            self._pods.record_answers(uid, reason)
 
     def seen(self) -> str:
         """Sum up the pods."""
@@ -180,9 +180,9 @@ class RespondingPods:
         """Return the pods, sorted by name."""
         return self._pods.objects(PODS)
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the pods."""
-        return Scope(
+        return EvidenceScope(
             self.namespace,
             pods=self._selector,
             pod_names=tuple(self._wanted or ()),
@@ -203,12 +203,12 @@ def pods_responding(
     check_namespace(namespace)
     if (selector is None) == (pods is None):
         raise InvalidArgument("arguments", [], "give exactly one of selector and pods")
-    text = selector_text(selector)
+    text = normalize_label_selector(selector)
     if pods is None and text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
     if pods is not None and (isinstance(pods, str) or not isinstance(pods, Sequence)):
         raise InvalidArgument("pods", pods, "use a list of pods, or of their names")
-    named = None if pods is None else named_pods(pods)
+    named = None if pods is None else parse_pod_uids(pods)
     given: object = want_name
     if not isinstance(given, bool):
         raise InvalidArgument("want_name", given, "use True or False")
@@ -270,7 +270,7 @@ def wait_for_pods_responding(
     condition = pods_responding(
         namespace, selector=selector, pods=pods, want_name=want_name, port=port, path=path
     )
-    settings = resolve(options, timeout="pod_responding")
+    settings = resolve_options(options, timeout="pod_responding")
     if pods is not None and not pods:
         return []
     condition.session = Session.of(client)

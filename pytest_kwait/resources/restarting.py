@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline, rfc3339_micro
-from pytest_kwait.engine.error_policy import in_time, retrying
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.error_policy import request_with_retry, within_deadline
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.resources.rollouts import rollout_status
@@ -48,11 +48,11 @@ def restart(
     """
     session = Session.of(client)
     condition = rollout_status(namespace, target)
-    settings = resolve(options, timeout="deployment")
+    settings = resolve_options(options, timeout="deployment")
     deadline = Deadline.after(settings.timeout, session.clock)
     resource, name = condition.workload.resource, condition.workload.name
-    with in_time(deadline, f"{target} could not be read"):
-        before = retrying(
+    with within_deadline(deadline, f"{target} could not be read"):
+        before = request_with_retry(
             lambda left: session.get(resource, name, namespace, deadline=left), deadline
         )
     spec = before.get("spec") or {}
@@ -65,8 +65,8 @@ def restart(
         )
     stamp = {RESTARTED_AT: rfc3339_micro(session.clock.time())}
     patch = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
-    with in_time(deadline, f"{target} could not be restarted"):
-        retrying(
+    with within_deadline(deadline, f"{target} could not be restarted"):
+        request_with_retry(
             lambda left: session.patch(resource, name, patch, namespace, deadline=left), deadline
         )
     condition.workload.uid = before["metadata"].get("uid") or ""

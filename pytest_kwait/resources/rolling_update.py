@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import in_time, retrying
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
-from pytest_kwait.engine.pending import PENDING, PendingWait
+from pytest_kwait.engine.error_policy import request_with_retry, within_deadline
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.pending import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.report import WaitReport
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.engine.timeouts import TIMEOUTS
@@ -24,7 +24,11 @@ from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.controllers import parse_controller, selector_of
 from pytest_kwait.resources.pods import PodFields, is_finished, is_terminating
-from pytest_kwait.resources.rolling_update_conditions import PodsAreBack, ReplacementsReady, is_of
+from pytest_kwait.resources.rolling_update_conditions import (
+    PodsRestored,
+    ReplacementsReady,
+    is_owned_or_orphan,
+)
 from pytest_kwait.wait.durations import format_duration, to_seconds
 
 if TYPE_CHECKING:
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["rolling_update"]
 
-_SHORTEST = 0.1
+_MIN_TIMEOUT = 0.1
 """Seconds left to a part for which there is no time: enough for a look."""
 
 _log = logging.getLogger("pytest_kwait.wait")
@@ -97,10 +101,10 @@ def rolling_update(
     defaults: dict[str, Any] = {"poll": TIMEOUTS["rolling_update_poll"].seconds}
     if not strict:
         defaults["mode"] = "poll"
-    settings = resolve({**options, **defaults, **given}, timeout="rolling_update")
+    settings = resolve_options({**options, **defaults, **given}, timeout="rolling_update")
     session = Session.of(client)
     update = _RollingUpdate(session, resource, namespace, name, settings, whole)
-    uid, pods = _read(session, resource, namespace, name, target, update.deadline)
+    uid, pods = _read_pods(session, resource, namespace, name, target, update.deadline)
     if whole is not None and len(pods) * period > whole:
         raise InvalidArgument(
             "update_period",
@@ -168,13 +172,13 @@ class _RollingUpdate:
         if strict:
             return replaced
         self._say(f"deleted {count} of {count} {noun}")
-        return self._await(PodsAreBack(*place, count, old))
+        return self._await(PodsRestored(*place, count, old))
 
     def _await(self, condition: Condition) -> list[dict[str, Any]]:
         limit = self._settings.timeout
         if self.deadline.remaining < limit:
             # In tenths, for the sake of the message.
-            limit = max(math.floor(self.deadline.remaining * 10) / 10, _SHORTEST)
+            limit = max(math.floor(self.deadline.remaining * 10) / 10, _MIN_TIMEOUT)
         begun = self._elapsed
         try:
             found = wait_for_condition(
@@ -205,10 +209,10 @@ class _RollingUpdate:
     @contextlib.contextmanager
     def _pending(self) -> Iterator[None]:
         """Let what is done be seen as a wait is."""
-        pending = PendingWait(
+        pending = ActiveWait(
             self._subject, self._goal, self._expected, self._timeline, self._started
         )
-        with PENDING.entered(pending):
+        with ACTIVE_WAITS.entered(pending):
             yield
 
     def _say(self, text: str) -> None:
@@ -222,8 +226,8 @@ class _RollingUpdate:
         metadata = pod["metadata"]
         name, uid = metadata["name"], metadata.get("uid")
         try:
-            with in_time(limit, f"pod {name} could not be deleted"):
-                retrying(
+            with within_deadline(limit, f"pod {name} could not be deleted"):
+                request_with_retry(
                     lambda left: self._session.delete(
                         PODS, name, self._namespace, uid=uid, deadline=left
                     ),
@@ -235,19 +239,19 @@ class _RollingUpdate:
                 raise
 
 
-def _read(
+def _read_pods(
     session: Session, resource: Resource, namespace: str, name: str, target: str, whole: Deadline
 ) -> tuple[str, list[dict[str, Any]]]:
     """Return a controller's UID and the pods of its replica selector, sorted by name."""
     deadline = whole.at_most(TIMEOUTS["single_call"].seconds)
-    with in_time(deadline, f"{target} could not be read"):
-        found = retrying(
+    with within_deadline(deadline, f"{target} could not be read"):
+        found = request_with_retry(
             lambda left: session.get(resource, name, namespace, deadline=left), deadline
         )
         selector = selector_of(resource, found.get("spec") or {})
         if selector is None:
             raise InvalidArgument("target", target, "its selector selects nothing in particular")
-        listed = retrying(
+        listed = request_with_retry(
             lambda left: session.list(
                 PODS, namespace, label_selector=selector, type=PodFields, deadline=left
             ),
@@ -257,7 +261,7 @@ def _read(
     pods = [
         item.object
         for item in listed.items
-        if is_of(item.object, resource, uid)
+        if is_owned_or_orphan(item.object, resource, uid)
         and not is_terminating(item.object)
         and not is_finished(item.object)
     ]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import DEPLOYMENTS, PODS
 from pytest_kwait.engine.condition import Source
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.resources.doom.pods import member_doom
-from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
+from pytest_kwait.resources.doom.pods import detect_owned_pod_failure
+from pytest_kwait.resources.doom.replica_failures import detect_replica_failure
 from pytest_kwait.resources.owned_pods import ALIVE
-from pytest_kwait.resources.pod_sets import SetPodFields, running_ready
+from pytest_kwait.resources.pod_sets import SetPodFields, is_running_and_ready
 from pytest_kwait.resources.pods import (
     PodFields,
     controller_uid,
@@ -20,14 +20,14 @@ from pytest_kwait.resources.pods import (
     is_terminating,
     phase_label,
 )
-from pytest_kwait.resources.workload_conditions import WorkloadCondition, stuck_pods
+from pytest_kwait.resources.workload_conditions import WorkloadCondition, judge_stuck_pods
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["PodsAreBack", "ReplacementsReady", "is_of"]
+__all__ = ["PodsRestored", "ReplacementsReady", "is_owned_or_orphan"]
 
 _BACK, _READY = "back", "ready"
 
@@ -37,13 +37,13 @@ class _ControllerFields(TypedDict, total=False):
     spec: dict[str, Any] | None
 
 
-def is_of(pod: dict[str, Any], resource: Resource, uid: str) -> bool:
+def is_owned_or_orphan(pod: dict[str, Any], resource: Resource, uid: str) -> bool:
     """Whether a selected pod is the controller's, or nobody's; upstream knew no owners."""
     # The pods of a Deployment are controlled by its ReplicaSets.
     return resource == DEPLOYMENTS or controller_uid(pod) in ("", uid)
 
 
-class PodsAreBack(WorkloadCondition):
+class PodsRestored(WorkloadCondition):
     """A controller has as many pods again as it had, without those that were deleted.
 
     Args:
@@ -80,29 +80,29 @@ class PodsAreBack(WorkloadCondition):
         self.workload.uid = uid
         self._count = count
         self._deleted = frozenset(deleted)
-        self._new = Tally(self._state)
+        self._new = ObjectCounter(self._state)
 
     def owned(self, selector: str) -> Sequence[Source]:
         """Return the source of its pods."""
         return (Source(PODS, self.namespace, self._new, selector=selector, fields=PodFields),)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ObjectCounter:
         """Its pods."""
         return self._new
 
-    def _state(self, pod: dict[str, Any], _: Doom | None) -> State:
-        if not is_of(pod, self.workload.resource, self.workload.uid):
-            return State("of another owner")
+    def _state(self, pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
+        if not is_owned_or_orphan(pod, self.workload.resource, self.workload.uid):
+            return ObjectState("of another owner")
         if is_terminating(pod) or pod["metadata"].get("uid") in self._deleted:
-            return State("being deleted")
+            return ObjectState("being deleted")
         if is_finished(pod):
-            return State(phase_label(pod))
-        return State(phase_label(pod), (_BACK,), keep=True)
+            return ObjectState(phase_label(pod))
+        return ObjectState(phase_label(pod), (_BACK,), keep=True)
 
     def verdict(self) -> Verdict:
         """Judge by the count alone, as upstream: what state the pods are in does not matter."""
-        absent = self.workload.absence() or self.workload.ending()
+        absent = self.workload.missing_verdict() or self.workload.ending()
         if absent is not None:
             return absent
         back = self._new.count(_BACK)
@@ -154,35 +154,35 @@ class ReplacementsReady(WorkloadCondition):
         self.workload.uid = uid
         self._old = frozenset(old)
         self._deleted = len(deleted)
-        self._pods = Tally(self._state)
+        self._pods = ObjectCounter(self._state)
 
     def owned(self, selector: str) -> Sequence[Source]:
         """Return the source of its pods."""
         return (Source(PODS, self.namespace, self._pods, selector=selector, fields=SetPodFields),)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> ObjectCounter:
         """Its pods."""
         return self._pods
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
-        if not is_of(pod, self.workload.resource, self.workload.uid):
-            return State("of another owner")
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        if not is_owned_or_orphan(pod, self.workload.resource, self.workload.uid):
+            return ObjectState("of another owner")
         if is_terminating(pod):
-            return State("being deleted")
+            return ObjectState("being deleted")
         if is_finished(pod):
-            return State(phase_label(pod))
+            return ObjectState(phase_label(pod))
         if pod["metadata"].get("uid") in self._old:
-            return State("old", (ALIVE,))
-        if running_ready(pod):
-            return State("ready", (ALIVE, _READY), keep=True)
+            return ObjectState("old", (ALIVE,))
+        if is_running_and_ready(pod):
+            return ObjectState("ready", (ALIVE, _READY), keep=True)
         label = phase_label(pod)
         label = "Running, not ready" if label == "Running" else label
-        return State(label, (ALIVE,), doom=member_doom(pod, before))
+        return ObjectState(label, (ALIVE,), doom=detect_owned_pod_failure(pod, before))
 
     def verdict(self) -> Verdict:
         """Judge by the new pods; those that are stuck, or refused, end it."""
-        absent = self.workload.absence() or self.workload.ending()
+        absent = self.workload.missing_verdict() or self.workload.ending()
         if absent is not None:
             return absent
         ready = self._pods.count(_READY)
@@ -190,12 +190,12 @@ class ReplacementsReady(WorkloadCondition):
             return Met()
         hindrance: Failed | None = None
         if self._pods.count(ALIVE) < len(self._old):
-            doom = replica_failure_doom(self.current)
+            doom = detect_replica_failure(self.current)
             hindrance = None if doom is None else Failed(doom.reason, doom.patience)
         noun = "replacement" if self._deleted == 1 else "replacements"
         return (
             hindrance
-            or stuck_pods(self._pods, len(self._old))
+            or judge_stuck_pods(self._pods, len(self._old))
             or Pending(
                 f"{ready} of {self._deleted} {noun} ready: {self._pods.summary() or 'no pods'}"
             )

@@ -12,9 +12,9 @@ from pytest_kwait.resources.deployment_conditions import DeploymentComplete
 from pytest_kwait.resources.workload_states import (
     Bounds,
     count_of,
+    desired_replicas_annotation_of,
     replicas_of,
     rolling_bounds,
-    scaled_for,
 )
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ class RollingUpdate(DeploymentComplete):
         """Judge by the bounds, then as one that becomes complete."""
         # There is an event for every pod's change, and few for what is held against the bounds.
         seen = (self.workload.changes, 0 if self.sets is None else self.sets.changes)
-        if self._broken is None and seen != self._held_of and self.unjudged() is None:
+        if self._broken is None and seen != self._held_of and self.stale_status_verdict() is None:
             self._held_of = seen
             self._broken = self._step()
-        return self.workload.absence() or self._broken or super().verdict()
+        return self.workload.missing_verdict() or self._broken or super().verdict()
 
     def _step(self) -> Failed | None:
         """Hold what is there now against the bounds; return the verdict where one is broken."""
@@ -81,7 +81,7 @@ class RollingUpdate(DeploymentComplete):
             if replica_set is None or not share:
                 continue
             made += share
-            most = max(most, scaled_for(replica_set))
+            most = max(most, desired_replicas_annotation_of(replica_set))
         if made <= most:
             self._few = True
         elif self._few:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.rollouts import progress_doom
+from pytest_kwait.resources.doom.rollouts import detect_progress_deadline_exceeded
 
 __all__ = ["daemon_set_rollout", "deployment_rollout", "stateful_set_rollout"]
 
@@ -34,14 +34,14 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
     running = _revision(deployment)
     if revision is not None and running > revision:
         return Failed(_wrong_revision(revision, running))
-    if _count(status, "observedGeneration") < _generation(deployment):
+    if _int_field(status, "observedGeneration") < _generation(deployment):
         return Pending("Waiting for deployment spec update to be observed...")
     if revision is not None and running != revision:
         return Failed(_wrong_revision(revision, running), Patience.LONG)
-    if progress_doom(deployment) is not None:
+    if detect_progress_deadline_exceeded(deployment) is not None:
         return Failed(f'deployment "{name}" exceeded its progress deadline', Patience.SHORT)
-    wanted, updated = _wanted(deployment), _count(status, "updatedReplicas")
-    there, available = _count(status, "replicas"), _count(status, "availableReplicas")
+    wanted, updated = _replicas(deployment), _int_field(status, "updatedReplicas")
+    there, available = _int_field(status, "replicas"), _int_field(status, "availableReplicas")
     lead = f'Waiting for deployment "{name}" rollout to finish'
     if updated < wanted:
         return Pending(f"{lead}: {updated} out of {wanted} new replicas have been updated...")
@@ -61,12 +61,12 @@ def daemon_set_rollout(daemon_set: dict[str, Any]) -> Verdict:
     name, status = daemon_set["metadata"].get("name"), daemon_set.get("status") or {}
     if _update_type(daemon_set) != "RollingUpdate":
         return Failed(_ONLY_ROLLING)
-    observed = _count(status, "observedGeneration")
+    observed = _int_field(status, "observedGeneration")
     if not observed or observed < _generation(daemon_set):
         return Pending("Waiting for daemon set spec update to be observed...")
-    wanted = _count(status, "desiredNumberScheduled")
-    updated = _count(status, "updatedNumberScheduled")
-    available = _count(status, "numberAvailable")
+    wanted = _int_field(status, "desiredNumberScheduled")
+    updated = _int_field(status, "updatedNumberScheduled")
+    available = _int_field(status, "numberAvailable")
     lead = f'Waiting for daemon set "{name}" rollout to finish'
     if updated < wanted:
         return Pending(f"{lead}: {updated} out of {wanted} new pods have been updated...")
@@ -81,18 +81,18 @@ def stateful_set_rollout(stateful_set: dict[str, Any]) -> Verdict:
     With parameters of a rolling update, which servers fill in, the pods above the partition count;
     without, the revisions of all.
     """
-    status, wanted = stateful_set.get("status") or {}, _wanted(stateful_set)
+    status, wanted = stateful_set.get("status") or {}, _replicas(stateful_set)
     if _update_type(stateful_set) != "RollingUpdate":
         return Failed(_ONLY_ROLLING)
-    observed = _count(status, "observedGeneration")
+    observed = _int_field(status, "observedGeneration")
     if not observed or observed < _generation(stateful_set):
         return Pending("Waiting for statefulset spec update to be observed...")
-    ready, updated = _count(status, "readyReplicas"), _count(status, "updatedReplicas")
+    ready, updated = _int_field(status, "readyReplicas"), _int_field(status, "updatedReplicas")
     if ready < wanted:
         return Pending(f"Waiting for {wanted - ready} pods to be ready...")
     rolling = ((stateful_set.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate")
     if rolling is not None:
-        above = wanted - _count(rolling, "partition")
+        above = wanted - _int_field(rolling, "partition")
         if updated >= above:
             return Met()
         lead = "Waiting for partitioned roll out to finish"
@@ -108,18 +108,18 @@ def _wrong_revision(desired: int, running: int) -> str:
     return f"desired revision ({desired}) is different from the running revision ({running})"
 
 
-def _count(fields: dict[str, Any], name: str) -> int:
+def _int_field(fields: dict[str, Any], name: str) -> int:
     value = fields.get(name)
     return value if isinstance(value, int) else 0
 
 
-def _wanted(workload: dict[str, Any]) -> int:
+def _replicas(workload: dict[str, Any]) -> int:
     replicas = (workload.get("spec") or {}).get("replicas")
     return replicas if isinstance(replicas, int) else 1
 
 
 def _generation(workload: dict[str, Any]) -> int:
-    return _count(workload["metadata"], "generation")
+    return _int_field(workload["metadata"], "generation")
 
 
 def _revision(deployment: dict[str, Any]) -> int:

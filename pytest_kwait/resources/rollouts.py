@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import BUILT_IN, DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
@@ -23,14 +23,14 @@ from pytest_kwait.resources.rollout_rules import (
     deployment_rollout,
     stateful_set_rollout,
 )
-from pytest_kwait.resources.workload_conditions import WorkloadCondition, stuck_pods
+from pytest_kwait.resources.workload_conditions import WorkloadCondition, judge_stuck_pods
 from pytest_kwait.resources.workload_states import count_of, replicas_of
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.engine.tally import Tally
+    from pytest_kwait.engine.tally import ObjectCounter
 
 __all__ = ["DeploymentRollout", "SetRollout", "rollout_status", "wait_for_rollout_status"]
 
@@ -57,20 +57,20 @@ class DeploymentRollout(DeploymentCondition):
 
     def verdict(self) -> Verdict:
         """Judge by kubectl's rules, then by what keeps it from them."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
         verdict = deployment_rollout(self.current, self._revision)
         if isinstance(verdict, Met):
             return verdict
-        before = self.unjudged()
+        before = self.stale_status_verdict()
         if before is not None:
             return verdict if isinstance(before, Pending) else before
         if isinstance(verdict, Pending):
-            return self.hindrance(self.stuck()) or verdict
+            return self.terminal_verdict(self.stuck()) or verdict
         if verdict.patience is not Patience.SHORT:
             return verdict
-        return self.hindrance(self.stuck(), verdict) or verdict
+        return self.terminal_verdict(self.stuck(), verdict) or verdict
 
 
 class SetRollout(WorkloadCondition):
@@ -98,7 +98,7 @@ class SetRollout(WorkloadCondition):
         return f"{controller_uid(pod)} {labels.get(self._label)}"
 
     @property
-    def tally(self) -> Tally | None:
+    def tally(self) -> ObjectCounter | None:
         """The pods of its present revision."""
         if self.pods is None or self.workload.current is None:
             return None
@@ -110,7 +110,7 @@ class SetRollout(WorkloadCondition):
 
     def verdict(self) -> Verdict:
         """Judge by kubectl's rules, then by its pods."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
         rule = daemon_set_rollout if self._daemons else stateful_set_rollout
@@ -121,10 +121,10 @@ class SetRollout(WorkloadCondition):
 
     def _stuck(self) -> Failed | None:
         tally = self.tally
-        if tally is None or self.unjudged() is not None:
+        if tally is None or self.stale_status_verdict() is not None:
             return None
         daemons = count_of(self.current, "desiredNumberScheduled")
-        return stuck_pods(tally, daemons if self._daemons else replicas_of(self.current))
+        return judge_stuck_pods(tally, daemons if self._daemons else replicas_of(self.current))
 
     def seen(self) -> str:
         """Sum up the pods of its present revision."""
@@ -183,5 +183,5 @@ def wait_for_rollout_status(
     Source: kubectl/pkg/polymorphichelpers/rollout_status.go.
     """
     awaited = rollout_status(namespace, target, revision)
-    settings = resolve(options, timeout="deployment")
+    settings = resolve_options(options, timeout="deployment")
     return cast("dict[str, Any]", wait_for_condition(Session.of(client), awaited, settings))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.engine.options import check_name
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["Roster", "named_uids"]
+__all__ = ["NamedObjectStore", "parse_named_uids"]
 
 
-class Roster:
+class NamedObjectStore:
     """The book of a source of named objects; others of the same source are passed over.
 
     Args:
@@ -26,8 +26,8 @@ class Roster:
     """
 
     def __init__(self, resource: Resource, uids: Mapping[str, str]) -> None:
-        self._named = {name: Sighting(resource, name, uid) for name, uid in uids.items()}
-        self._there: dict[str, Sighting] = {}
+        self._named = {name: SingleObject(resource, name, uid) for name, uid in uids.items()}
+        self._there: dict[str, SingleObject] = {}
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Note what one of them looks like."""
@@ -47,12 +47,12 @@ class Roster:
         return self._there.keys()
 
     @property
-    def sightings(self) -> Collection[Sighting]:
+    def sightings(self) -> Collection[SingleObject]:
         """All of them, in the order in which they were named."""
         return self._named.values()
 
 
-def named_uids(what: str, given: object) -> dict[str, str]:
+def parse_named_uids(what: str, given: object) -> dict[str, str]:
     """Return the UIDs of objects by their names; empty where only the name is given.
 
     Args:

@@ -12,18 +12,18 @@ from pytest_kwait.api.resource import (
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 )
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.sighting import Sighting
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.sighting import SingleObject
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.resources.doom.pods import member_doom
-from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
-from pytest_kwait.resources.doom.rollouts import progress_doom
+from pytest_kwait.resources.doom.pods import detect_owned_pod_failure
+from pytest_kwait.resources.doom.replica_failures import detect_replica_failure
+from pytest_kwait.resources.doom.rollouts import detect_progress_deadline_exceeded
 from pytest_kwait.resources.owned_pods import ALIVE
-from pytest_kwait.resources.pod_sets import SetPodFields, running_ready
+from pytest_kwait.resources.pod_sets import SetPodFields, is_running_and_ready
 from pytest_kwait.resources.pods import controller_uid, is_finished, is_terminating, phase_label
-from pytest_kwait.resources.workload_conditions import stuck_pods
-from pytest_kwait.resources.workload_states import count_of, generation_lag, replicas_of
+from pytest_kwait.resources.workload_conditions import judge_stuck_pods
+from pytest_kwait.resources.workload_states import count_of, describe_generation_lag, replicas_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ class ScaledPods:
         replicas: how many pods it was scaled to.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class ScaledPods:
         replicas: int,
     ) -> None:
         self.namespace = namespace
-        self.target = Sighting(resource, name, uid)
-        self.pods = Tally(self._state)
+        self.target = SingleObject(resource, name, uid)
+        self.pods = ObjectCounter(self._state)
         self._known = BUILT_IN.get(resource.qualified) == resource
         self._replicas = replicas
         self._selector = selector
@@ -89,7 +89,7 @@ class ScaledPods:
 
     def verdict(self) -> Verdict:
         """Judge by the object's own counts, then by the pods, those being deleted included."""
-        absent = self.target.absence() or self.target.ending()
+        absent = self.target.missing_verdict() or self.target.ending()
         current = self.target.current
         if absent is not None or current is None:
             return absent or Pending("not found yet")
@@ -98,14 +98,14 @@ class ScaledPods:
             return Failed(f"it was scaled to {now} meanwhile", Patience.LONG)
         # Controllers of custom resources need not tell what they have observed.
         tells = self._known or count_of(current, "observedGeneration")
-        if tells and (lag := generation_lag(current)):
+        if tells and (lag := describe_generation_lag(current)):
             return Pending(lag)
         ready, there = self.pods.count(_READY), self.pods.count(_THERE)
         if ready == there == wanted:
             return self._own_counts(current) or Met()
         return (
             self._hindrance(current)
-            or stuck_pods(self.pods, wanted)
+            or judge_stuck_pods(self.pods, wanted)
             or Pending(f"{ready} of {wanted} ready: {self.pods.summary() or 'no pods'}")
         )
 
@@ -120,24 +120,24 @@ class ScaledPods:
     def _hindrance(self, current: dict[str, Any]) -> Failed | None:
         doom = None
         if self.target.resource == DEPLOYMENTS:
-            doom = progress_doom(current)
+            doom = detect_progress_deadline_exceeded(current)
         if doom is None and self._known and self.pods.count(ALIVE) < self._replicas:
-            doom = replica_failure_doom(current)
+            doom = detect_replica_failure(current)
         return None if doom is None else Failed(doom.reason, doom.patience)
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if self.target.resource in _OWNERS and controller_uid(pod) != self.target.uid:
-            return State("of another owner")
+            return ObjectState("of another owner")
         if is_terminating(pod):
-            return State("being deleted", (_THERE,))
+            return ObjectState("being deleted", (_THERE,))
         if is_finished(pod):
             # It takes no place: its controller makes another one.
-            return State(phase_label(pod))
-        if running_ready(pod):
-            return State("ready", (_THERE, ALIVE, _READY))
+            return ObjectState(phase_label(pod))
+        if is_running_and_ready(pod):
+            return ObjectState("ready", (_THERE, ALIVE, _READY))
         label = phase_label(pod)
         label = "Running, not ready" if label == "Running" else label
-        return State(label, (_THERE, ALIVE), doom=member_doom(pod, before))
+        return ObjectState(label, (_THERE, ALIVE), doom=detect_owned_pod_failure(pod, before))
 
     def seen(self) -> str:
         """Sum up its pods."""
@@ -147,9 +147,9 @@ class ScaledPods:
         """Return the object as it came last."""
         return self.target.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the object and its pods."""
-        return Scope(
+        return EvidenceScope(
             self.namespace,
             objects=(self.target.reference(),),
             pods=self._selector,

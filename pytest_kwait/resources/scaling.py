@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import in_time, retrying
-from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve
+from pytest_kwait.engine.error_policy import request_with_retry, within_deadline
+from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.named_targets import NamedTarget, named_target
+from pytest_kwait.resources.named_targets import NamedTarget, resolve_target
 from pytest_kwait.resources.scaled_pods import ScaledPods
 from pytest_kwait.wait.backoff import Backoff, exponential_backoff
 
@@ -59,14 +59,14 @@ def scale(
     session = Session.of(client)
     check_namespace(namespace)
     check_count("replicas", replicas)
-    settings = resolve(options, timeout="controlled_pods")
+    settings = resolve_options(options, timeout="controlled_pods")
     deadline = Deadline.after(settings.timeout, session.clock)
-    with in_time(deadline, "what kinds the server has could not be found out"):
-        found = named_target(session, target, deadline)
+    with within_deadline(deadline, "what kinds the server has could not be found out"):
+        found = resolve_target(session, target, deadline)
     if "scale" not in found.resource.subresources or not found.resource.namespaced:
         raise InvalidArgument("target", target, f"a {found.resource.kind} has no scale")
-    with in_time(deadline, f"the scale of {target} could not be read"):
-        before = retrying(
+    with within_deadline(deadline, f"the scale of {target} could not be read"):
+        before = request_with_retry(
             lambda left: session.get(
                 found.resource, found.name, namespace, subresource="scale", deadline=left
             ),
@@ -77,8 +77,8 @@ def scale(
         raise InvalidArgument(
             "target", target, "its scale names no selector of pods: patch it, and use wait_for"
         )
-    with in_time(deadline, f"{target} could not be scaled"):
-        _write(session, found, namespace, replicas, deadline)
+    with within_deadline(deadline, f"{target} could not be scaled"):
+        _write_replicas(session, found, namespace, replicas, deadline)
     condition = ScaledPods(
         found.resource,
         namespace,
@@ -90,7 +90,7 @@ def scale(
     return cast("dict[str, Any]", wait_for_condition(session, condition, settings, deadline))
 
 
-def _write(
+def _write_replicas(
     session: Session, found: NamedTarget, namespace: str, replicas: int, deadline: Deadline
 ) -> None:
     """Write the number of replicas, again if somebody else has written at the same time."""
@@ -98,7 +98,7 @@ def _write(
 
     def written() -> bool:
         try:
-            retrying(
+            request_with_retry(
                 lambda left: session.patch(
                     found.resource,
                     found.name,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import SERVICES
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.doom.pods import member_doom
+from pytest_kwait.resources.doom.pods import detect_owned_pod_failure
 from pytest_kwait.resources.endpoint_conditions import ServiceEndpoints
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -31,7 +31,7 @@ __all__ = [
     "wait_for_service_responding",
 ]
 
-PER_ANSWER = 10.0
+REQUEST_TIMEOUT = 10.0
 """Seconds that one answer may take."""
 
 
@@ -50,7 +50,7 @@ class AnsweringService(ServiceEndpoints):
         InvalidArgument: an argument that cannot be meant.
     """
 
-    pod_doom = staticmethod(member_doom)
+    pod_doom = staticmethod(detect_owned_pod_failure)
     session: Session | None = None
     """Who asks; set by the wait."""
 
@@ -65,7 +65,7 @@ class AnsweringService(ServiceEndpoints):
         any_answer: bool,
     ) -> None:
         super().__init__(namespace, service, "become reachable" if any_answer else "respond")
-        self._port = _port(port)
+        self._port = _check_port(port)
         given: object = path
         if not isinstance(given, str):
             raise InvalidArgument("path", given, "use a text, for example 'healthz'")
@@ -87,7 +87,7 @@ class AnsweringService(ServiceEndpoints):
     def questions(self) -> Sequence[str]:
         """Return the path to ask for, once an endpoint is ready, until there was an answer."""
         service = self.service
-        if self._reason is None or not self.slices.ready or service.absence() is not None:
+        if self._reason is None or not self.slices.ready or service.missing_verdict() is not None:
             return ()
         port = self._port
         if not port:
@@ -97,7 +97,7 @@ class AnsweringService(ServiceEndpoints):
         target = f"{scheme}{service.name}:{port}"
         return (f"{SERVICES.path(self.namespace, target, 'proxy')}/{self._path}",)
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether more endpoints are ready than when it was asked last."""
         return self._reason is not None and self.slices.ready > self._asked_ready
 
@@ -111,12 +111,12 @@ class AnsweringService(ServiceEndpoints):
     def _answer(self, session: Session, path: str, deadline: Deadline) -> str | None:
         try:
             response = session.request(
-                "GET", path, accept="*/*", deadline=deadline.at_most(PER_ANSWER)
+                "GET", path, accept="*/*", deadline=deadline.at_most(REQUEST_TIMEOUT)
             )
         except DeadlineExceeded:
             if deadline.expired:
                 raise
-            return f"no answer within {PER_ANSWER:g}s"
+            return f"no answer within {REQUEST_TIMEOUT:g}s"
         except ApiError as error:
             # The API server says so itself; what else is refused is refused by the pod.
             if error.status == 401 or (error.status == 403 and error.reason == "Forbidden"):
@@ -128,7 +128,7 @@ class AnsweringService(ServiceEndpoints):
             return None
         return "it answered nothing"
 
-    def learn(self, answers: Sequence[str | None]) -> None:
+    def record_answers(self, answers: Sequence[str | None]) -> None:
         """Note what came of it; nothing is asked after an answer that will do."""
         (self._reason,) = answers
 
@@ -230,7 +230,7 @@ def wait_for_service_responding(
     return _wait(client, condition, options, "service_responding")
 
 
-def _port(port: object) -> str:
+def _check_port(port: object) -> str:
     if port is None:
         return ""
     number = isinstance(port, int) and not isinstance(port, bool) and 0 < port < 65536
@@ -243,6 +243,6 @@ def _port(port: object) -> str:
 def _wait(
     client: ApiClient, condition: AnsweringService, options: WaitOptions, timeout: str
 ) -> list[dict[str, Any]]:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     condition.session = Session.of(client)
     return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from pytest_kwait.api.objects import ObjectMeta
-from pytest_kwait.engine.container_states import Statuses
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.container_states import ContainerStatuses
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.resources.pods import is_finished, is_ready, is_terminating, phase_label
 
 if TYPE_CHECKING:
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 __all__ = ["ServicePodFields", "ServicePods"]
 
 
-class _Port(TypedDict, total=False):
+class _ContainerPort(TypedDict, total=False):
     name: str | None
 
 
 class _Container(TypedDict, total=False):
     name: str
-    ports: list[_Port] | None
+    ports: list[_ContainerPort] | None
     restartPolicy: str | None
 
 
-class _Spec(TypedDict, total=False):
+class _ServicePodSpec(TypedDict, total=False):
     nodeName: str | None
     restartPolicy: str | None
     initContainers: list[_Container] | None
@@ -44,42 +44,44 @@ class _Status(TypedDict, total=False):
     reason: str | None
     message: str | None
     conditions: list[_Condition] | None
-    initContainerStatuses: Statuses
-    containerStatuses: Statuses
+    initContainerStatuses: ContainerStatuses
+    containerStatuses: ContainerStatuses
 
 
 class ServicePodFields(TypedDict, total=False):
     """The fields of a service's pod that waits read."""
 
     metadata: ObjectMeta
-    spec: _Spec | None
+    spec: _ServicePodSpec | None
     status: _Status | None
 
 
-Doomed: TypeAlias = "Callable[[dict[str, Any], Doom | None], Doom | None]"
+TerminalStateCheck: TypeAlias = (
+    "Callable[[dict[str, Any], TerminalState | None], TerminalState | None]"
+)
 
 
-class ServicePods(Tally):
+class ServicePods(ObjectCounter):
     """The book of a service's pods.
 
     Args:
         doomed: why a pod will not become what is awaited.
     """
 
-    def __init__(self, doomed: Doomed) -> None:
+    def __init__(self, doomed: TerminalStateCheck) -> None:
         super().__init__(self._state)
         self._doomed_by = doomed
 
-    def _state(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if is_finished(pod):
-            return State(phase_label(pod), ("finished",))
+            return ObjectState(phase_label(pod), ("finished",))
         label = phase_label(pod)
         if is_terminating(pod):
             label = "being deleted"
         elif label == "Running" and not is_ready(pod):
             label = "Running, not ready"
         counts = ("alive", *(f"port {name}" for name in sorted(_port_names(pod))))
-        return State(label, counts, doom=self._doomed_by(pod, before))
+        return ObjectState(label, counts, doom=self._doomed_by(pod, before))
 
     @property
     def alive(self) -> int:

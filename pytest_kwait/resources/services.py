@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from pytest_kwait.api.resource import SERVICES
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.named_objects import (
@@ -47,7 +47,7 @@ FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 Obj: TypeAlias = "dict[str, Any]"
 
 
-def _points(obj: Obj) -> list[str]:
+def _load_balancer_addresses(obj: Obj) -> list[str]:
     """Return the addresses of its load balancer; an empty text for one that has none yet."""
     balancer = (obj.get("status") or {}).get("loadBalancer") or {}
     return [
@@ -55,9 +55,9 @@ def _points(obj: Obj) -> list[str]:
     ]
 
 
-def _label(obj: Obj) -> str:
+def _describe_load_balancer(obj: Obj) -> str:
     kind = (obj.get("spec") or {}).get("type") or "ClusterIP"
-    points = ", ".join(point or "without an address" for point in _points(obj))
+    points = ", ".join(point or "without an address" for point in _load_balancer_addresses(obj))
     return f"{kind}{f', ingress {points}' if points else ''}"
 
 
@@ -74,8 +74,8 @@ def _none_yet(obj: Obj) -> Pending:
     return Pending(f"no ingress yet{f', of load balancer class {kind}' if kind else ''}")
 
 
-def _balanced(obj: Obj) -> Verdict:
-    untyped, points = _untyped(obj), _points(obj)
+def _has_load_balancer(obj: Obj) -> Verdict:
+    untyped, points = _untyped(obj), _load_balancer_addresses(obj)
     if untyped is not None:
         return untyped
     if not points:
@@ -85,14 +85,16 @@ def _balanced(obj: Obj) -> Verdict:
     return Met()
 
 
-def _unbalanced(obj: Obj) -> Verdict:
-    points = _points(obj)
+def _has_no_load_balancer(obj: Obj) -> Verdict:
+    points = _load_balancer_addresses(obj)
     return Pending(f"still has ingress {', '.join(points)}") if points else Met()
 
 
 def load_balancer(namespace: str, service: str) -> NamedObject:
     """Return the condition of `wait_for_load_balancer`."""
-    return _service(namespace, service, ObjectGoal("have a load balancer", _balanced, alive=True))
+    return _service(
+        namespace, service, ObjectGoal("have a load balancer", _has_load_balancer, alive=True)
+    )
 
 
 def wait_for_load_balancer(
@@ -126,7 +128,7 @@ def new_ingress_ip(namespace: str, service: str, existing_ip: str) -> NamedObjec
     before = check_text("existing_ip", existing_ip)
 
     def judge(obj: Obj) -> Verdict:
-        untyped, points = _untyped(obj), _points(obj)
+        untyped, points = _untyped(obj), _load_balancer_addresses(obj)
         if untyped is not None:
             return untyped
         if not points or not points[0]:
@@ -168,7 +170,7 @@ def wait_for_new_ingress_ip(
 
 def load_balancer_destroy(namespace: str, service: str) -> NamedObject:
     """Return the condition of `wait_for_load_balancer_destroy`."""
-    goal = ObjectGoal("lose its load balancer", _unbalanced, gone=True)
+    goal = ObjectGoal("lose its load balancer", _has_no_load_balancer, gone=True)
     return _service(namespace, service, goal)
 
 
@@ -243,7 +245,7 @@ def service_deleted_with_finalizer(
     namespace: str, service: str, uid: str | None = None
 ) -> AbsentObject:
     """Return the condition of `wait_for_service_deleted_with_finalizer`."""
-    return _absent(namespace, service, uid)
+    return _absent_service(namespace, service, uid)
 
 
 def wait_for_service_deleted_with_finalizer(
@@ -280,7 +282,7 @@ def wait_for_service_deleted_with_finalizer(
 def service(namespace: str, service: str, exist: bool = True) -> NamedObject:
     """Return the condition of `wait_for_service`."""
     if not check_flag("exist", exist):
-        return _absent(namespace, service, None)
+        return _absent_service(namespace, service, None)
     return _service(namespace, service, ObjectGoal("get created", lambda obj: Met()))
 
 
@@ -317,19 +319,26 @@ _awaited_service = service
 
 def _service(namespace: str, name: str, goal: ObjectGoal) -> NamedObject:
     check_namespace(name, "service")
-    return NamedObject(SERVICES, check_namespace(namespace), name, goal, _label)
+    return NamedObject(SERVICES, check_namespace(namespace), name, goal, _describe_load_balancer)
 
 
-def _absent(namespace: str, name: str, uid: str | None) -> AbsentObject:
+def _absent_service(namespace: str, name: str, uid: str | None) -> AbsentObject:
     check_namespace(name, "service")
-    return AbsentObject(SERVICES, check_namespace(namespace), name, uid, _label, _held_by)
+    return AbsentObject(
+        SERVICES,
+        check_namespace(namespace),
+        name,
+        uid,
+        _describe_load_balancer,
+        _describe_finalizers,
+    )
 
 
-def _held_by(obj: Obj, finalizer: str) -> str:
-    points = ", ".join(_points(obj))
+def _describe_finalizers(obj: Obj, finalizer: str) -> str:
+    points = ", ".join(_load_balancer_addresses(obj))
     return f"its load balancer {points} is there still" if finalizer == FINALIZER and points else ""
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

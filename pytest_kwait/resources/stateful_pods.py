@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.tally import Doom, State, Tally
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.resources.pods import controller_uid, is_terminating
-from pytest_kwait.resources.stateful_set_states import first_ordinal, ordinal_in
+from pytest_kwait.resources.stateful_set_states import first_ordinal, parse_ordinal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["StatefulPods"]
 
 
-class StatefulPods(Tally):
+class StatefulPods(ObjectCounter):
     """The book of the pods of one StatefulSet; what its selector matches besides is passed over.
 
     Args:
@@ -26,9 +26,9 @@ class StatefulPods(Tally):
     def __init__(
         self,
         stateful_set: dict[str, Any],
-        judge: Callable[[dict[str, Any], int, Doom | None], State],
+        judge: Callable[[dict[str, Any], int, TerminalState | None], ObjectState],
     ) -> None:
-        super().__init__(self._judge_place)
+        super().__init__(self._evaluate_pod)
         self._judge_pod = judge
         self._name = stateful_set["metadata"].get("name") or ""
         self._uid = stateful_set["metadata"].get("uid") or ""
@@ -41,7 +41,7 @@ class StatefulPods(Tally):
         """Count a pod, if it is one of the set."""
         metadata = obj["metadata"]
         uid = metadata.get("uid") or metadata["name"]
-        ordinal = ordinal_in(self._name, metadata["name"])
+        ordinal = parse_ordinal(self._name, metadata["name"])
         if ordinal is None or controller_uid(obj) != self._uid:
             # A pod can be released by its set, and is then none of it.
             self.drop(uid)
@@ -66,13 +66,13 @@ class StatefulPods(Tally):
         return {*super().uids(), *self._foreign}
 
     @property
-    def without_gap(self) -> bool:
+    def is_contiguous(self) -> bool:
         """Whether the pods that are there are the lowest ones: none is missing among them."""
         return not self._order or (self._order[0] == 0 and self._order[-1] == len(self._order) - 1)
 
-    def _judge_place(self, pod: dict[str, Any], before: Doom | None) -> State:
+    def _evaluate_pod(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if is_terminating(pod):
-            return State("being deleted")
+            return ObjectState("being deleted")
         metadata = pod["metadata"]
         place = self._places[metadata.get("uid") or metadata["name"]]
         return self._judge_pod(pod, place, before)

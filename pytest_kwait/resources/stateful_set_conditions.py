@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import PODS, STATEFUL_SETS
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.options import check_count, check_name
-from pytest_kwait.engine.tally import Doom, State
+from pytest_kwait.engine.tally import ObjectState, TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.resources.doom.pods import member_doom, run_doom
-from pytest_kwait.resources.doom.stateful_sets import blocked_doom, stateful_pod_doom
-from pytest_kwait.resources.pod_sets import SetPodFields, running_ready
+from pytest_kwait.resources.doom.pods import detect_not_running, detect_owned_pod_failure
+from pytest_kwait.resources.doom.stateful_sets import (
+    detect_blocked_set,
+    detect_stateful_pod_failure,
+)
+from pytest_kwait.resources.pod_sets import SetPodFields, is_running_and_ready
 from pytest_kwait.resources.pods import is_finished, phase_label, phase_of
 from pytest_kwait.resources.stateful_pods import StatefulPods
 from pytest_kwait.resources.stateful_set_states import (
     StatefulSetFields,
+    describe_ordinals,
     first_ordinal,
     is_parallel,
-    ordinal_in,
-    ordinals_text,
+    parse_ordinal,
 )
 from pytest_kwait.resources.workload_conditions import WorkloadCondition
 from pytest_kwait.resources.workload_states import count_of, replicas_of
@@ -78,13 +81,13 @@ class _StatefulSetCondition(WorkloadCondition):
         """Its pods; None before it was seen."""
         return self._counted
 
-    def _judge(self, pod: dict[str, Any], place: int, before: Doom | None) -> State:
+    def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
         """Say what a pod counts as: ready, or why it will not be."""
         self.refusals.made(pod)
-        if running_ready(pod):
-            return State("ready", (_MET,))
-        doom = stateful_pod_doom(self.current, pod, before, member_doom)
-        return State(_unready(pod), doom=doom)
+        if is_running_and_ready(pod):
+            return ObjectState("ready", (_MET,))
+        doom = detect_stateful_pod_failure(self.current, pod, before, detect_owned_pod_failure)
+        return ObjectState(_unready(pod), doom=doom)
 
     def _lacks(self, wanted: int) -> bool:
         there = count_of(self.current, "replicas")
@@ -129,37 +132,37 @@ class StatefulSetPods(_StatefulSetCondition):
             namespace, stateful_set, f"have exactly {pods_running} {noun}, {self._what}"
         )
 
-    def _judge(self, pod: dict[str, Any], place: int, before: Doom | None) -> State:
+    def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
         self.refusals.made(pod)
         ready = place < self._ready
-        if phase_of(pod) == "Running" and running_ready(pod) == ready:
-            return State("ready" if ready else "Running, not ready", (_MET,), keep=True)
-        label = "ready" if running_ready(pod) else _unready(pod)
+        if phase_of(pod) == "Running" and is_running_and_ready(pod) == ready:
+            return ObjectState("ready" if ready else "Running, not ready", (_MET,), keep=True)
+        label = "ready" if is_running_and_ready(pod) else _unready(pod)
         doom = None
         if not is_finished(pod):
             # The controller makes another one in the place of a pod that has ended.
-            rule = member_doom if ready else run_doom
-            doom = stateful_pod_doom(self.current, pod, before, rule)
-        return State(label, doom=doom)
+            rule = detect_owned_pod_failure if ready else detect_not_running
+            doom = detect_stateful_pod_failure(self.current, pod, before, rule)
+        return ObjectState(label, doom=doom)
 
-    def lacks_pods(self) -> bool:
+    def has_missing_pods(self) -> bool:
         """Return whether the set has fewer pods than awaited, and is to have more."""
         return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
         """Judge by the pods; the set's spec and its stuck pods say whether they can come."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         pods = self.tally
         if absent is not None or pods is None:
             return absent or Pending("its pods are not known yet")
         met, there, wanted = pods.count(_MET), len(pods), self._wanted
         if there == met == wanted:
             return Met()
-        if (unjudged := self.unjudged() or self.workload.ending()) is not None:
+        if (unjudged := self.stale_status_verdict() or self.workload.ending()) is not None:
             return unjudged
         hopeless = self._too_few(wanted) or self._too_many(there)
         if hopeless is None and there <= wanted:
-            hopeless = blocked_doom(self.current, pods, wanted, replicas_of(self.current))
+            hopeless = detect_blocked_set(self.current, pods, wanted, replicas_of(self.current))
         if hopeless is not None:
             return hopeless
         rest = pods.summary()
@@ -178,7 +181,7 @@ class StatefulSetPods(_StatefulSetCondition):
         """Return the pods, sorted by ordinal."""
         pods = [] if self.tally is None else self.tally.objects(PODS)
         name = self.workload.name
-        return sorted(pods, key=lambda pod: ordinal_in(name, pod["metadata"]["name"]) or 0)
+        return sorted(pods, key=lambda pod: parse_ordinal(name, pod["metadata"]["name"]) or 0)
 
 
 class StatefulSetPod(_StatefulSetCondition):
@@ -195,7 +198,7 @@ class StatefulSetPod(_StatefulSetCondition):
 
     def __init__(self, namespace: str, stateful_set: str, pod: str) -> None:
         super().__init__(namespace, stateful_set, f"have pod {pod} ready")
-        ordinal = ordinal_in(stateful_set, check_name("pod", pod))
+        ordinal = parse_ordinal(stateful_set, check_name("pod", pod))
         if ordinal is None:
             raise InvalidArgument(
                 "pod", pod, f"use the name of a pod of that set, for example '{stateful_set}-0'"
@@ -204,26 +207,26 @@ class StatefulSetPod(_StatefulSetCondition):
         self._ordinal = ordinal
         self._uid = ""
 
-    def _judge(self, pod: dict[str, Any], place: int, before: Doom | None) -> State:
+    def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
         state = super()._judge(pod, place, before)
         if pod["metadata"]["name"] != self._pod:
-            return State(state.label, doom=state.doom)
+            return ObjectState(state.label, doom=state.doom)
         self._uid = pod["metadata"].get("uid") or self._pod
-        return State(state.label, state.counts, keep=_MET in state.counts, doom=state.doom)
+        return ObjectState(state.label, state.counts, keep=_MET in state.counts, doom=state.doom)
 
-    def lacks_pods(self) -> bool:
+    def has_missing_pods(self) -> bool:
         """Return whether the set has not come to the pod yet."""
         return self._lacks(self._ordinal - first_ordinal(self.current) + 1)
 
     def verdict(self) -> Verdict:
         """Judge by the pod; while it is missing, by those that come before it."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         pods = self.tally
         if absent is not None or pods is None:
             return absent or Pending("its pods are not known yet")
         if pods.count(_MET):
             return Met()
-        if (unjudged := self.unjudged() or self.workload.ending()) is not None:
+        if (unjudged := self.stale_status_verdict() or self.workload.ending()) is not None:
             return unjudged
         replicas = replicas_of(self.current)
         place = self._ordinal - first_ordinal(self.current)
@@ -235,12 +238,12 @@ class StatefulSetPod(_StatefulSetCondition):
             # Those before it must come, and it after them.
             doomed = None
             if not is_parallel(self.current) and len(pods) <= place:
-                doomed = blocked_doom(self.current, pods, place + 1, replicas)
+                doomed = detect_blocked_set(self.current, pods, place + 1, replicas)
             return doomed or Pending(f"pod {self._pod} is not there yet{rest}")
         doom = own.state.doom
         if doom is None:
             return Pending(f"pod {self._pod} is {own.state.label}{rest}")
-        since = own.hopeless_at if doom.patience is Patience.SHORT else own.doomed_at
+        since = own.permanent_since if doom.patience is Patience.SHORT else own.terminal_since
         return Failed(f"pod {self._pod}: {doom.reason}", doom.patience, since)
 
     def result(self) -> Any:
@@ -266,13 +269,13 @@ class StatefulSetStatus(_StatefulSetCondition):
         self._wanted = check_count("count", count)
         super().__init__(namespace, stateful_set, f"have status.{field} {count}")
 
-    def lacks_pods(self) -> bool:
+    def has_missing_pods(self) -> bool:
         """Return whether the set has fewer pods than are to be counted, and is to have more."""
         return self._lacks(self._wanted)
 
     def verdict(self) -> Verdict:
         """Judge by the status of the present generation, and by the pods that are stuck."""
-        unjudged = self.unjudged()
+        unjudged = self.stale_status_verdict()
         if unjudged is not None:
             return unjudged
         pods, wanted = self.tally, self._wanted
@@ -287,7 +290,7 @@ class StatefulSetStatus(_StatefulSetCondition):
             if hopeless is None and (
                 self._field != "replicas" or (wanted > len(pods) and not is_parallel(self.current))
             ):
-                hopeless = blocked_doom(self.current, pods, wanted, replicas_of(self.current))
+                hopeless = detect_blocked_set(self.current, pods, wanted, replicas_of(self.current))
             if hopeless is not None:
                 return hopeless
         return Pending(f"status.{self._field} is {number}")
@@ -301,4 +304,4 @@ def _unready(pod: dict[str, Any]) -> str:
 def _replicas(stateful_set: dict[str, Any]) -> str:
     replicas = replicas_of(stateful_set)
     noun = "replica" if replicas == 1 else "replicas"
-    return f"{replicas} {noun}: {ordinals_text(stateful_set, replicas)}"
+    return f"{replicas} {noun}: {describe_ordinals(stateful_set, replicas)}"

@@ -8,11 +8,11 @@ from pytest_kwait.api.objects import ObjectMeta
 
 __all__ = [
     "StatefulSetFields",
-    "claims_of",
+    "claim_names_of",
+    "describe_ordinals",
     "first_ordinal",
     "is_parallel",
-    "ordinal_in",
-    "ordinals_text",
+    "parse_ordinal",
 ]
 
 
@@ -49,7 +49,7 @@ class StatefulSetFields(TypedDict, total=False):
     status: _Status | None
 
 
-def ordinal_in(stateful_set: str, pod: str) -> int | None:
+def parse_ordinal(stateful_set: str, pod: str) -> int | None:
     """Return the ordinal that a pod's name gives it in a set; None for no name of a pod of it.
 
     Source: kubernetes/pkg/controller/statefulset/stateful_set_utils.go getParentNameAndOrdinal.
@@ -66,7 +66,7 @@ def first_ordinal(stateful_set: dict[str, Any]) -> int:
     return start if isinstance(start, int) else 0
 
 
-def ordinals_text(stateful_set: dict[str, Any], replicas: int) -> str:
+def describe_ordinals(stateful_set: dict[str, Any], replicas: int) -> str:
     """Say which pods a set is to have: `web-0 to web-2`, `web-0` or `no pods`."""
     name, first = stateful_set["metadata"].get("name"), first_ordinal(stateful_set)
     if replicas < 1:
@@ -80,7 +80,7 @@ def is_parallel(stateful_set: dict[str, Any]) -> bool:
     return (stateful_set.get("spec") or {}).get("podManagementPolicy") == "Parallel"
 
 
-def claims_of(stateful_set: dict[str, Any], pod: str) -> list[str]:
+def claim_names_of(stateful_set: dict[str, Any], pod: str) -> list[str]:
     """Return the names of the claims that a set makes for one of its pods.
 
     Source: kubernetes/pkg/controller/statefulset/stateful_set_utils.go

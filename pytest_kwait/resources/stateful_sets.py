@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.stateful_set_conditions import (
     StatefulSetPod,
@@ -273,5 +273,5 @@ def wait_for_stateful_set_status_available_replicas(
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
-    settings = resolve(options, timeout="stateful_set")
+    settings = resolve_options(options, timeout="stateful_set")
     return wait_for_condition(Session.of(client), condition, settings)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.tally import Tally
+from pytest_kwait.engine.tally import ObjectCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.engine.tally import Doom, State
+    from pytest_kwait.engine.tally import ObjectState, TerminalState
     from pytest_kwait.resources.timers import Timers
 
 __all__ = ["TimedTally"]
 
 
-class TimedTally(Tally):
+class TimedTally(ObjectCounter):
     """The book of a source of many objects, each with times of its own.
 
     Args:
@@ -24,7 +24,7 @@ class TimedTally(Tally):
     """
 
     def __init__(
-        self, judge: Callable[[dict[str, Any], Doom | None], State], timers: Timers
+        self, judge: Callable[[dict[str, Any], TerminalState | None], ObjectState], timers: Timers
     ) -> None:
         super().__init__(judge)
         self._timers = timers
@@ -36,8 +36,8 @@ class TimedTally(Tally):
             super().put(obj, raw, now)
             return
         # A list may be followed by others: what it says is not fresh before all have come.
-        self._timers.tell_time(now, fresh=False)
-        self._judge_now(obj, raw, now)
+        self._timers.set_time(now, fresh=False)
+        self._evaluate_now(obj, raw, now)
 
     def drop(self, uid: str) -> None:
         """Count an object no more; nothing where it was not counted."""
@@ -45,13 +45,13 @@ class TimedTally(Tally):
         self._timers.forget(uid)
         self._running.pop(uid, None)
 
-    def judge_anew(self) -> None:
+    def reevaluate(self) -> None:
         """Count those objects anew of which a time is over."""
         for uid in dict.fromkeys(self._timers.over()):
             obj, raw = self._running[uid]
-            self._judge_now(obj, raw, self._timers.now)
+            self._evaluate_now(obj, raw, self._timers.now)
 
-    def _judge_now(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+    def _evaluate_now(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
         self._timers.key = uid
         super().put(obj, raw, now)

@@ -47,7 +47,7 @@ class Timers:
         """When the first of the times is over that run; infinite while none runs."""
         return min((timer.due for timer in self._timers), default=math.inf)
 
-    def tell_time(self, now: float, *, fresh: bool) -> None:
+    def set_time(self, now: float, *, fresh: bool) -> None:
         """Note what time the next verdict is of, and whether everything has just been listed."""
         self.now, self.fresh = now, fresh
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
 from pytest_kwait.api.resource import VOLUME_ATTACHMENTS
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_name, resolve
+from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.named_objects import AbsentObject, NamedObject, ObjectGoal
@@ -37,7 +37,7 @@ def _error(obj: Obj, kind: str) -> str:
     return " ".join(message.split())
 
 
-def _label(obj: Obj) -> str:
+def _describe_attachment(obj: Obj) -> str:
     node = (obj.get("spec") or {}).get("nodeName")
     attached = (obj.get("status") or {}).get("attached")
     return f"{'attached' if attached else 'not attached'} to {node}"
@@ -49,12 +49,16 @@ def _attached(obj: Obj) -> Verdict:
     # Whoever attaches tries again: an error of one try is no end.
     error = _error(obj, "attachError")
     who = (obj.get("spec") or {}).get("attacher")
-    return Pending(f"{_label(obj)}: {error}" if error else f"{_label(obj)} by {who} yet")
+    return Pending(
+        f"{_describe_attachment(obj)}: {error}"
+        if error
+        else f"{_describe_attachment(obj)} by {who} yet"
+    )
 
 
 def volume_attachment_created(attachment: str) -> NamedObject:
     """Return the condition of `wait_for_volume_attachment_created`."""
-    return _attachment(attachment, ObjectGoal("get created", lambda obj: Met()))
+    return _attachment_condition(attachment, ObjectGoal("get created", lambda obj: Met()))
 
 
 def wait_for_volume_attachment_created(
@@ -80,7 +84,7 @@ def wait_for_volume_attachment_created(
 
 def volume_attachment_attached(attachment: str) -> NamedObject:
     """Return the condition of `wait_for_volume_attachment_attached`."""
-    return _attachment(attachment, ObjectGoal("become attached", _attached, alive=True))
+    return _attachment_condition(attachment, ObjectGoal("become attached", _attached, alive=True))
 
 
 def wait_for_volume_attachment_attached(
@@ -110,7 +114,9 @@ def wait_for_volume_attachment_attached(
 def volume_attachment_terminated(attachment: str, uid: str | None = None) -> AbsentObject:
     """Return the condition of `wait_for_volume_attachment_terminated`."""
     name = check_name("attachment", attachment)
-    return AbsentObject(VOLUME_ATTACHMENTS, None, name, uid, _label, _held_by)
+    return AbsentObject(
+        VOLUME_ATTACHMENTS, None, name, uid, _describe_attachment, _describe_finalizers
+    )
 
 
 def wait_for_volume_attachment_terminated(
@@ -138,15 +144,15 @@ def wait_for_volume_attachment_terminated(
     _wait(client, volume_attachment_terminated(attachment, uid), options, "pv_delete")
 
 
-def _attachment(attachment: str, goal: ObjectGoal) -> NamedObject:
+def _attachment_condition(attachment: str, goal: ObjectGoal) -> NamedObject:
     name = check_name("attachment", attachment)
-    return NamedObject(VOLUME_ATTACHMENTS, None, name, goal, _label)
+    return NamedObject(VOLUME_ATTACHMENTS, None, name, goal, _describe_attachment)
 
 
-def _held_by(obj: Obj, finalizer: str) -> str:
+def _describe_finalizers(obj: Obj, finalizer: str) -> str:
     return _error(obj, "detachError")
 
 
 def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     return wait_for_condition(Session.of(client), condition, settings)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 from pytest_kwait.api.objects import ObjectMeta
 from pytest_kwait.api.resource import PERSISTENT_VOLUMES
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.options import WaitOptions, check_name, resolve
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.resources.claim_conditions import AwaitedClaims, phase_of
-from pytest_kwait.resources.rosters import named_uids
+from pytest_kwait.resources.rosters import parse_named_uids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,26 +78,26 @@ class BoundClaims(AwaitedClaims):
         goal = f"become bound to volume {volume}" if volume else "become bound"
         super().__init__(namespace, claims, goal)
         self._volume = volume
-        self._volumes: dict[str, Sighting] = {}
+        self._volumes: dict[str, SingleObject] = {}
         if volume:
             self._look_at(volume)
 
     def _look_at(self, volume: str) -> None:
-        sighting = self._volumes[volume] = Sighting(PERSISTENT_VOLUMES, volume)
+        sighting = self._volumes[volume] = SingleObject(PERSISTENT_VOLUMES, volume)
         source = Source(PERSISTENT_VOLUMES, None, sighting, volume, fields=VolumeFields)
         self._sources = (*self._sources, source)
 
     def sources(self) -> Sequence[Source]:
         """Return the claims and what explains them, and the volumes that they are bound to."""
         for claim in self.claims.sightings:
-            volume = _volume_of(claim)
+            volume = _volume_name_of(claim)
             if volume and volume not in self._volumes and not self._volume:
                 self._look_at(volume)
         return super().sources()
 
-    def judge(self, claim: Sighting) -> Verdict:
+    def judge(self, claim: SingleObject) -> Verdict:
         """Judge one claim, then the volume that it names."""
-        volume = _volume_of(claim)
+        volume = _volume_name_of(claim)
         if self._volume and volume not in ("", self._volume):
             return Failed(f"the claim has volume {volume}")
         bound = self.bound(claim)
@@ -108,8 +108,8 @@ class BoundClaims(AwaitedClaims):
         other = self._judge_volume(claim, sighting)
         return other if isinstance(other, Failed) or isinstance(bound, Met) else bound
 
-    def _judge_volume(self, claim: Sighting, volume: Sighting) -> Verdict:
-        absent = volume.absence()
+    def _judge_volume(self, claim: SingleObject, volume: SingleObject) -> Verdict:
+        absent = volume.missing_verdict()
         if absent is not None:
             return (
                 Pending(f"there is no volume {volume.name} yet")
@@ -143,17 +143,19 @@ class BoundClaims(AwaitedClaims):
     def result(self) -> list[dict[str, Any]]:
         """Return the volume and its claim, or the volumes in the order of their claims."""
         claims = list(self.claims.sightings)
-        volumes = [self._volumes[_volume_of(claim)].object() for claim in claims]
+        volumes = [self._volumes[_volume_name_of(claim)].object() for claim in claims]
         return [*volumes, claims[0].object()] if self._volume else volumes
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the claims with their pods, and the volumes."""
         scope = super().scope()
         volumes = tuple(each.reference() for each in self._volumes.values())
-        return Scope(scope.namespace, objects=(*scope.objects, *volumes), pod_names=scope.pod_names)
+        return EvidenceScope(
+            scope.namespace, objects=(*scope.objects, *volumes), pod_names=scope.pod_names
+        )
 
 
-def _volume_of(claim: Sighting) -> str:
+def _volume_name_of(claim: SingleObject) -> str:
     return str(claim.spec.get("volumeName") or "")
 
 
@@ -188,12 +190,12 @@ def wait_for_pv_and_pvc(
     Source: pv/pv.go WaitOnPVandPVC.
     """
     awaited = pv_and_pvc(namespace, volume, claim)
-    return _wait(client, awaited, options, "pv_bound")
+    return _wait_for_binding(client, awaited, options, "pv_bound")
 
 
 def pv_claim_bound_phase(namespace: str, claims: Sequence[dict[str, Any] | str]) -> BoundClaims:
     """Return the condition of `wait_for_pv_claim_bound_phase`."""
-    return BoundClaims(namespace, named_uids("claims", claims))
+    return BoundClaims(namespace, parse_named_uids("claims", claims))
 
 
 def wait_for_pv_claim_bound_phase(
@@ -224,12 +226,14 @@ def wait_for_pv_claim_bound_phase(
 
     Source: pv/pv.go WaitForPVClaimBoundPhase and WaitAndVerifyBinds.
     """
-    return _wait(client, pv_claim_bound_phase(namespace, claims), options, "claim_provision")
+    return _wait_for_binding(
+        client, pv_claim_bound_phase(namespace, claims), options, "claim_provision"
+    )
 
 
-def _wait(
+def _wait_for_binding(
     client: ApiClient, condition: Condition, options: WaitOptions, timeout: str
 ) -> list[dict[str, Any]]:
-    settings = resolve(options, timeout=timeout)
+    settings = resolve_options(options, timeout=timeout)
     found = wait_for_condition(Session.of(client), condition, settings)
     return cast("list[dict[str, Any]]", found)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.api.resource import Resource
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.condition import Scope, Source
-from pytest_kwait.engine.error_policy import ask
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.error_policy import request_once
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.resources.admission_probes import MADE_UP, made_up
-from pytest_kwait.resources.pod_conditions import check_reason
+from pytest_kwait.resources.admission_probes import PROBE_KINDS, build_probe
+from pytest_kwait.resources.pod_conditions import check_text_argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ _KINDS = {
     )
 }
 
-SETTLING = 1.0
+SETTLING_TIME = 1.0
 """Seconds that objects must be let through for: a server hears of a configuration a moment late,
 and calls nobody before.
 """
@@ -68,7 +68,7 @@ class AnsweringWebhook:
         mutation: what the webhook adds to the probe; None where it adds nothing.
     """
 
-    in_caller = False
+    runs_user_code = False
     goal = "answer"
     session: Session | None = None
     """Who asks; set by the wait."""
@@ -87,7 +87,7 @@ class AnsweringWebhook:
         self._probe = probe
         self._denial = denial
         self._mutation = mutation
-        self._configuration = Sighting(resource, name)
+        self._configuration = SingleObject(resource, name)
         self._sources = (Source(resource, None, self._configuration, name),)
         self._asked: str | None = None
         self._accepted_since: float | None = None
@@ -111,12 +111,12 @@ class AnsweringWebhook:
 
     def verdict(self) -> Verdict:
         """Judge by the configuration, then by what became of the last probe."""
-        absent = self._configuration.absence() or self._configuration.ending()
+        absent = self._configuration.missing_verdict() or self._configuration.ending()
         if absent is not None:
             return absent
-        if self._probe is None and made_up(self._webhooks()) is None:
+        if self._probe is None and build_probe(self._webhooks()) is None:
             return Failed(
-                f"no probe can be made up for its rules (only creations of {MADE_UP}): give one",
+                f"no probe can be made up for its rules (only creations of {PROBE_KINDS}): give one",
                 Patience.SHORT,
             )
         return self._verdict
@@ -126,10 +126,10 @@ class AnsweringWebhook:
         if self._configuration.current is None:
             return ()
         webhooks = self._webhooks()
-        probe = made_up(webhooks) if self._probe is None else (None, self._probe)
+        probe = build_probe(webhooks) if self._probe is None else (None, self._probe)
         return () if probe is None else ((*probe, webhooks),)
 
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether the configuration has changed since the last look."""
         return self._asked != self._version()
 
@@ -143,7 +143,7 @@ class AnsweringWebhook:
             self._accepted_since = None
         self._asked = version
         kind, probe, webhooks = questions[0]
-        resource = kind or ask(
+        resource = kind or request_once(
             lambda limit: session.resolve(
                 str(probe["kind"]), str(probe["apiVersion"]), deadline=limit
             ),
@@ -153,7 +153,7 @@ class AnsweringWebhook:
         answer: dict[str, Any] | None = None
         refusal = ""
         try:
-            answer = ask(
+            answer = request_once(
                 lambda limit: session.create(resource, probe, where, dry_run=True, deadline=limit),
                 deadline,
             )
@@ -185,7 +185,7 @@ class AnsweringWebhook:
         if self._denial is not None:
             return Pending("the probe was let through, not refused")
         if self._mutation is not None:
-            missing = None if answer is None else _missing(answer, self._mutation)
+            missing = None if answer is None else _first_missing_path(answer, self._mutation)
             if answer is not None and missing is None:
                 return Met()
             return Pending(f"the probe was let through without {missing or 'an answer'}")
@@ -197,7 +197,7 @@ class AnsweringWebhook:
 
     def _let_through(self, webhooks: Sequence[Mapping[str, Any]], now: float) -> Verdict:
         """Return what it proves that the probe was let through."""
-        ignoring = [str(each.get("name")) for each in webhooks if _ignores(each)]
+        ignoring = [str(each.get("name")) for each in webhooks if _is_ignoring_failures(each)]
         if ignoring:
             return Failed(
                 f"the failurePolicy of {ignoring[0]} is Ignore: that a probe is let through proves "
@@ -206,11 +206,11 @@ class AnsweringWebhook:
             )
         if self._accepted_since is None:
             self._accepted_since = now
-        if now - self._accepted_since >= SETTLING:
+        if now - self._accepted_since >= SETTLING_TIME:
             return Met()
-        return Pending(f"the probe was let through, which must hold for {SETTLING:g}s")
+        return Pending(f"the probe was let through, which must hold for {SETTLING_TIME:g}s")
 
-    def learn(self, answers: Verdict) -> None:
+    def record_answers(self, answers: Verdict) -> None:
         """Note what became of the probe."""
         self._verdict = answers
 
@@ -225,23 +225,23 @@ class AnsweringWebhook:
         """Return the configuration."""
         return self._configuration.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the configuration."""
-        return Scope(None, objects=(self._configuration.reference(),))
+        return EvidenceScope(None, objects=(self._configuration.reference(),))
 
 
-def _ignores(webhook: Mapping[str, Any]) -> bool:
+def _is_ignoring_failures(webhook: Mapping[str, Any]) -> bool:
     return webhook.get("failurePolicy") == "Ignore"
 
 
-def _missing(found: object, wanted: object, where: str = "") -> str | None:
+def _first_missing_path(found: object, wanted: object, where: str = "") -> str | None:
     """Return the first path of `wanted` that is not in `found`; None where all of it is."""
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         for key, value in wanted.items():
             path = f"{where}.{key}"
             if key not in found:
                 return path
-            missing = _missing(found[key], value, path)
+            missing = _first_missing_path(found[key], value, path)
             if missing is not None:
                 return missing
         return None
@@ -281,7 +281,7 @@ def webhook_ready(
         _KINDS[kind],
         check_name("webhook", target.name),
         probe=probe,
-        denial=None if denial is None else check_reason("denial", denial),
+        denial=None if denial is None else check_text_argument("denial", denial),
         mutation=mutation,
     )
 
@@ -334,6 +334,6 @@ def wait_for_webhook_ready(
     denial for the proof.
     """
     condition = webhook_ready(namespace, webhook, probe, denial=denial, mutation=mutation)
-    settings = resolve(options, timeout="webhook", poll="serving_poll")
+    settings = resolve_options(options, timeout="webhook", poll="serving_poll")
     condition.session = Session.of(client)
     return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))

@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_name, check_namespace
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Pending
 from pytest_kwait.resources.controllers import selector_of
 from pytest_kwait.resources.owned_pods import ALIVE, OwnedPods
 from pytest_kwait.resources.pod_sets import SetPodFields
-from pytest_kwait.resources.refusals import Refusals
-from pytest_kwait.resources.workload_states import generation_lag
+from pytest_kwait.resources.refusals import RefusedPods
+from pytest_kwait.resources.workload_states import describe_generation_lag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.engine.condition import ObjectReference
-    from pytest_kwait.engine.tally import Tally
+    from pytest_kwait.engine.tally import ObjectCounter
 
-__all__ = ["WorkloadCondition", "stuck_pods"]
+__all__ = ["WorkloadCondition", "judge_stuck_pods"]
 
 
-def stuck_pods(tally: Tally, wanted: int, spare: int = 0) -> Failed | None:
+def judge_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Failed | None:
     """Return the verdict where too many pods are stuck; None while enough may come.
 
     Args:
@@ -36,7 +36,7 @@ def stuck_pods(tally: Tally, wanted: int, spare: int = 0) -> Failed | None:
     """
     if wanted < 1:
         return None
-    stuck = tally.nth_doomed(max(tally.count(ALIVE) - wanted, 0) + spare + 1)
+    stuck = tally.nth_terminal(max(tally.count(ALIVE) - wanted, 0) + spare + 1)
     if stuck is None or stuck[0].state.doom is None:
         return None
     entry, patience, since = stuck
@@ -61,7 +61,7 @@ class WorkloadCondition:
         InvalidArgument: a name that cannot be one.
     """
 
-    in_caller = False
+    runs_user_code = False
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class WorkloadCondition:
         what: str = "name",
     ) -> None:
         self.namespace = check_namespace(namespace)
-        self.workload = Sighting(resource, check_name(what, name))
+        self.workload = SingleObject(resource, check_name(what, name))
         self.goal = goal
         self.pods = pods
         self._first = Source(resource, namespace, self.workload, name, fields=fields)
         self._sources: tuple[Source, ...] = (self._first,)
         self._selected_for = ""
         self._selector: str | None = None
-        self.refusals = Refusals(namespace, "")
+        self.refusals = RefusedPods(namespace, "")
 
     @property
     def subject(self) -> str:
@@ -95,7 +95,7 @@ class WorkloadCondition:
         if uid and uid != self._selected_for:
             # The selectors of these kinds cannot be changed.
             self._selected_for = uid
-            self.refusals = Refusals(self.namespace, uid)
+            self.refusals = RefusedPods(self.namespace, uid)
             self._selector = selector_of(self.workload.resource, self.workload.spec)
             if self._selector is not None:
                 self._sources = (self._first, *self.owned(self._selector))
@@ -107,25 +107,25 @@ class WorkloadCondition:
             return ()
         return (Source(PODS, self.namespace, self.pods, selector=selector, fields=SetPodFields),)
 
-    def unjudged(self) -> Pending | Failed | None:
+    def stale_status_verdict(self) -> Pending | Failed | None:
         """Return the verdict while its status says nothing of its present spec; else None."""
-        absent = self.workload.absence()
+        absent = self.workload.missing_verdict()
         if absent is not None or self.workload.current is None:
             return absent
-        lag = generation_lag(self.workload.current)
+        lag = describe_generation_lag(self.workload.current)
         return (self.workload.ending() or Pending(lag)) if lag else None
 
-    def inquiry(self) -> Source | None:
+    def deferred_source(self) -> Source | None:
         """Return its events while pods are missing that it has been told to make."""
-        if self.unjudged() is not None or self.workload.ending() is not None:
+        if self.stale_status_verdict() is not None or self.workload.ending() is not None:
             return None
-        return self.refusals.source if self.lacks_pods() else None
+        return self.refusals.source if self.has_missing_pods() else None
 
-    def finding(self) -> Failed | None:
+    def deferred_verdict(self) -> Failed | None:
         """Judge by whether the last pod was refused."""
-        return self.refusals.finding()
+        return self.refusals.deferred_verdict()
 
-    def lacks_pods(self) -> bool:
+    def has_missing_pods(self) -> bool:
         """Return whether pods are missing that are awaited; False where its status says why."""
         return False
 
@@ -135,7 +135,7 @@ class WorkloadCondition:
         return self.workload.current or {"metadata": {}}
 
     @property
-    def tally(self) -> Tally | None:
+    def tally(self) -> ObjectCounter | None:
         """The pods that decide; None where none do, or it is not known which."""
         if self.pods is None or self.workload.current is None:
             return None
@@ -152,16 +152,16 @@ class WorkloadCondition:
         """Return the object as it came last."""
         return self.workload.object()
 
-    def scope(self) -> Scope:
+    def scope(self) -> EvidenceScope:
         """Return the object, what makes its pods, and its pods."""
         tally = self.tally
-        return Scope(
+        return EvidenceScope(
             self.namespace,
-            objects=(self.workload.reference(), *self.makers()),
+            objects=(self.workload.reference(), *self.intermediate_objects()),
             pods=self._selector,
             suspects=tally.suspects() if tally is not None else (),
         )
 
-    def makers(self) -> tuple[ObjectReference, ...]:
+    def intermediate_objects(self) -> tuple[ObjectReference, ...]:
         """Return the objects between it and its pods, of which events tell too."""
         return ()

@@ -12,12 +12,12 @@ __all__ = [
     "ReplicaSetFields",
     "condition_of",
     "count_of",
-    "generation_lag",
+    "describe_generation_lag",
+    "desired_replicas_annotation_of",
     "images_of",
     "replicas_of",
     "revision_of",
     "rolling_bounds",
-    "scaled_for",
 ]
 
 _REVISION = "deployment.kubernetes.io/revision"
@@ -121,7 +121,7 @@ def condition_of(workload: dict[str, Any], kind: str) -> dict[str, Any] | None:
     return None
 
 
-def generation_lag(workload: dict[str, Any], least: int = 1) -> str:
+def describe_generation_lag(workload: dict[str, Any], least: int = 1) -> str:
     """Say which generation its controller has not observed yet; empty where its status is current.
 
     Args:
@@ -174,14 +174,14 @@ def rolling_bounds(deployment: dict[str, Any]) -> Bounds:
     if strategy.get("type") != "RollingUpdate":
         return Bounds(replicas, 0)
     rolling = strategy.get("rollingUpdate") or {}
-    surge = _part(rolling.get("maxSurge"), replicas, up=True)
-    unavailable = _part(rolling.get("maxUnavailable"), replicas, up=False)
+    surge = _resolve_int_or_percent(rolling.get("maxSurge"), replicas, up=True)
+    unavailable = _resolve_int_or_percent(rolling.get("maxUnavailable"), replicas, up=False)
     if not surge and not unavailable:
         unavailable = 1
     return Bounds(replicas + surge, max(0, replicas - unavailable))
 
 
-def scaled_for(replica_set: dict[str, Any]) -> int:
+def desired_replicas_annotation_of(replica_set: dict[str, Any]) -> int:
     """Return the most pods that its Deployment could have when it was scaled; 0 if not noted.
 
     Source: kubernetes/pkg/controller/deployment/util/deployment_util.go SetReplicasAnnotations.
@@ -190,7 +190,7 @@ def scaled_for(replica_set: dict[str, Any]) -> int:
     return int(most) if most.isdecimal() else 0
 
 
-def _part(value: object, of: int, *, up: bool) -> int:
+def _resolve_int_or_percent(value: object, of: int, *, up: bool) -> int:
     """Return a number as it is, or that percentage of `of`, rounded; 0 for what is neither."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
         hundredths = int(value[:-1]) * of

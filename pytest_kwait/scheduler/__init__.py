@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.generic import Algorithm, FitError
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
     from pytest_kwait.scheduler.binding import Binder
-    from pytest_kwait.scheduler.config import DEFAULT_SCHEDULER, Config, ConfigFactory, PlacesPods
+    from pytest_kwait.scheduler.config import (
+        DEFAULT_SCHEDULER,
+        Config,
+        ConfigFactory,
+        SchedulingAlgorithm,
+    )
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.scheduler import Scheduler
 
@@ -30,9 +35,9 @@ __all__ = [
     "ConfigFactory",
     "FitError",
     "NodeInfo",
-    "PlacesPods",
     "Scheduler",
     "SchedulerMetrics",
+    "SchedulingAlgorithm",
 ]
 
 _HOMES = {

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.api.resource import PODS, Resource
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.scheduler.dispatcher import Call
+from pytest_kwait.scheduler.dispatcher import APICall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.api.objects import Object
     from pytest_kwait.clock import Clock, Deadline
-    from pytest_kwait.scheduler.dispatcher import Dispatcher
+    from pytest_kwait.scheduler.dispatcher import APIDispatcher
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
-    from pytest_kwait.scheduler.pod_cache import PodCache
+    from pytest_kwait.scheduler.pod_cache import SchedulerCache
     from pytest_kwait.scheduler.pod_events import EventRecorder
-    from pytest_kwait.scheduler.pod_queue import PodQueue
-    from pytest_kwait.scheduler.queued_pod import Pod, QueuedPod
-    from pytest_kwait.scheduler.scheduling_failure import SchedulingFailure
+    from pytest_kwait.scheduler.pod_queue import SchedulingQueue
+    from pytest_kwait.scheduler.queued_pod import Pod, QueuedPodInfo
+    from pytest_kwait.scheduler.scheduling_failure import FailureHandler
 
-__all__ = ["Binder", "BindingCycle", "PodBinder"]
+__all__ = ["Binder", "BindingCycle", "DefaultBinder"]
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class _Creates(Protocol):
     ) -> Object: ...
 
 
-class PodBinder:
+class DefaultBinder:
     """Binds by the pod's `binding` subresource, so that the server refuses what is bound already.
 
     Args:
@@ -115,11 +115,11 @@ class BindingCycle:
     def __init__(
         self,
         *,
-        queue: PodQueue,
-        cache: PodCache,
+        queue: SchedulingQueue,
+        cache: SchedulerCache,
         binder: Binder,
-        dispatcher: Dispatcher,
-        error: SchedulingFailure,
+        dispatcher: APIDispatcher,
+        error: FailureHandler,
         recorder: EventRecorder,
         metrics: SchedulerMetrics,
         clock: Clock,
@@ -133,7 +133,7 @@ class BindingCycle:
         self._metrics = metrics
         self._clock = clock
 
-    def start(self, entry: QueuedPod, assumed: Pod, node: str, begun: float) -> None:
+    def start(self, entry: QueuedPodInfo, assumed: Pod, node: str, begun: float) -> None:
         """Have a pod bound that is assumed on a node; returns at once.
 
         Args:
@@ -142,14 +142,14 @@ class BindingCycle:
             node: the node.
             begun: when the attempt began, in monotonic seconds.
         """
-        call = Call(
+        call = APICall(
             lambda deadline: self._bind(entry, assumed, node, begun, deadline),
             lambda: self._drop(entry, assumed),
         )
         self._dispatcher.submit(entry.uid, call)
 
     def _bind(
-        self, entry: QueuedPod, assumed: Pod, node: str, begun: float, deadline: Deadline
+        self, entry: QueuedPodInfo, assumed: Pod, node: str, begun: float, deadline: Deadline
     ) -> None:
         try:
             if not self._cache.has_node(node):
@@ -170,6 +170,6 @@ class BindingCycle:
         note = f"Successfully assigned {entry.key} to {node}"
         self._recorder.event(assumed, "Normal", "Scheduled", "Binding", note)
 
-    def _drop(self, entry: QueuedPod, assumed: Pod) -> None:
+    def _drop(self, entry: QueuedPodInfo, assumed: Pod) -> None:
         self._cache.forget(assumed)
         self._queue.done(entry)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.algorithm.requests import resource_requests
+from pytest_kwait.scheduler.algorithm.requests import sum_pod_requests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
     "depends_on_other_pods",
-    "labels_changed",
-    "node_changed",
-    "pod_changed",
-    "scaled_down",
+    "has_label_change",
+    "has_node_scheduling_change",
+    "has_pod_scheduling_change",
+    "is_scaled_down",
 ]
 
 _UNRELATED = frozenset({"finalizers", "generation", "managedFields", "resourceVersion"})
 
 
-def node_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def has_node_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether a node may take other pods now: not by its heartbeat, nor by being cordoned.
 
     Source: kube-scheduler, framework/events.go, `NodeSchedulingPropertiesChange`.
@@ -29,14 +29,14 @@ def node_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return (
         (_spec(old).get("unschedulable") and not _spec(new).get("unschedulable"))
         or _status(old).get("allocatable") != _status(new).get("allocatable")
-        or labels_changed(old, new)
+        or has_label_change(old, new)
         or (_spec(old).get("taints") or []) != (_spec(new).get("taints") or [])
         or _conditions(old) != _conditions(new)
         or (_metadata(old).get("annotations") or {}) != (_metadata(new).get("annotations") or {})
     )
 
 
-def pod_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def has_pod_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether a pod that waits may fit better: anything but its status has changed.
 
     Source: kube-scheduler, backend/queue/scheduling_queue.go, `isPodUpdated`.
@@ -50,19 +50,19 @@ def pod_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return before != after
 
 
-def labels_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def has_label_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether the labels are not the same."""
     return bool((_metadata(old).get("labels") or {}) != (_metadata(new).get("labels") or {}))
 
 
-def scaled_down(old: dict[str, Any], new: dict[str, Any]) -> bool:
+def is_scaled_down(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Whether a pod requests less of something than before; not of requests nobody can read.
 
     Source: kube-scheduler, framework/events.go, `extractPodScaleDown`.
     """
     try:
-        after = resource_requests(new)
-        return any(amount > after.get(name, 0) for name, amount in resource_requests(old).items())
+        after = sum_pod_requests(new)
+        return any(amount > after.get(name, 0) for name, amount in sum_pod_requests(old).items())
     except InvalidArgument:
         return False
 

@@ -13,8 +13,8 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.cache.keys import NAMESPACE_INDEX
 from pytest_kwait.scheduler.algorithm.spread_constraints import (
-    controller_reference,
-    spread_selectors,
+    collect_spread_selectors,
+    find_spreading_controller,
 )
 
 if TYPE_CHECKING:
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.factory import SharedInformerFactory
     from pytest_kwait.cache.shared_informer import SharedInformer
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-    from pytest_kwait.scheduler.pod_cache import PodCache
+    from pytest_kwait.scheduler.pod_cache import SchedulerCache
 
-__all__ = ["ClusterLister"]
+__all__ = ["SharedLister"]
 
 _CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
 # What the rules of an algorithm look at beside pods and nodes.
-_LOOKED_AT: Mapping[str, Sequence[Resource]] = {
+_RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
     "InterPodAffinity": (NAMESPACES,),
     "PodTopologySpread": (SERVICES, *_CONTROLLERS.values()),
 }
 
 
-class ClusterLister:
+class SharedLister:
     """A `NodeLister` that also knows namespaces, services and controllers, as far as needed.
 
     Args:
@@ -47,10 +47,10 @@ class ClusterLister:
     """
 
     def __init__(
-        self, cache: PodCache, informers: SharedInformerFactory, rules: Iterable[str]
+        self, cache: SchedulerCache, informers: SharedInformerFactory, rules: Iterable[str]
     ) -> None:
         self._cache = cache
-        wanted = {each for rule in rules for each in _LOOKED_AT.get(rule, ())}
+        wanted = {each for rule in rules for each in _RESOURCES_BY_PLUGIN.get(rule, ())}
         self._informers = {each: informers.informer_for(each) for each in wanted}
 
     @property
@@ -73,11 +73,11 @@ class ClusterLister:
         informer = self._informers.get(SERVICES)
         services = () if informer is None else informer.store.by_index(NAMESPACE_INDEX, namespace)
         controller = None
-        reference = controller_reference(pod)
+        reference = find_spreading_controller(pod)
         if reference is not None:
             kind, name = reference
             controller = self._found(_CONTROLLERS[kind], f"{namespace}/{name}")
-        return spread_selectors(pod, services, controller)
+        return collect_spread_selectors(pod, services, controller)
 
     def _found(self, resource: Resource, key: str) -> dict[str, Any] | None:
         informer = self._informers.get(resource)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import NODES, PODS
 from pytest_kwait.cache.handlers import ResourceEventHandlerFuncs
 from pytest_kwait.scheduler.cluster_changes import (
-    labels_changed,
-    node_changed,
-    scaled_down,
+    has_label_change,
+    has_node_scheduling_change,
+    is_scaled_down,
 )
 from pytest_kwait.scheduler.queued_pod import Pod, node_of, scheduler_of
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.factory import SharedInformerFactory
     from pytest_kwait.cache.handlers import HandlerRegistration
     from pytest_kwait.cache.shared_informer import SharedInformer
-    from pytest_kwait.scheduler.pod_cache import PodCache
-    from pytest_kwait.scheduler.pod_queue import PodQueue
+    from pytest_kwait.scheduler.pod_cache import SchedulerCache
+    from pytest_kwait.scheduler.pod_queue import SchedulingQueue
 
-__all__ = ["ClusterWatch"]
+__all__ = ["EventHandlers"]
 
-_OVER = frozenset({"Failed", "Succeeded"})
+_FINISHED_PHASES = frozenset({"Failed", "Succeeded"})
 
 
-class ClusterWatch:
+class EventHandlers:
     """Keeps queue and cache up with the cluster: handlers of two shared informers.
 
     Pods that are over count as gone, as in upstream, whose watch leaves them out.
@@ -40,7 +40,9 @@ class ClusterWatch:
     Source: kube-scheduler, eventhandlers.go.
     """
 
-    def __init__(self, queue: PodQueue, cache: PodCache, is_ours: Callable[[str], bool]) -> None:
+    def __init__(
+        self, queue: SchedulingQueue, cache: SchedulerCache, is_ours: Callable[[str], bool]
+    ) -> None:
         self._queue = queue
         self._cache = cache
         self._is_ours = is_ours
@@ -76,7 +78,7 @@ class ClusterWatch:
 
     def add_pod(self, pod: Pod) -> None:
         """Take note of a pod that is new, or was there before."""
-        if _is_over(pod):
+        if _is_finished(pod):
             return
         if node_of(pod):
             self._place(pod)
@@ -85,14 +87,14 @@ class ClusterWatch:
 
     def update_pod(self, old: Pod, new: Pod) -> None:
         """Take note of a changed pod."""
-        if _is_over(new):
-            if not _is_over(old):
+        if _is_finished(new):
+            if not _is_finished(old):
                 self.delete_pod(new)
-        elif node_of(old) and not _is_over(old):
+        elif node_of(old) and not _is_finished(old):
             self._cache.set_pod(new)
-            if scaled_down(old, new):
+            if is_scaled_down(old, new):
                 self._queue.move_all()
-            elif labels_changed(old, new):
+            elif has_label_change(old, new):
                 self._queue.move_dependents()
         elif node_of(new):
             self._queue.delete(new)
@@ -100,7 +102,7 @@ class ClusterWatch:
         elif self._is_ours(scheduler_of(new)):
             if not self._cache.is_assumed(new):
                 self._queue.update(old, new)
-            elif _is_leaving(new) and not _is_leaving(old) and self._cache.forget(new):
+            elif _is_terminating(new) and not _is_terminating(old) and self._cache.forget(new):
                 # Its binding will fail: it takes no room from now on.
                 self._queue.move_all()
 
@@ -118,7 +120,7 @@ class ClusterWatch:
     def update_node(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         """Take note of a changed node."""
         self._cache.set_node(new)
-        if node_changed(old, new):
+        if has_node_scheduling_change(old, new):
             self._queue.move_all()
 
     def delete_node(self, node: dict[str, Any]) -> None:
@@ -131,9 +133,9 @@ class ClusterWatch:
         self._queue.move_dependents()
 
 
-def _is_over(pod: Pod) -> bool:
-    return (pod.get("status") or {}).get("phase") in _OVER
+def _is_finished(pod: Pod) -> bool:
+    return (pod.get("status") or {}).get("phase") in _FINISHED_PHASES
 
 
-def _is_leaving(pod: Pod) -> bool:
+def _is_terminating(pod: Pod) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))

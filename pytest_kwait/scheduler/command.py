@@ -17,13 +17,13 @@ import click
 
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.scheduler.program.effective_configuration import (
-    as_yaml,
-    effective_configuration,
+    format_yaml,
+    load_configuration,
     write_configuration,
 )
 from pytest_kwait.scheduler.program.feature_gates import FeatureGates
 from pytest_kwait.scheduler.program.flags import PROGRAM, help_text, parse_flags
-from pytest_kwait.scheduler.program.logs import scheduler_logs
+from pytest_kwait.scheduler.program.logs import capture_logs
 from pytest_kwait.scheduler.program.termination import exit_at_once, stop_on_signals
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["main", "run"]
 
 _log = logging.getLogger("pytest_kwait.scheduler")
-_SHOW_CONFIGURATION = 2
+_CONFIGURATION_VERBOSITY = 2
 
 
 def main() -> NoReturn:
@@ -67,7 +67,7 @@ def run(argv: Sequence[str], stop: threading.Event) -> int:
         if flags.version:
             click.echo(f"{PROGRAM} {version}")
             return 0
-        with scheduler_logs(flags.v):
+        with capture_logs(flags.v):
             _run(flags, stop, version)
     except KwaitError as error:
         click.echo(f"Error: {' '.join(str(error).split())}", err=True)
@@ -77,9 +77,9 @@ def run(argv: Sequence[str], stop: threading.Event) -> int:
 
 def _run(flags: Flags, stop: threading.Event, version: str) -> None:
     gates = FeatureGates.parse(flags.feature_gates)
-    configuration = effective_configuration(flags)
-    if flags.v >= _SHOW_CONFIGURATION:
-        _log.info("Using component config:\n%s", as_yaml(configuration))
+    configuration = load_configuration(flags)
+    if flags.v >= _CONFIGURATION_VERBOSITY:
+        _log.info("Using component config:\n%s", format_yaml(configuration))
     if flags.write_config_to:
         write_configuration(configuration, Path(flags.write_config_to))
         _log.info("Wrote configuration to %s", flags.write_config_to)

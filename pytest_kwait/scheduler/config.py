@@ -14,23 +14,23 @@ from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.algorithm.generic import Algorithm
-from pytest_kwait.scheduler.binding import Binder, BindingCycle, PodBinder
-from pytest_kwait.scheduler.cluster_lister import ClusterLister
-from pytest_kwait.scheduler.cluster_watch import ClusterWatch
-from pytest_kwait.scheduler.dispatcher import Dispatcher
+from pytest_kwait.scheduler.binding import Binder, BindingCycle, DefaultBinder
+from pytest_kwait.scheduler.cluster_lister import SharedLister
+from pytest_kwait.scheduler.cluster_watch import EventHandlers
+from pytest_kwait.scheduler.dispatcher import APIDispatcher
 from pytest_kwait.scheduler.metrics import NoMetrics, SchedulerMetrics
-from pytest_kwait.scheduler.pod_cache import PodCache
+from pytest_kwait.scheduler.pod_cache import SchedulerCache
 from pytest_kwait.scheduler.pod_events import EventRecorder
-from pytest_kwait.scheduler.pod_queue import MAX_UNSCHEDULABLE, PodQueue
-from pytest_kwait.scheduler.scheduling_failure import SchedulingFailure
+from pytest_kwait.scheduler.pod_queue import MAX_UNSCHEDULABLE, SchedulingQueue
+from pytest_kwait.scheduler.scheduling_failure import FailureHandler
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.scheduler.algorithm.cycle import NodeLister
-    from pytest_kwait.scheduler.queued_pod import QueuedPod
+    from pytest_kwait.scheduler.queued_pod import QueuedPodInfo
 
-__all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory", "PlacesPods"]
+__all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory", "SchedulingAlgorithm"]
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""
@@ -39,7 +39,7 @@ _EVENT_THREADS = 4
 _EVENT_FLUSH = 1.0
 
 
-class PlacesPods(Protocol):
+class SchedulingAlgorithm(Protocol):
     """An `Algorithm`, or anything else that finds nodes for pods."""
 
     def schedule(self, pod: Mapping[str, Any], node_lister: NodeLister, /) -> str:
@@ -77,18 +77,18 @@ class Config:
         clock: passes the time.
     """
 
-    algorithms: Mapping[str, PlacesPods]
-    next_pod: Callable[[wait.Context], QueuedPod | None]
-    node_lister: ClusterLister
-    error: Callable[[QueuedPod, Exception, float], None]
+    algorithms: Mapping[str, SchedulingAlgorithm]
+    next_pod: Callable[[wait.Context], QueuedPodInfo | None]
+    node_lister: SharedLister
+    error: Callable[[QueuedPodInfo, Exception, float], None]
     binding: BindingCycle
     informers: SharedInformerFactory
     owns_informers: bool
-    watch: ClusterWatch
-    queue: PodQueue
-    cache: PodCache
+    watch: EventHandlers
+    queue: SchedulingQueue
+    cache: SchedulerCache
     recorder: EventRecorder
-    dispatchers: Sequence[Dispatcher]
+    dispatchers: Sequence[APIDispatcher]
     metrics: SchedulerMetrics
     clock: Clock
 
@@ -129,8 +129,8 @@ class ConfigFactory:
         self,
         client: ApiClient | Session,
         *,
-        scheduler_names: Sequence[str] | Mapping[str, PlacesPods] = (DEFAULT_SCHEDULER,),
-        algorithm: PlacesPods | None = None,
+        scheduler_names: Sequence[str] | Mapping[str, SchedulingAlgorithm] = (DEFAULT_SCHEDULER,),
+        algorithm: SchedulingAlgorithm | None = None,
         qps: float | None = None,
         burst: int | None = None,
         bind_threads: int = 8,
@@ -145,31 +145,31 @@ class ConfigFactory:
         metrics: SchedulerMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._algorithms = _algorithms(scheduler_names, algorithm)
+        self._algorithms = _algorithms_by_name(scheduler_names, algorithm)
         self._session = client if isinstance(client, Session) else Session.of(client)
         self._clock = clock
         self._metrics = metrics or NoMetrics()
         self._informers = informers
         self._timeout = wait.to_seconds(request_timeout, what="request_timeout")
-        self._binder = binder or PodBinder(self._session)
+        self._binder = binder or DefaultBinder(self._session)
         self._dispatchers = (
-            Dispatcher(
+            APIDispatcher(
                 "binding",
                 bind_threads,
-                _limiter(qps, burst, clock),
+                _make_rate_limiter(qps, burst, clock),
                 request_timeout=self._timeout,
                 clock=clock,
             ),
-            Dispatcher(
+            APIDispatcher(
                 "scheduler events",
                 _EVENT_THREADS,
-                _limiter(qps, burst, clock),
+                _make_rate_limiter(qps, burst, clock),
                 request_timeout=self._timeout,
                 flush=_EVENT_FLUSH,
                 clock=clock,
             ),
         )
-        self._queue = PodQueue(
+        self._queue = SchedulingQueue(
             initial_backoff=pod_initial_backoff,
             max_backoff=pod_max_backoff,
             max_unschedulable=pod_max_unschedulable,
@@ -177,7 +177,7 @@ class ConfigFactory:
             metrics=self._metrics,
             clock=clock,
         )
-        self._cache = PodCache(assumed_pod_ttl=assumed_pod_ttl, clock=clock)
+        self._cache = SchedulerCache(assumed_pod_ttl=assumed_pod_ttl, clock=clock)
 
     def create(self) -> Config:
         """Make it; the informers are told of, but started by the run. To be called once.
@@ -192,7 +192,7 @@ class ConfigFactory:
             raise InvalidArgument("informers", f"of namespace {informers.namespace}", valid)
         binding, events = self._dispatchers
         recorder = EventRecorder(self._session, events, self._clock)
-        error = SchedulingFailure(
+        error = FailureHandler(
             queue=self._queue,
             latest=informers.informer_for(PODS).store.get_by_key,
             session=self._session,
@@ -211,8 +211,8 @@ class ConfigFactory:
             metrics=self._metrics,
             clock=self._clock,
         )
-        watch = ClusterWatch(self._queue, self._cache, self._algorithms.__contains__)
-        lister = ClusterLister(self._cache, informers, _rules(self._algorithms.values()))
+        watch = EventHandlers(self._queue, self._cache, self._algorithms.__contains__)
+        lister = SharedLister(self._cache, informers, _list_plugin_names(self._algorithms.values()))
         watch.register(informers, lister.informers)
         return Config(
             algorithms=self._algorithms,
@@ -232,9 +232,9 @@ class ConfigFactory:
         )
 
 
-def _algorithms(
-    names: Sequence[str] | Mapping[str, PlacesPods], algorithm: PlacesPods | None
-) -> Mapping[str, PlacesPods]:
+def _algorithms_by_name(
+    names: Sequence[str] | Mapping[str, SchedulingAlgorithm], algorithm: SchedulingAlgorithm | None
+) -> Mapping[str, SchedulingAlgorithm]:
     if isinstance(names, str) or not names or not all(names):
         raise InvalidArgument("scheduler_names", names, "one name at least, or names to algorithms")
     if isinstance(names, Mapping):
@@ -245,7 +245,7 @@ def _algorithms(
     return dict.fromkeys(names, algorithm or Algorithm())
 
 
-def _rules(algorithms: Iterable[PlacesPods]) -> set[str]:
+def _list_plugin_names(algorithms: Iterable[SchedulingAlgorithm]) -> set[str]:
     """Return the names of the predicates and priorities, as far as algorithms have such."""
     return {
         rule
@@ -255,7 +255,7 @@ def _rules(algorithms: Iterable[PlacesPods]) -> set[str]:
     }
 
 
-def _limiter(qps: float | None, burst: int | None, clock: Clock) -> RateLimiter:
+def _make_rate_limiter(qps: float | None, burst: int | None, clock: Clock) -> RateLimiter:
     if qps is None:
         if burst is not None:
             raise InvalidArgument("burst", burst, "None where qps is None")

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from pytest_kwait.api.flow_control import RateLimiter
 
-__all__ = ["Call", "Dispatcher"]
+__all__ = ["APICall", "APIDispatcher"]
 
 _log = logging.getLogger(__name__)
 
-_Item: TypeAlias = "tuple[str, Call] | None"
+_Item: TypeAlias = "tuple[str, APICall] | None"
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class APICall:
     """Something to ask of the server.
 
     Args:
@@ -38,10 +38,10 @@ class Call:
     """
 
     run: Callable[[Deadline], object]
-    drop: Callable[[], object] = _nothing
+    drop: Callable[[], object] = _no_op
 
 
-class Dispatcher:
+class APIDispatcher:
     """Sends calls in threads of its own, at most one at a time for each key.
 
     Of the calls that wait for another one with their key only the last is sent.
@@ -76,7 +76,7 @@ class Dispatcher:
         self._clock = clock
         self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._busy: dict[str, Call | None] = {}
+        self._busy: dict[str, APICall | None] = {}
         self._closed = False
         self._ctx, self._end = wait.with_cancel(wait.background(clock))
         self._last, end_last = wait.with_cancel(wait.background(clock))
@@ -96,9 +96,9 @@ class Dispatcher:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, key: str, call: Call) -> None:
+    def submit(self, key: str, call: APICall) -> None:
         """Have a call sent: at once if its key is free, else when it is; dropped once closed."""
-        dropped: Call | None = None
+        dropped: APICall | None = None
         with self._lock:
             if self._closed:
                 dropped = call
@@ -141,7 +141,7 @@ class Dispatcher:
             if following is not None:
                 self._queue.put((key, following))
 
-    def _send(self, call: Call) -> None:
+    def _send(self, call: APICall) -> None:
         try:
             ctx = self._admitted()
             if ctx is None:

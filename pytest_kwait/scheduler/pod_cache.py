@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-from pytest_kwait.scheduler.cluster_changes import labels_changed
+from pytest_kwait.scheduler.cluster_changes import has_label_change
 from pytest_kwait.scheduler.queued_pod import Pod, key_of, node_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["PodCache"]
+__all__ = ["SchedulerCache"]
 
 _log = logging.getLogger(__name__)
 
 _Change: TypeAlias = tuple[Literal["pod", "no pod", "node", "no node"], str, Any]
 
 
-class PodCache:
+class SchedulerCache:
     """All nodes with the pods on them; a `NodeLister`.
 
     A pod that was given a node counts there at once, before it is bound: it is assumed until the
@@ -111,7 +111,7 @@ class PodCache:
         with self._lock:
             known, assumed = self._pods.get(uid), uid in self._assumed
             self._assumed.pop(uid, None)
-            if known is not None and not _differs(known, pod):
+            if known is not None and not _has_relevant_change(known, pod):
                 return
             if known is not None:
                 if assumed and node_of(known) != node_of(pod):
@@ -181,32 +181,32 @@ class PodCache:
         if change == "pod":
             self._placed.setdefault(node, {})[uid_of(obj)] = obj
             if info is not None:
-                _tried("count pod %s in", obj, lambda: info.add(obj))
+                _try_change("count pod %s in", obj, lambda: info.add(obj))
         elif change == "no pod":
             placed = self._placed.get(node, {})
             placed.pop(uid_of(obj), None)
             if not placed:
                 self._placed.pop(node, None)
             if info is not None:
-                _tried("count pod %s out", obj, lambda: info.remove(obj))
+                _try_change("count pod %s out", obj, lambda: info.remove(obj))
         elif change == "no node":
             self._infos.pop(node, None)
         elif info is not None:
-            _tried("take over node %s", obj, lambda: info.set_node(obj))
+            _try_change("take over node %s", obj, lambda: info.set_node(obj))
         else:
-            _tried("take up node %s", obj, lambda: self._take_up(node, obj))
+            _try_change("take up node %s", obj, lambda: self._apply_pending(node, obj))
 
-    def _take_up(self, name: str, node: Mapping[str, Any]) -> None:
+    def _apply_pending(self, name: str, node: Mapping[str, Any]) -> None:
         info = self._infos[name] = NodeInfo(node)
         for pod in self._placed.get(name, {}).values():
-            _tried("count pod %s in", pod, partial(info.add, pod))
+            _try_change("count pod %s in", pod, partial(info.add, pod))
 
 
-def _differs(known: Pod, pod: Pod) -> bool:
+def _has_relevant_change(known: Pod, pod: Pod) -> bool:
     """Whether a pod counts otherwise than before; its status changes often and counts nowhere."""
     return (
         known.get("spec") != pod.get("spec")
-        or labels_changed(known, pod)
+        or has_label_change(known, pod)
         or _deletion(known) != _deletion(pod)
     )
 
@@ -216,7 +216,7 @@ def _deletion(pod: Pod) -> str | None:
     return stamp
 
 
-def _tried(what: str, obj: Mapping[str, Any], change: Callable[[], object]) -> None:
+def _try_change(what: str, obj: Mapping[str, Any], change: Callable[[], object]) -> None:
     try:
         change()
     except Exception:  # one object that makes no sense must not keep all others from nodes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["not_scheduled_patch"]
+__all__ = ["make_unscheduled_patch"]
 
 
-def not_scheduled_patch(
+def make_unscheduled_patch(
     pod: Mapping[str, Any], reason: str, message: str, now: str
 ) -> dict[str, Any] | None:
     """Return the strategic merge patch of a pod's status; None where it says the same already.

@@ -13,14 +13,14 @@ from uuid import uuid4
 from pytest_kwait.api.resource import Resource
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.scheduler.dispatcher import Call
+from pytest_kwait.scheduler.dispatcher import APICall
 from pytest_kwait.scheduler.queued_pod import Pod, scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.api.objects import Object
-    from pytest_kwait.scheduler.dispatcher import Dispatcher
+    from pytest_kwait.scheduler.dispatcher import APIDispatcher
 
 __all__ = ["SCHEDULER_EVENTS", "EventRecorder"]
 
@@ -29,11 +29,11 @@ SCHEDULER_EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", nam
 _log = logging.getLogger(__name__)
 
 _NOTE_LIMIT: Final = 1024
-_FINISH: Final = 360.0
-_REFRESH: Final = 1800.0
-_TRIES: Final = 12
+_SERIES_TIMEOUT: Final = 360.0
+_REFRESH_PERIOD: Final = 1800.0
+_MAX_TRIES: Final = 12
 _RETRY_AFTER: Final = 10.0
-_LONGEST_NAME: Final = 253
+_MAX_NAME_LENGTH: Final = 253
 
 _Key: TypeAlias = Hashable
 
@@ -87,7 +87,7 @@ class EventRecorder:
     """
 
     def __init__(
-        self, session: _Writes, dispatcher: Dispatcher, clock: Clock = SYSTEM_CLOCK
+        self, session: _Writes, dispatcher: APIDispatcher, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._session = session
         self._dispatcher = dispatcher
@@ -142,14 +142,14 @@ class EventRecorder:
                     "action": action,
                     "reason": reason,
                     "regarding": regarding,
-                    "note": _cut(note),
+                    "note": _truncate_note(note),
                     "type": type,
                 }
                 at = self._clock.monotonic()
                 known = self._recorded[key] = _Recorded(event, at, at, last=now)
         self._write(str(key), known)
 
-    def keep_up(self) -> None:
+    def flush_series(self) -> None:
         """Write what is to be tried again, and the series that are over or long; every second."""
         now = self._clock.monotonic()
         with self._lock:
@@ -157,10 +157,10 @@ class EventRecorder:
             self._retries = [one for one in self._retries if one[0] > now]
             series: list[tuple[str, _Recorded]] = []
             for key, known in list(self._recorded.items()):
-                silent = self._clock.time() - known.last >= _FINISH
+                silent = self._clock.time() - known.last >= _SERIES_TIMEOUT
                 if silent:
                     del self._recorded[key]
-                if known.count > 2 and (silent or now - known.written_at >= _REFRESH):
+                if known.count > 2 and (silent or now - known.written_at >= _REFRESH_PERIOD):
                     known.written_at = now
                     series.append((str(key), known))
         for key, known in series:
@@ -171,10 +171,12 @@ class EventRecorder:
     def _name(self, pod: str, now: float) -> str:
         self._newest = max(self._newest + 1, int(now * 1_000_000_000))
         name = f"{pod}.{self._newest:x}"
-        return name if len(name) <= _LONGEST_NAME else str(uuid4())
+        return name if len(name) <= _MAX_NAME_LENGTH else str(uuid4())
 
     def _write(self, key: str, known: _Recorded, tries: int = 0) -> None:
-        self._dispatcher.submit(key, Call(lambda deadline: self._send(key, known, tries, deadline)))
+        self._dispatcher.submit(
+            key, APICall(lambda deadline: self._send(key, known, tries, deadline))
+        )
 
     def _send(self, key: str, known: _Recorded, tries: int, deadline: Deadline) -> None:
         with self._lock:
@@ -195,7 +197,7 @@ class EventRecorder:
             answered = isinstance(error, ApiError) and error.status > 0
             if answered and not (is_series and isinstance(error, ApiError) and error.status == 409):
                 _log.error("event %s/%s was refused: %s", namespace, name, error)
-            elif tries + 1 >= _TRIES:
+            elif tries + 1 >= _MAX_TRIES:
                 _log.error("event %s/%s could not be written: %s", namespace, name, error)
             else:
                 at = self._clock.monotonic() + _RETRY_AFTER
@@ -203,7 +205,7 @@ class EventRecorder:
                     self._retries.append((at, key, known, tries + 1))
 
 
-def _cut(note: str) -> str:
+def _truncate_note(note: str) -> str:
     raw = note.encode()
     if len(raw) <= _NOTE_LIMIT:
         return note

@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.cluster_changes import depends_on_other_pods, pod_changed
+from pytest_kwait.scheduler.cluster_changes import depends_on_other_pods, has_pod_scheduling_change
 from pytest_kwait.scheduler.metrics import NoMetrics, QueueName, SchedulerMetrics
-from pytest_kwait.scheduler.queued_pod import Place, Pod, QueuedPod, gates_of, uid_of
+from pytest_kwait.scheduler.queued_pod import Pod, QueuedPodInfo, QueueState, gates_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["MAX_UNSCHEDULABLE", "PodQueue"]
+__all__ = ["MAX_UNSCHEDULABLE", "SchedulingQueue"]
 
 MAX_UNSCHEDULABLE: Final = 300.0
 """Seconds after which a pod that fits nowhere is tried again though nothing has changed."""
 
-_WINDOW: Final = 1.0
-_NAMES: Final[dict[Place, QueueName]] = {
-    Place.ACTIVE: "active",
-    Place.BACKOFF: "backoff",
-    Place.ERROR_BACKOFF: "backoff",
-    Place.UNSCHEDULABLE: "unschedulable",
-    Place.GATED: "gated",
+_BACKOFF_WINDOW: Final = 1.0
+_QUEUE_NAMES: Final[dict[QueueState, QueueName]] = {
+    QueueState.ACTIVE: "active",
+    QueueState.BACKOFF: "backoff",
+    QueueState.ERROR_BACKOFF: "backoff",
+    QueueState.UNSCHEDULABLE: "unschedulable",
+    QueueState.GATED: "gated",
 }
 
 
 # Turn and ticket are enough to sort by: no two tickets are the same.
-_Heap: TypeAlias = list[tuple[tuple[float, ...], int, QueuedPod]]
+_Heap: TypeAlias = list[tuple[tuple[float, ...], int, QueuedPodInfo]]
 
 
-class PodQueue:
+class SchedulingQueue:
     """Pods by priority and time, those that back off, those that fit nowhere, those that are gated.
 
     A pod that fits nowhere waits until something has changed that could help it, and then for the
@@ -81,7 +81,7 @@ class PodQueue:
         self._metrics = metrics or NoMetrics()
         self._clock = clock
         self._lock = threading.RLock()
-        self._entries: dict[str, QueuedPod] = {}
+        self._entries: dict[str, QueuedPodInfo] = {}
         self._tickets = itertools.count(1)
         self._active: _Heap = []
         self._backoff: _Heap = []
@@ -96,7 +96,7 @@ class PodQueue:
         """Queue a pod that is new; hold it while it has gates."""
         with self._lock:
             if uid_of(pod) not in self._entries:
-                self._enqueue(QueuedPod(pod, self._clock.monotonic()))
+                self._enqueue(QueuedPodInfo(pod, self._clock.monotonic()))
 
     def update(self, old: Pod, new: Pod) -> None:
         """Take over a new state of a pod that waits; queue it if it does not."""
@@ -105,15 +105,15 @@ class PodQueue:
             if entry is None:
                 self.add(new)
                 return
-            if entry.place is Place.IN_FLIGHT:
+            if entry.place is QueueState.IN_FLIGHT:
                 # It comes back with its latest state, and is then worth another attempt.
-                entry.changed = entry.changed or pod_changed(old, new)
+                entry.changed = entry.changed or has_pod_scheduling_change(old, new)
                 return
             entry.pod = new
-            if entry.place is Place.GATED:
+            if entry.place is QueueState.GATED:
                 if not gates_of(new):
                     self._enqueue(entry)
-            elif entry.place is Place.UNSCHEDULABLE and pod_changed(old, new):
+            elif entry.place is QueueState.UNSCHEDULABLE and has_pod_scheduling_change(old, new):
                 self._retry(entry)
 
     def delete(self, pod: Pod) -> None:
@@ -123,7 +123,7 @@ class PodQueue:
             if entry is not None:
                 self._leave(entry)
 
-    def pop(self, ctx: wait.Context) -> QueuedPod | None:
+    def pop(self, ctx: wait.Context) -> QueuedPodInfo | None:
         """Return the pod whose turn it is, once there is one; None if there was none to return.
 
         None means that the context has ended, or that the queue was woken for nothing: ask again.
@@ -140,13 +140,13 @@ class PodQueue:
             entry = None if ctx.err() is not None else self._take()
         return entry
 
-    def done(self, entry: QueuedPod) -> None:
+    def done(self, entry: QueuedPodInfo) -> None:
         """Forget a pod that was taken and does not come back: bound, gone, or not ours."""
         with self._lock:
-            if self._entries.get(entry.uid) is entry and entry.place is Place.IN_FLIGHT:
+            if self._entries.get(entry.uid) is entry and entry.place is QueueState.IN_FLIGHT:
                 del self._entries[entry.uid]
 
-    def add_unschedulable(self, entry: QueuedPod, pod: Pod, *, error: bool) -> None:
+    def add_unschedulable(self, entry: QueuedPodInfo, pod: Pod, *, error: bool) -> None:
         """Take back a pod that was taken and could not be scheduled; not if it is gone meanwhile.
 
         Args:
@@ -155,7 +155,7 @@ class PodQueue:
             error: whether something went wrong, so that only time can help; else it fits nowhere.
         """
         with self._lock:
-            if self._entries.get(entry.uid) is not entry or entry.place is not Place.IN_FLIGHT:
+            if self._entries.get(entry.uid) is not entry or entry.place is not QueueState.IN_FLIGHT:
                 return
             helped = entry.changed or self._moved_all >= entry.cycle
             if not helped and self._moved_dependents >= entry.cycle:
@@ -170,7 +170,7 @@ class PodQueue:
             if helped or error:
                 self._retry(entry)
             else:
-                self._place(entry, Place.UNSCHEDULABLE)
+                self._place(entry, QueueState.UNSCHEDULABLE)
 
     def move_all(self) -> None:
         """Try again what fits nowhere: something changed that may help any pod."""
@@ -184,15 +184,15 @@ class PodQueue:
             self._moved_dependents = self._cycle
             self._move(depends_on_other_pods)
 
-    def flush_leftovers(self) -> None:
+    def flush_unschedulable(self) -> None:
         """Try again what has fitted nowhere for too long; to be called every 30 s."""
         with self._lock:
             since = self._clock.monotonic() - self._max_unschedulable
             for entry in list(self._entries.values()):
-                if entry.place is Place.UNSCHEDULABLE and entry.timestamp < since:
+                if entry.place is QueueState.UNSCHEDULABLE and entry.timestamp < since:
                     self._retry(entry)
 
-    def pods(self, place: Place) -> Sequence[Pod]:
+    def pods(self, place: QueueState) -> Sequence[Pod]:
         """Return the pods at one place, in no order."""
         with self._lock:
             return [entry.pod for entry in self._entries.values() if entry.place is place]
@@ -205,21 +205,21 @@ class PodQueue:
         if not self._lengths["unschedulable"]:
             return
         for entry in list(self._entries.values()):
-            if entry.place is Place.UNSCHEDULABLE and chosen(entry.pod):
+            if entry.place is QueueState.UNSCHEDULABLE and chosen(entry.pod):
                 self._retry(entry)
 
-    def _take(self) -> QueuedPod | None:
+    def _take(self) -> QueuedPodInfo | None:
         with self._lock:
             now = self._clock.monotonic()
             for heap, place in (
-                (self._backoff, Place.BACKOFF),
-                (self._errors, Place.ERROR_BACKOFF),
+                (self._backoff, QueueState.BACKOFF),
+                (self._errors, QueueState.ERROR_BACKOFF),
             ):
                 while (entry := _first(heap, place)) is not None and self._end_of(entry) <= now:
-                    self._place(entry, Place.ACTIVE)
-            entry = _first(self._active, Place.ACTIVE)
+                    self._place(entry, QueueState.ACTIVE)
+            entry = _first(self._active, QueueState.ACTIVE)
             if entry is None and self._pops_early:
-                entry = _first(self._backoff, Place.BACKOFF)
+                entry = _first(self._backoff, QueueState.BACKOFF)
             if entry is None:
                 return None
             self._cycle += 1
@@ -227,28 +227,33 @@ class PodQueue:
             entry.attempts += 1
             entry.first_active = entry.first_active or now
             entry.backs_off_until = None
-            self._place(entry, Place.IN_FLIGHT)
+            self._place(entry, QueueState.IN_FLIGHT)
             return entry
 
     def _next_due(self) -> float:
         ends = [math.inf]
-        for heap, place in ((self._backoff, Place.BACKOFF), (self._errors, Place.ERROR_BACKOFF)):
+        for heap, place in (
+            (self._backoff, QueueState.BACKOFF),
+            (self._errors, QueueState.ERROR_BACKOFF),
+        ):
             entry = _first(heap, place)
             if entry is not None:
                 ends.append(self._end_of(entry))
         return min(ends)
 
-    def _enqueue(self, entry: QueuedPod) -> None:
+    def _enqueue(self, entry: QueuedPodInfo) -> None:
         self._entries[entry.uid] = entry
-        self._place(entry, Place.GATED if gates_of(entry.pod) else Place.ACTIVE)
+        self._place(entry, QueueState.GATED if gates_of(entry.pod) else QueueState.ACTIVE)
 
-    def _retry(self, entry: QueuedPod) -> None:
+    def _retry(self, entry: QueuedPodInfo) -> None:
         if self._end_of(entry) <= self._clock.monotonic():
             self._enqueue(entry)
         else:
-            self._place(entry, Place.ERROR_BACKOFF if entry.error_count else Place.BACKOFF)
+            self._place(
+                entry, QueueState.ERROR_BACKOFF if entry.error_count else QueueState.BACKOFF
+            )
 
-    def _end_of(self, entry: QueuedPod) -> float:
+    def _end_of(self, entry: QueuedPodInfo) -> float:
         """Return when the entry's back-off is over."""
         count = entry.error_count or entry.unschedulable_count
         if not count or not self._max:
@@ -258,30 +263,30 @@ class PodQueue:
             end = entry.timestamp + pause
             if self._pops_early:
                 # Windows, in which priority and not fractions of a second decides the order.
-                end = (math.floor(end / _WINDOW) + 1) * _WINDOW
+                end = (math.floor(end / _BACKOFF_WINDOW) + 1) * _BACKOFF_WINDOW
             entry.backs_off_until = end
         return entry.backs_off_until
 
-    def _place(self, entry: QueuedPod, place: Place) -> None:
+    def _place(self, entry: QueuedPodInfo, place: QueueState) -> None:
         self._leave(entry)
         entry.place = place
         entry.ticket = ticket = next(self._tickets)
-        if place is Place.ACTIVE:
+        if place is QueueState.ACTIVE:
             entry.first_active = entry.first_active or self._clock.monotonic()
             heapq.heappush(self._active, (entry.order, ticket, entry))
-        elif place is Place.BACKOFF:
+        elif place is QueueState.BACKOFF:
             turn = (self._end_of(entry), *entry.order)
             heapq.heappush(self._backoff, (turn, ticket, entry))
-        elif place is Place.ERROR_BACKOFF:
+        elif place is QueueState.ERROR_BACKOFF:
             heapq.heappush(self._errors, ((self._end_of(entry),), ticket, entry))
-        if place in _NAMES:
-            self._count(_NAMES[place], 1)
-        if place in (Place.ACTIVE, Place.BACKOFF, Place.ERROR_BACKOFF):
+        if place in _QUEUE_NAMES:
+            self._count(_QUEUE_NAMES[place], 1)
+        if place in (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.ERROR_BACKOFF):
             self._wake()
 
-    def _leave(self, entry: QueuedPod) -> None:
-        if entry.ticket and entry.place in _NAMES:
-            self._count(_NAMES[entry.place], -1)
+    def _leave(self, entry: QueuedPodInfo) -> None:
+        if entry.ticket and entry.place in _QUEUE_NAMES:
+            self._count(_QUEUE_NAMES[entry.place], -1)
         entry.ticket = 0
 
     def _count(self, queue: QueueName, change: int) -> None:
@@ -289,7 +294,7 @@ class PodQueue:
         self._metrics.queue_length(queue, self._lengths[queue])
 
 
-def _first(heap: _Heap, place: Place) -> QueuedPod | None:
+def _first(heap: _Heap, place: QueueState) -> QueuedPodInfo | None:
     """Return the first entry of a heap; what has left it meanwhile is dropped on the way."""
     while heap:
         _, ticket, entry = heap[0]

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "Place",
     "Pod",
-    "QueuedPod",
+    "QueueState",
+    "QueuedPodInfo",
     "gates_of",
     "key_of",
     "node_of",
@@ -23,7 +23,7 @@ __all__ = [
 Pod: TypeAlias = dict[str, Any]
 
 
-class Place(Enum):
+class QueueState(Enum):
     """Where in the queue a pod is."""
 
     ACTIVE = "active"
@@ -35,7 +35,7 @@ class Place(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class QueuedPod:
+class QueuedPodInfo:
     """A pod, and what the queue knows of its attempts.
 
     Args:
@@ -54,7 +54,7 @@ class QueuedPod:
 
     pod: Pod
     timestamp: float
-    place: Place = Place.ACTIVE
+    place: QueueState = QueueState.ACTIVE
     attempts: int = 0
     unschedulable_count: int = 0
     error_count: int = 0

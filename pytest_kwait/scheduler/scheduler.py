@@ -7,19 +7,19 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from pytest_kwait import wait
-from pytest_kwait.cache.sync import stop_context, wait_for_cache_sync
+from pytest_kwait.cache.sync import make_stop_context, wait_for_cache_sync
 
 if TYPE_CHECKING:
     from pytest_kwait.cache.sync import Stop
     from pytest_kwait.scheduler.config import Config
-    from pytest_kwait.scheduler.queued_pod import QueuedPod
+    from pytest_kwait.scheduler.queued_pod import QueuedPodInfo
 
 __all__ = ["Scheduler"]
 
 _log = logging.getLogger(__name__)
 
-_KEEP_UP: Final = 1.0
-_FLUSH_EVERY: Final = 30.0
+_SERIES_FLUSH_PERIOD: Final = 1.0
+_QUEUE_FLUSH_PERIOD: Final = 30.0
 
 
 class Scheduler:
@@ -53,10 +53,10 @@ class Scheduler:
             RuntimeError: the informers were stopped before.
         """
         config = self.config
-        ctx, finish = wait.with_cancel(stop_context(stop, config.clock))
+        ctx, finish = wait.with_cancel(make_stop_context(stop, config.clock))
         housekeeping = threading.Thread(
             target=wait.until_with_context,
-            args=(ctx, self._keep_up, _KEEP_UP),
+            args=(ctx, self._keep_up, _SERIES_FLUSH_PERIOD),
             name="kwait scheduler housekeeping",
             daemon=True,
         )
@@ -99,7 +99,7 @@ class Scheduler:
             return
         config.binding.start(entry, assumed, node, begun)
 
-    def _is_skipped(self, entry: QueuedPod) -> bool:
+    def _is_skipped(self, entry: QueuedPodInfo) -> bool:
         """Whether the pod is not to be scheduled any more.
 
         Source: kube-scheduler, schedule_one.go, `skipPodSchedule`.
@@ -112,11 +112,11 @@ class Scheduler:
         return self.config.cache.is_assumed(entry.pod)
 
     def _keep_up(self, _ctx: wait.Context) -> None:
-        self.config.recorder.keep_up()
+        self.config.recorder.flush_series()
         now = self.config.clock.monotonic()
-        if now - self._flushed_at >= _FLUSH_EVERY:
+        if now - self._flushed_at >= _QUEUE_FLUSH_PERIOD:
             self._flushed_at = now
-            self.config.queue.flush_leftovers()
+            self.config.queue.flush_unschedulable()
 
     def _end(self) -> None:
         config = self.config

@@ -10,9 +10,9 @@ from pytest_kwait.api.resource import PODS, Resource
 from pytest_kwait.clock import Clock, Deadline, rfc3339
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.scheduler.algorithm.generic import FitError
-from pytest_kwait.scheduler.dispatcher import Call, Dispatcher
-from pytest_kwait.scheduler.pod_conditions import not_scheduled_patch
-from pytest_kwait.scheduler.queued_pod import Pod, QueuedPod, node_of, uid_of
+from pytest_kwait.scheduler.dispatcher import APICall, APIDispatcher
+from pytest_kwait.scheduler.pod_conditions import make_unscheduled_patch
+from pytest_kwait.scheduler.queued_pod import Pod, QueuedPodInfo, node_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pytest_kwait.api.objects import Object
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.pod_events import EventRecorder
-    from pytest_kwait.scheduler.pod_queue import PodQueue
+    from pytest_kwait.scheduler.pod_queue import SchedulingQueue
 
-__all__ = ["SchedulingFailure"]
+__all__ = ["FailureHandler"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class _Patches(Protocol):
     ) -> Object: ...
 
 
-class SchedulingFailure:
+class FailureHandler:
     """The error function of a scheduler.
 
     A pod that is gone, or has a node, is not tried again. Unlike upstream's, its condition is then
@@ -62,10 +62,10 @@ class SchedulingFailure:
     def __init__(
         self,
         *,
-        queue: PodQueue,
+        queue: SchedulingQueue,
         latest: Callable[[str], Pod | None],
         session: _Patches,
-        dispatcher: Dispatcher,
+        dispatcher: APIDispatcher,
         recorder: EventRecorder,
         metrics: SchedulerMetrics,
         clock: Clock,
@@ -78,7 +78,7 @@ class SchedulingFailure:
         self._metrics = metrics
         self._clock = clock
 
-    def __call__(self, entry: QueuedPod, error: Exception, begun: float) -> None:
+    def __call__(self, entry: QueuedPodInfo, error: Exception, begun: float) -> None:
         """Deal with an attempt that failed.
 
         Args:
@@ -117,9 +117,9 @@ class SchedulingFailure:
             self._set_condition(pod, reason, message)
 
     def _set_condition(self, pod: Pod, reason: str, message: str) -> None:
-        patch = not_scheduled_patch(pod, reason, message, rfc3339(self._clock.time()))
+        patch = make_unscheduled_patch(pod, reason, message, rfc3339(self._clock.time()))
         if patch is not None:
-            send = Call(lambda deadline: self._patch(pod, patch, deadline))
+            send = APICall(lambda deadline: self._patch(pod, patch, deadline))
             self._dispatcher.submit(uid_of(pod), send)
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any], deadline: Deadline) -> None:

@@ -9,47 +9,51 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.decoded import Decoded
+from pytest_kwait.simulator.decoded import Decoder
 from pytest_kwait.simulator.field_sets import (
     Changes,
     Path,
     Paths,
-    children,
-    compare,
-    fields_of,
-    granular,
-    path_text,
+    compare_fields,
+    field_set_of,
+    format_path,
+    is_granular,
+    iter_children,
 )
-from pytest_kwait.simulator.kind_view import seen
-from pytest_kwait.simulator.last_applied import KUBECTL, allowed_conflicts, noted
+from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.last_applied import (
+    KUBECTL_MANAGER,
+    last_applied_fields,
+    update_last_applied,
+)
 from pytest_kwait.simulator.objects import clone, name_of
 from pytest_kwait.simulator.ownership import (
-    Manager,
-    Versions,
-    managers_of,
+    ManagedFieldsEntry,
+    VersionConverter,
     object_shape,
-    owned,
-    write_managers,
+    read_managed_fields,
+    strip_unowned,
+    write_managed_fields,
 )
-from pytest_kwait.simulator.patches import no_map
+from pytest_kwait.simulator.patches import not_a_map_message
 from pytest_kwait.simulator.schema import Form, struct_of
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 from pytest_kwait.simulator.store import key_of
-from pytest_kwait.simulator.typed_check import type_errors
+from pytest_kwait.simulator.typed_check import find_type_errors
 from pytest_kwait.simulator.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.schema import Shape
 
-__all__ = ["apply_object", "check_conflicts", "merge", "read_apply"]
+__all__ = ["apply_object", "check_conflicts", "merge_configuration", "read_apply"]
 
-_MISFIT = re.compile(
+_TYPE_ERROR = re.compile(
     r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
 )
 
@@ -72,7 +76,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
             caller.warn(text)
     if not isinstance(obj, dict):
         why = "error unmarshaling JSON: while decoding JSON: "
-        raise bad_request(f"error decoding YAML: {why}{no_map(obj)}")
+        raise bad_request(f"error decoding YAML: {why}{not_a_map_message(obj)}")
     if not obj.get("apiVersion") or not obj.get("kind"):
         group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}")
@@ -109,7 +113,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
 
 
 def apply_object(
-    api: ClusterApi,
+    api: SimulatedCluster,
     kind: Kind,
     configuration: Obj,
     subresource: str | None,
@@ -125,9 +129,9 @@ def apply_object(
     """
     name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
     shape = object_shape(kind)
-    ours = owned(kind, fields_of(configuration, shape), subresource)
+    ours = strip_unowned(kind, field_set_of(configuration, shape), subresource)
     entry = api.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
-    this = Manager(
+    this = ManagedFieldsEntry(
         caller.manager, "Apply", kind.api_version, subresource or "", api.clock.stamp(), ours
     )
     if entry is None:
@@ -147,23 +151,23 @@ def apply_object(
             configuration,
             namespace,
             caller=caller,
-            record=lambda new: write_managers(new, [this]),
+            record=lambda new: write_managed_fields(new, [this]),
         )
         return created, True
-    live = seen(kind, entry.obj, caller)
-    managers = managers_of(live)
+    live = to_version(kind, entry.obj, caller)
+    managers = read_managed_fields(live)
     last = next((one for one in managers if one.identity == this.identity), None)
     others = [one for one in managers if one is not last]
     plain = clone({**live, "metadata": {**live["metadata"]}})
     plain["metadata"].pop("managedFields", None)
-    merged = merge(plain, configuration, shape)
+    merged = merge_configuration(plain, configuration, shape)
     if last is not None:
         held: Paths = set().union(*(one.fields for one in others)) if others else set()
-        _prune(merged, shape, last.fields - ours, ours | held)
-    changes = compare(plain, merged, shape)
+        _prune_dropped(merged, shape, last.fields - ours, ours | held)
+    changes = compare_fields(plain, merged, shape)
     touched = changes.added | changes.modified
-    allowed = allowed_conflicts(plain, shape) if caller.manager == KUBECTL else set()
-    versions = Versions(api.kinds, kind, caller)
+    allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
+    versions = VersionConverter(api.kinds, kind, caller)
     theirs: dict[str, Changes] = {kind.api_version: changes}
     if kind.custom:
         for other in [*others]:
@@ -186,12 +190,12 @@ def apply_object(
     for other in others:
         lost = theirs.get(other.api_version, changes)
         other.fields -= lost.added | lost.modified | lost.removed
-    renoted = caller.manager == KUBECTL and noted(merged, configuration)
+    renoted = caller.manager == KUBECTL_MANAGER and update_last_applied(merged, configuration)
     if last is not None and last.fields == ours and not (touched or changes.removed or renoted):
         return live, False
 
     def record(new: Obj) -> None:
-        write_managers(new, [*others, this])
+        write_managed_fields(new, [*others, this])
 
     new = api.decode(kind, merged, caller)
     stored = api.replace_decoded(kind, entry, new, subresource, caller, record)
@@ -206,24 +210,24 @@ def _check_types(kind: Kind, configuration: Obj) -> None:
     """
     if kind.structure is not None:
         return
-    errors = type_errors(configuration, object_shape(kind))
+    errors = find_type_errors(configuration, object_shape(kind))
     if errors:
         text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
-        raise _untyped(kind, configuration, f"create typed patch object ({{}}): {text}")
+        raise _typed_value_error(kind, configuration, f"create typed patch object ({{}}): {text}")
     try:
-        Decoded(kind).struct(configuration, struct_of(kind.group, kind.version, kind.kind))
+        Decoder(kind).struct(configuration, struct_of(kind.group, kind.version, kind.kind))
     except StatusError as error:
-        why = _unconverted(error.message.partition(f" handled as a {kind.kind}: ")[2])
+        why = _conversion_message(error.message.partition(f" handled as a {kind.kind}: ")[2])
         group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
         text = f"unable to convert unstructured object to {group}, Kind={kind.kind}: {why}"
-        raise _untyped(
+        raise _typed_value_error(
             kind, configuration, f"convert new object ({{}}) to proper version: {text}"
         ) from None
 
 
-def _unconverted(why: str) -> str:
+def _conversion_message(why: str) -> str:
     """What the conversion of an object says of what its decoding would say."""
-    match = _MISFIT.fullmatch(why)
+    match = _TYPE_ERROR.fullmatch(why)
     if match is None:
         return f"error decoding from json: {why}" if why.startswith("illegal base64") else why
     if "." in match["given"]:
@@ -231,17 +235,17 @@ def _unconverted(why: str) -> str:
     return f"json: cannot unmarshal {match['given']} into Go value of type {match['go']}"
 
 
-def _untyped(kind: Kind, configuration: Obj, why: str) -> StatusError:
+def _typed_value_error(kind: Kind, configuration: Obj, why: str) -> StatusError:
     metadata = configuration.get("metadata") or {}
     group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
     this = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}, Kind={kind.kind}"
     return StatusError(500, "", "failed to " + why.replace("{}", this, 1))
 
 
-def merge(live: Any, applied: Any, shape: Shape | None) -> Any:
+def merge_configuration(live: Any, applied: Any, shape: Shape | None) -> Any:
     """`live` with `applied` over it, lists item by item where their items have owners."""
     if isinstance(applied, dict) and isinstance(live, dict):
-        parts = {element: inner for element, _, inner in children(applied, shape)}
+        parts = {element: inner for element, _, inner in iter_children(applied, shape)}
         if not parts:
             return clone(applied) if applied or not live else clone(live if shape else applied)
         merged = dict(live)
@@ -250,30 +254,30 @@ def merge(live: Any, applied: Any, shape: Shape | None) -> Any:
             if value is None:
                 merged[key] = None
             elif key in live and live[key] is not None:
-                merged[key] = merge(live[key], value, inner)
+                merged[key] = merge_configuration(live[key], value, inner)
             else:
                 merged[key] = clone(value)
         return merged
     if isinstance(applied, list) and isinstance(live, list):
-        items = {element: (part, inner) for element, part, inner in children(applied, shape)}
-        present = {element: part for element, part, _ in children(live, shape)}
-        if not granular(applied, shape) or (not present and live):
+        items = {element: (part, inner) for element, part, inner in iter_children(applied, shape)}
+        present = {element: part for element, part, _ in iter_children(live, shape)}
+        if not is_granular(applied, shape) or (not present and live):
             return clone(applied)
         result = []
         for element, part in present.items():
             if element in items:
                 inner = items[element][1]
-                result.append(merge(part, items[element][0], inner))
+                result.append(merge_configuration(part, items[element][0], inner))
             else:
                 result.append(part)
         result += [clone(part) for element, (part, _) in items.items() if element not in present]
-        return _in_applied_order(result, list(items), shape)
+        return _order_as_applied(result, list(items), shape)
     return clone(applied)
 
 
-def _in_applied_order(result: list[Any], order: list[str], shape: Shape | None) -> list[Any]:
+def _order_as_applied(result: list[Any], order: list[str], shape: Shape | None) -> list[Any]:
     """The applied items in their order, the others where they stood."""
-    elements = [element for element, _, _ in children(result, shape)]
+    elements = [element for element, _, _ in iter_children(result, shape)]
     by_element = dict(zip(elements, result, strict=False))
     wanted = iter(order)
     return [
@@ -282,7 +286,7 @@ def _in_applied_order(result: list[Any], order: list[str], shape: Shape | None) 
     ]
 
 
-def _prune(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
+def _prune_dropped(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
     """Remove what is no longer applied and nobody else owns."""
     prefixes = {path[:length] for path in kept for length in range(1, len(path) + 1)}
     for path in sorted(dropped, key=len):
@@ -297,7 +301,7 @@ def _prune(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
 def _find(obj: Any, shape: Shape | None, path: Path) -> tuple[Any, Shape | None] | None:
     value, inner = obj, shape
     for wanted in path:
-        for element, part, below in children(value, inner):
+        for element, part, below in iter_children(value, inner):
             if element == wanted:
                 value, inner = part, below
                 break
@@ -314,7 +318,7 @@ def _remove(obj: Obj, shape: Shape, path: Path) -> None:
     if isinstance(value, dict):
         value.pop(path[-1][2:], None)
     elif isinstance(value, list):
-        for index, (element, _, _) in enumerate(list(children(value, inner))):
+        for index, (element, _, _) in enumerate(list(iter_children(value, inner))):
             if element == path[-1]:
                 del value[index]
                 return
@@ -332,7 +336,7 @@ def _remove_if_empty(obj: Obj, shape: Shape, path: Path) -> None:
 
 
 def check_conflicts(
-    others: list[Manager],
+    others: list[ManagedFieldsEntry],
     touched: Paths,
     *,
     force: bool,
@@ -360,24 +364,28 @@ def check_conflicts(
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {_shown(other)}",
-            "field": path_text(path),
+            "message": f"conflict with {_format_manager(other)}",
+            "field": format_path(path),
         }
         for other, path in conflicts
     ]
     if len(conflicts) == 1:
         other, path = conflicts[0]
-        text = f"Apply failed with 1 conflict: conflict with {_shown(other)}: {path_text(path)}"
+        text = f"Apply failed with 1 conflict: conflict with {_format_manager(other)}: {format_path(path)}"
     else:
         lines = []
-        for shown in sorted({_shown(other) for other, _ in conflicts}):
+        for shown in sorted({_format_manager(other) for other, _ in conflicts}):
             lines.append(f"conflicts with {shown}:")
-            lines += [f"- {path_text(path)}" for other, path in conflicts if _shown(other) == shown]
+            lines += [
+                f"- {format_path(path)}"
+                for other, path in conflicts
+                if _format_manager(other) == shown
+            ]
         text = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     raise StatusError(409, "Conflict", text, {"causes": causes})
 
 
-def _shown(manager: Manager) -> str:
+def _format_manager(manager: ManagedFieldsEntry) -> str:
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.users import User
 
-__all__ = ["Authority", "write_kubeconfig"]
+__all__ = ["CertificateAuthority", "write_kubeconfig"]
 
-CONTEXT = "kwait"
-_VALID = timedelta(days=365)
-_EARLIER = timedelta(hours=1)
+CONTEXT_NAME = "kwait"
+_VALIDITY = timedelta(days=365)
+_BACKDATE = timedelta(hours=1)
 """How much slower than ours a clock may be."""
 
 
-class Authority:
+class CertificateAuthority:
     """A certificate authority and the server's certificate.
 
     Args:
@@ -73,8 +73,8 @@ class Authority:
             .issuer_name(issuer.subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(start - _EARLIER)
-            .not_valid_after(start + _VALID)
+            .not_valid_before(start - _BACKDATE)
+            .not_valid_after(start + _VALIDITY)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
             .sign(issuer_key, hashes.SHA256())
         )
@@ -112,13 +112,13 @@ def write_kubeconfig(
             "client-key-data": base64.b64encode(key.encode()).decode(),
         }
     names = list(users)
-    contexts = {CONTEXT if index == 0 else name: name for index, name in enumerate(names)}
+    contexts = {CONTEXT_NAME if index == 0 else name: name for index, name in enumerate(names)}
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
             {
-                "name": CONTEXT,
+                "name": CONTEXT_NAME,
                 "cluster": {
                     "server": server,
                     "certificate-authority-data": base64.b64encode(ca.encode()).decode(),
@@ -127,10 +127,10 @@ def write_kubeconfig(
         ],
         "users": [{"name": name, "user": user} for name, user in users.items()],
         "contexts": [
-            {"name": context, "context": {"cluster": CONTEXT, "user": user}}
+            {"name": context, "context": {"cluster": CONTEXT_NAME, "user": user}}
             for context, user in contexts.items()
         ],
-        "current-context": CONTEXT,
+        "current-context": CONTEXT_NAME,
     }
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

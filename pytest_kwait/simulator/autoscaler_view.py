@@ -14,13 +14,13 @@ import msgspec
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["as_version_one", "as_version_two"]
+__all__ = ["hpa_to_v1", "hpa_to_v2"]
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"
 _CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
 _BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
-_KEPT = frozenset({_METRICS, _CURRENT, _CONDITIONS, _BEHAVIOR})
+_CONVERSION_ANNOTATIONS = frozenset({_METRICS, _CURRENT, _CONDITIONS, _BEHAVIOR})
 _DEFAULT_UTILIZATION = 80
 _SPEC = ("scaleTargetRef", "minReplicas", "maxReplicas")
 _STATUS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
@@ -34,31 +34,33 @@ _SOURCES = {
 _RULES = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
 
 
-def as_version_one(obj: Obj) -> Obj:
+def hpa_to_v1(obj: Obj) -> Obj:
     """`obj`, which is of version 2, as version 1 has it."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     shown = {name: spec[name] for name in _SPEC if name in spec}
-    annotations = _without_kept(obj)
+    annotations = _drop_conversion_annotations(obj)
     others = []
     for metric in spec.get("metrics") or ():
         utilization = _utilization(metric, "target")
         if utilization is None:
-            others.append(_metric(metric, "target", "target"))
+            others.append(_metric_to_v1(metric, "target", "target"))
         else:
             shown.setdefault("targetCPUUtilizationPercentage", utilization)
     if others:
-        annotations[_METRICS] = _json(others)
+        annotations[_METRICS] = _encode_annotation(others)
     if current := status.get("currentMetrics"):
-        annotations[_CURRENT] = _json([_metric(one, "current", "current") for one in current])
+        annotations[_CURRENT] = _encode_annotation(
+            [_metric_to_v1(one, "current", "current") for one in current]
+        )
     if behavior := spec.get("behavior"):
-        annotations[_BEHAVIOR] = _json(
+        annotations[_BEHAVIOR] = _encode_annotation(
             {
-                "ScaleUp": _named(behavior.get("scaleUp")),
-                "ScaleDown": _named(behavior.get("scaleDown")),
+                "ScaleUp": _capitalize_rules(behavior.get("scaleUp")),
+                "ScaleDown": _capitalize_rules(behavior.get("scaleDown")),
             }
         )
     if conditions := status.get("conditions"):
-        annotations[_CONDITIONS] = _json(conditions)
+        annotations[_CONDITIONS] = _encode_annotation(conditions)
     told = {"currentReplicas": 0} | {name: status[name] for name in _STATUS if name in status}
     for metric in status.get("currentMetrics") or ():
         utilization = _utilization(metric, "current")
@@ -67,41 +69,44 @@ def as_version_one(obj: Obj) -> Obj:
     version_one = {**obj, "apiVersion": "autoscaling/v1", "spec": shown}
     if "status" in obj:
         version_one["status"] = told
-    return _annotated(version_one, annotations)
+    return _set_annotations(version_one, annotations)
 
 
-def as_version_two(obj: Obj) -> Obj:
+def hpa_to_v2(obj: Obj) -> Obj:
     """`obj`, which is of version 1, as version 2 has it."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     annotations = obj["metadata"].get("annotations") or {}
     meant: Obj = {name: spec[name] for name in _SPEC if name in spec}
     metrics = [
-        _metric_back(one, "target", "target") for one in _read(annotations.get(_METRICS)) or ()
+        _metric_to_v2(one, "target", "target")
+        for one in _decode_annotation(annotations.get(_METRICS)) or ()
     ]
     wanted = spec.get("targetCPUUtilizationPercentage")
     if wanted is None and not metrics:
         wanted = _DEFAULT_UTILIZATION
     if wanted is not None:
-        metrics.append(_cpu("target", {"type": "Utilization", "averageUtilization": wanted}))
+        metrics.append(_cpu_metric("target", {"type": "Utilization", "averageUtilization": wanted}))
     meant["metrics"] = metrics
-    behavior = _read(annotations.get(_BEHAVIOR))
+    behavior = _decode_annotation(annotations.get(_BEHAVIOR))
     if behavior:
         rules = {"scaleUp": behavior.get("ScaleUp"), "scaleDown": behavior.get("ScaleDown")}
-        meant["behavior"] = {name: _unnamed(rule) for name, rule in rules.items() if rule}
+        meant["behavior"] = {
+            name: _uncapitalize_rules(rule) for name, rule in rules.items() if rule
+        }
     told: Obj = {name: status[name] for name in _STATUS if name in status}
     if (seen := status.get("currentCPUUtilizationPercentage")) is not None:
-        told["currentMetrics"] = [_cpu("current", {"averageUtilization": seen})]
-    if current := _read(annotations.get(_CURRENT)):
-        told["currentMetrics"] = [_metric_back(one, "current", "current") for one in current]
-    if conditions := _read(annotations.get(_CONDITIONS)):
+        told["currentMetrics"] = [_cpu_metric("current", {"averageUtilization": seen})]
+    if current := _decode_annotation(annotations.get(_CURRENT)):
+        told["currentMetrics"] = [_metric_to_v2(one, "current", "current") for one in current]
+    if conditions := _decode_annotation(annotations.get(_CONDITIONS)):
         told["conditions"] = conditions
     version_two = {**obj, "apiVersion": "autoscaling/v2", "spec": meant}
     if "status" in obj:
         version_two["status"] = told
-    return _annotated(version_two, _without_kept(obj))
+    return _set_annotations(version_two, _drop_conversion_annotations(obj))
 
 
-def _cpu(place: str, value: Obj) -> Obj:
+def _cpu_metric(place: str, value: Obj) -> Obj:
     return {"type": "Resource", "resource": {"name": "cpu", place: value}}
 
 
@@ -114,7 +119,7 @@ def _utilization(metric: Obj, place: str) -> int | None:
     return found
 
 
-def _metric(metric: Obj, place: str, prefix: str) -> Obj:
+def _metric_to_v1(metric: Obj, place: str, prefix: str) -> Obj:
     """A metric or its state in the form of version 1, in the order of its fields."""
     field = _SOURCES.get(metric["type"], "")
     source = metric.get(field)
@@ -150,10 +155,10 @@ def _metric(metric: Obj, place: str, prefix: str) -> Obj:
             f"{prefix}AverageValue": value.get("averageValue", "0" if place == "current" else None),
             "container": source.get("container"),
         }
-    return {"type": metric["type"], field: _given(shown)}
+    return {"type": metric["type"], field: _drop_none(shown)}
 
 
-def _metric_back(metric: Obj, place: str, prefix: str) -> Obj:
+def _metric_to_v2(metric: Obj, place: str, prefix: str) -> Obj:
     field = _SOURCES.get(metric.get("type", ""), "")
     source = metric.get(field)
     if source is None:
@@ -172,12 +177,12 @@ def _metric_back(metric: Obj, place: str, prefix: str) -> Obj:
         meant["describedObject"] = source.get("target")
     if field in ("object", "pods", "external"):
         about["selector"] = source.get("metricSelector" if field == "external" else "selector")
-        meant["metric"] = _given(about)
+        meant["metric"] = _drop_none(about)
     else:
-        meant |= _given({"name": source.get("name"), "container": source.get("container")})
+        meant |= _drop_none({"name": source.get("name"), "container": source.get("container")})
     if place == "target":
         value["type"] = _target_type(field, value)
-    meant[place] = _given(value)
+    meant[place] = _drop_none(value)
     return {"type": metric["type"], field: meant}
 
 
@@ -189,7 +194,7 @@ def _target_type(field: str, value: Obj) -> str:
     return "Value" if field == "external" and value["value"] is not None else "AverageValue"
 
 
-def _named(rule: Obj | None) -> Obj | None:
+def _capitalize_rules(rule: Obj | None) -> Obj | None:
     """A rule as Go writes a struct that says nothing of JSON."""
     if rule is None:
         return None
@@ -206,7 +211,7 @@ def _named(rule: Obj | None) -> Obj | None:
     return shown
 
 
-def _unnamed(rule: Obj) -> Obj:
+def _uncapitalize_rules(rule: Obj) -> Obj:
     meant = {name: rule.get(name[0].upper() + name[1:]) for name in _RULES}
     meant["policies"] = [
         {
@@ -216,18 +221,18 @@ def _unnamed(rule: Obj) -> Obj:
         }
         for one in meant["policies"] or ()
     ]
-    return _given(meant)
+    return _drop_none(meant)
 
 
-def _given(fields: Obj) -> Obj:
+def _drop_none(fields: Obj) -> Obj:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _json(value: Any) -> str:
+def _encode_annotation(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _read(text: str | None) -> Any:
+def _decode_annotation(text: str | None) -> Any:
     """What an annotation says; nothing where it cannot be read, as upstream has it."""
     if text is None:
         return None
@@ -237,12 +242,12 @@ def _read(text: str | None) -> Any:
         return None
 
 
-def _without_kept(obj: Obj) -> dict[str, str]:
+def _drop_conversion_annotations(obj: Obj) -> dict[str, str]:
     annotations = obj["metadata"].get("annotations") or {}
-    return {name: text for name, text in annotations.items() if name not in _KEPT}
+    return {name: text for name, text in annotations.items() if name not in _CONVERSION_ANNOTATIONS}
 
 
-def _annotated(obj: Obj, annotations: dict[str, str]) -> Obj:
+def _set_annotations(obj: Obj, annotations: dict[str, str]) -> Obj:
     metadata = {**obj["metadata"], "annotations": annotations}
     if not annotations:
         del metadata["annotations"]

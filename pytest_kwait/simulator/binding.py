@@ -13,10 +13,10 @@ from pytest_kwait.simulator.status_error import StatusError, conflict
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["bound"]
+__all__ = ["bind_pod"]
 
 
-def bound(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
+def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
     """The pod with its node and the condition that it is scheduled since `stamp`.
 
     Args:
@@ -35,16 +35,16 @@ def bound(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
     for field, shown in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         wanted = given.get(field)
         if wanted and wanted != metadata[field]:
-            raise _mistaken(
+            raise _uid_conflict(
                 pod, f"{shown} in precondition: {wanted}, {shown} in object meta: {metadata[field]}"
             )
     present = spec.get("nodeName")
     if metadata.get("deletionTimestamp"):
-        raise _refused(pod, "is being deleted, cannot be assigned to a host")
+        raise _binding_conflict(pod, "is being deleted, cannot be assigned to a host")
     if present:
-        raise _refused(pod, f'is already assigned to node "{present}"')
+        raise _binding_conflict(pod, f'is already assigned to node "{present}"')
     if spec.get("schedulingGates"):
-        raise _refused(pod, "has non-empty .spec.schedulingGates")
+        raise _binding_conflict(pod, "has non-empty .spec.schedulingGates")
     for field in ("annotations", "labels"):
         if given.get(field):
             metadata[field] = {**metadata.get(field, {}), **given[field]}
@@ -67,7 +67,7 @@ def bound(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
     }
 
 
-def _mistaken(pod: Obj, why: str) -> StatusError:
+def _uid_conflict(pod: Obj, why: str) -> StatusError:
     name = name_of(pod)
     return conflict(
         "",
@@ -78,6 +78,6 @@ def _mistaken(pod: Obj, why: str) -> StatusError:
     )
 
 
-def _refused(pod: Obj, why: str) -> StatusError:
+def _binding_conflict(pod: Obj, why: str) -> StatusError:
     name = name_of(pod)
     return conflict("", "pods/binding", name, f"pod {name} {why}")

@@ -10,9 +10,9 @@ from pytest_kwait.simulator.users import User
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.simulator.admission.webhook_calls import Reply
+    from pytest_kwait.simulator.admission.webhook_calls import WebhookReply
 
-__all__ = ["Caller", "internal"]
+__all__ = ["Caller", "internal_caller"]
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
@@ -46,7 +46,7 @@ class Caller:
     warnings: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     comes_again: bool = False
-    replies: dict[str, Reply] = field(default_factory=dict)
+    replies: dict[str, WebhookReply] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -75,6 +75,6 @@ class Caller:
         return self.made[what]
 
 
-def internal() -> Caller:
+def internal_caller() -> Caller:
     """A controller in this process: its writes are not recorded as a field manager's."""
     return Caller()

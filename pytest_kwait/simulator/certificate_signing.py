@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID, ObjectIdentifier
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["SIGNERS", "certificate_for", "is_kubelet_client", "lifetime"]
+__all__ = ["SIGNERS", "clamp_duration", "is_kubelet_client_request", "sign_certificate"]
 
 _KEY_USAGES = {
     "signing": "digital_signature",
@@ -62,7 +62,7 @@ def _client_fault(_: x509.CertificateSigningRequest, usages: Collection[str]) ->
 
 
 def _kubelet_client_fault(asked: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
-    if _texts(asked, NameOID.ORGANIZATION_NAME) != [_NODES]:
+    if _subject_texts(asked, NameOID.ORGANIZATION_NAME) != [_NODES]:
         return "subject organization is not system:nodes"
     for kind, told in (
         (x509.DNSName, "DNS"),
@@ -70,19 +70,21 @@ def _kubelet_client_fault(asked: x509.CertificateSigningRequest, usages: Collect
         (x509.IPAddress, "IP"),
         (x509.UniformResourceIdentifier, "URI"),
     ):
-        if _named(asked, kind):
+        if _has_alternative_name(asked, kind):
             return f"{told} subjectAltNames are not allowed"
     return _name_fault(asked) or _usages_fault(usages, "client auth")
 
 
 def _kubelet_serving_fault(asked: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
-    if _texts(asked, NameOID.ORGANIZATION_NAME) != [_NODES]:
+    if _subject_texts(asked, NameOID.ORGANIZATION_NAME) != [_NODES]:
         return "subject organization is not system:nodes"
-    if not _named(asked, x509.DNSName) and not _named(asked, x509.IPAddress):
+    if not _has_alternative_name(asked, x509.DNSName) and not _has_alternative_name(
+        asked, x509.IPAddress
+    ):
         return "DNS or IP subjectAltName is required"
-    if _named(asked, x509.RFC822Name):
+    if _has_alternative_name(asked, x509.RFC822Name):
         return "Email subjectAltNames are not allowed"
-    if _named(asked, x509.UniformResourceIdentifier):
+    if _has_alternative_name(asked, x509.UniformResourceIdentifier):
         return "URI subjectAltNames are not allowed"
     return _usages_fault(usages, "server auth") or _name_fault(asked)
 
@@ -98,13 +100,15 @@ The one for requests from before signers had names is left out: none can be made
 """
 
 
-def is_kubelet_client(asked: x509.CertificateSigningRequest, usages: Collection[str]) -> bool:
+def is_kubelet_client_request(
+    asked: x509.CertificateSigningRequest, usages: Collection[str]
+) -> bool:
     """Whether a kubelet asks for what it is known to the API server by."""
     return not _kubelet_client_fault(asked, usages)
 
 
 def _name_fault(asked: x509.CertificateSigningRequest) -> str:
-    names = _texts(asked, NameOID.COMMON_NAME)
+    names = _subject_texts(asked, NameOID.COMMON_NAME)
     if names and names[-1].startswith(_NODE):
         return ""
     return "subject common name does not begin with system:node:"
@@ -117,11 +121,11 @@ def _usages_fault(usages: Collection[str], purpose: str) -> str:
     return f"usages did not match [{' '.join(wanted)}]"
 
 
-def _texts(asked: x509.CertificateSigningRequest, name: ObjectIdentifier) -> list[str]:
+def _subject_texts(asked: x509.CertificateSigningRequest, name: ObjectIdentifier) -> list[str]:
     return [str(one.value) for one in asked.subject.get_attributes_for_oid(name)]
 
 
-def _other_names(
+def _get_alternative_names(
     asked: x509.CertificateSigningRequest,
 ) -> x509.SubjectAlternativeName | None:
     try:
@@ -130,18 +134,20 @@ def _other_names(
         return None
 
 
-def _named(asked: x509.CertificateSigningRequest, kind: type[x509.GeneralName]) -> bool:
-    return any(isinstance(name, kind) for name in _other_names(asked) or ())
+def _has_alternative_name(
+    asked: x509.CertificateSigningRequest, kind: type[x509.GeneralName]
+) -> bool:
+    return any(isinstance(name, kind) for name in _get_alternative_names(asked) or ())
 
 
-def lifetime(seconds: int | None) -> timedelta:
+def clamp_duration(seconds: int | None) -> timedelta:
     """How long a certificate is good where so many seconds are asked for."""
     if seconds is None:
         return _LONGEST
     return max(_SHORTEST, min(_LONGEST, timedelta(seconds=seconds)))
 
 
-def certificate_for(
+def sign_certificate(
     asked: x509.CertificateSigningRequest,
     usages: Collection[str],
     life: timedelta,
@@ -186,7 +192,7 @@ def certificate_for(
     if purposes:
         found = x509.ExtendedKeyUsage([ObjectIdentifier(purpose) for purpose in purposes])
         builder = builder.add_extension(found, critical=False)
-    names = _other_names(asked)
+    names = _get_alternative_names(asked)
     if names is not None:
         builder = builder.add_extension(names, critical=not list(asked.subject))
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

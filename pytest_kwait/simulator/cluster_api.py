@@ -9,28 +9,28 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kwait.simulator.admission.chain import Admission
-from pytest_kwait.simulator.admission.priority import system_classes
-from pytest_kwait.simulator.authentication.service_accounts import AccountTokens
-from pytest_kwait.simulator.authorization.bootstrap import install_roles
-from pytest_kwait.simulator.authorization.rbac import Rbac
-from pytest_kwait.simulator.binding import bound
-from pytest_kwait.simulator.caller import Caller, internal
-from pytest_kwait.simulator.crds import Definitions
+from pytest_kwait.simulator.admission.chain import AdmissionChain
+from pytest_kwait.simulator.admission.priority import system_priority_classes
+from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
+from pytest_kwait.simulator.authorization.bootstrap import install_bootstrap_roles
+from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
+from pytest_kwait.simulator.binding import bind_pod
+from pytest_kwait.simulator.caller import Caller, internal_caller
+from pytest_kwait.simulator.crds import DefinitionController
 from pytest_kwait.simulator.decoding import decode, decode_change
-from pytest_kwait.simulator.faults.board import FaultBoard
-from pytest_kwait.simulator.kind_view import stored_form
+from pytest_kwait.simulator.faults.board import ActiveFaults
+from pytest_kwait.simulator.kind_view import to_storage_version
 from pytest_kwait.simulator.leases import renew_lease
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.pod_scripts import ScriptRules
-from pytest_kwait.simulator.registry import Registry
-from pytest_kwait.simulator.removals import Removals
-from pytest_kwait.simulator.service_addresses import ServiceAddresses
+from pytest_kwait.simulator.registry import Scheme
+from pytest_kwait.simulator.removals import ObjectDeleter
+from pytest_kwait.simulator.service_addresses import ServiceAllocator
 from pytest_kwait.simulator.sim_clock import SimClock
 from pytest_kwait.simulator.status_error import StatusError, not_found, resource_not_found
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
 from pytest_kwait.simulator.strategies import Strategy, strategy_of
-from pytest_kwait.simulator.writes import Writes, check_version
+from pytest_kwait.simulator.writes import ObjectWriter, check_resource_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["ClusterApi", "StatusError"]
+__all__ = ["SimulatedCluster", "StatusError"]
 
 Result = TypeVar("Result")
 
-_WEBHOOKS = tuple(
+_WEBHOOK_CONFIGURATIONS = tuple(
     f"{kind}webhookconfigurations.admissionregistration.k8s.io"
     for kind in ("mutating", "validating")
 )
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-class ClusterApi:
+class SimulatedCluster:
     """The objects of one cluster and the rules for changing them.
 
     Args:
@@ -61,31 +61,31 @@ class ClusterApi:
     def __init__(self, clock: SimClock | None = None, store: Store | None = None) -> None:
         self.clock = clock or SimClock()
         self.store = store or Store()
-        self.kinds = Registry()
-        self.admission = Admission(self)
-        self.addresses = ServiceAddresses(self)
+        self.kinds = Scheme()
+        self.admission = AdmissionChain(self)
+        self.addresses = ServiceAllocator(self)
         self.kubelets: dict[str, Kubelet] = {}
         self.scripts = ScriptRules()
-        self.rbac = Rbac(self)
-        self.faults = FaultBoard()
-        self.accounts = AccountTokens(self)
+        self.rbac = RBACAuthorizer(self)
+        self.faults = ActiveFaults()
+        self.accounts = ServiceAccountTokens(self)
         self.root_ca = ""
         """The certificate authority that clients inside the cluster trust, as PEM."""
-        self._writes = Writes(self)
-        self._removals = Removals(self)
+        self._writes = ObjectWriter(self)
+        self._removals = ObjectDeleter(self)
         self._strategies: dict[tuple[str, str], Strategy] = {}
-        self._webhooks = tuple(map(self.store.present, _WEBHOOKS))
+        self._webhooks = tuple(map(self.store.present, _WEBHOOK_CONFIGURATIONS))
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
         """Called with each object before it is stored, with the one that it replaces or None."""
 
     def bootstrap(self) -> None:
         """Make what every cluster has; what came before is no history."""
-        Definitions(self)
+        DefinitionController(self)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
-        for found in system_classes():
+        for found in system_priority_classes():
             self.create("priorityclasses.scheduling.k8s.io", found)
-        install_roles(self)
+        install_bootstrap_roles(self)
         self.store.forget_history()
 
     # -- reading
@@ -182,7 +182,7 @@ class ClusterApi:
         if kind.stored or kind.custom:
             return clean
         storage = self.kinds[kind.bucket]
-        return decode(self.strategy(storage), stored_form(kind, clean), internal())
+        return decode(self.strategy(storage), to_storage_version(kind, clean), internal_caller())
 
     # -- writing
 
@@ -195,9 +195,9 @@ class ClusterApi:
         if caller.comes_again or not self.has_webhooks():
             return write()
         # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.admission.webhook_calls import answered
+        from pytest_kwait.simulator.admission.webhook_calls import suspend_for_webhooks
 
-        return answered(caller, write)
+        return suspend_for_webhooks(caller, write)
 
     def create(
         self,
@@ -214,7 +214,7 @@ class ClusterApi:
         Raises:
             StatusError: whatever the server refuses it for.
         """
-        asking = caller or internal()
+        asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         create = partial(self._writes.create, kind, obj, namespace, asking, record, decoded=decoded)
         return self._made(asking, create)
@@ -236,8 +236,10 @@ class ClusterApi:
         name, namespace = name_of(obj), namespace_of(obj)
         if kind.bucket == "namespaces" and subresource == "finalize":
             entry = self.entry(kind, name, namespace)
-            check_version(self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"])
-            return self._removals.finalize(kind, entry, obj, caller or internal())
+            check_resource_version(
+                self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"]
+            )
+            return self._removals.finalize(kind, entry, obj, caller or internal_caller())
         if caller is None:
             return self._write_own(kind, name, namespace, lambda _: obj, subresource)
         entry = self.entry(kind, name, namespace)
@@ -282,7 +284,7 @@ class ClusterApi:
         subresource: str | None,
     ) -> Obj:
         """Write what this process makes of an object: only what differs needs decoding."""
-        caller = internal()
+        caller = internal_caller()
 
         def write() -> Obj:
             entry = self.entry(kind, name, namespace)
@@ -341,7 +343,7 @@ class ClusterApi:
         Raises:
             StatusError: 404 if it is not there, 409 if it is not the one that is meant.
         """
-        asking = caller or internal()
+        asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         asked = dict(options or {})
         if uid is not None:
@@ -362,7 +364,7 @@ class ClusterApi:
         Raises:
             StatusError: 404 if it is not there, 409 if it is not the one that is meant.
         """
-        caller = internal()
+        caller = internal_caller()
         caller.dry_run = dry_run
         kind = self.kind_of(resource)
         self._removals.delete(kind, name, namespace, options, caller, admitted=True)
@@ -390,7 +392,7 @@ class ClusterApi:
         """
         kind = self.kinds["pods"]
         entry = self.entry(kind, pod, namespace)
-        new = bound(entry.obj, node, self.clock.stamp(), binding)
+        new = bind_pod(entry.obj, node, self.clock.stamp(), binding)
         if not dry_run:
             self.store.put(kind.bucket, entry.key, new)
 

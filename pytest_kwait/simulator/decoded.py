@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.objects import Repeated, clone
-from pytest_kwait.simulator.quantity_text import canonical_quantity, rounded_quantity
+from pytest_kwait.simulator.objects import DuplicateKeysObj, clone
+from pytest_kwait.simulator.quantity_text import canonicalize_quantity, round_quantity
 from pytest_kwait.simulator.schema import Form, Shape
 from pytest_kwait.simulator.status_error import bad_request
-from pytest_kwait.simulator.time_text import canonical_time
+from pytest_kwait.simulator.time_text import canonicalize_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.schema import Struct
 
-__all__ = ["Decoded"]
+__all__ = ["Decoder"]
 
-_MOST_COMPLAINTS = 100
+_MAX_STRICT_ERRORS = 100
 # Looked at for every field of every object: names of their own cost half of an enum's.
 _ANY, _BOOL, _INT_OR_TEXT, _INTEGER = Form.ANY, Form.BOOL, Form.INT_OR_TEXT, Form.INTEGER
 _LIST, _MAP, _STRUCT, _TEXT, _TIME = Form.LIST, Form.MAP, Form.STRUCT, Form.TEXT, Form.TIME
@@ -68,7 +68,7 @@ class _Unreadable(Exception):
     """A text that is none of its type."""
 
 
-class Decoded:
+class Decoder:
     """The outcome of decoding one object: the clean object and what was wrong but harmless.
 
     Args:
@@ -102,7 +102,7 @@ class Decoded:
         try:
             return self._struct(value, struct, path, before)
         except _WrongType as wrong:
-            raise self._refused(_graver(value, struct) or str(wrong)) from None
+            raise self._refused(_find_type_error(value, struct) or str(wrong)) from None
         except _Unreadable as unreadable:
             raise self._refused(str(unreadable)) from None
 
@@ -117,14 +117,14 @@ class Decoded:
                 shape = fields.get(field)
                 if shape is None:
                     self.unknown.append(f"{path}{field}")
-                    self.complain(f'unknown field "{path}{field}"')
+                    self.add_strict_error(f'unknown field "{path}{field}"')
                     continue
                 if item is None:
                     continue
                 form = shape.form
                 if form is _TEXT:
                     if not isinstance(item, str):
-                        raise _WrongType(_given(item), shape.go)
+                        raise _WrongType(_json_type_name(item), shape.go)
                     if item or not shape.cleared:
                         clean[field] = item
                     continue
@@ -133,12 +133,12 @@ class Decoded:
                     clean[field] = known
                 elif form is _STRUCT:
                     if not isinstance(item, dict):
-                        raise _WrongType(_given(item), shape.go)
+                        raise _WrongType(_json_type_name(item), shape.go)
                     clean[field] = self._struct(item, shape.struct, f"{path}{field}.", known)
                 elif known and form is _LIST and isinstance(item, list):
                     clean[field] = self._list(item, shape.item, f"{path}{field}", known)
                 elif form is _TIME:
-                    clean[field] = _time(item, shape.go)
+                    clean[field] = _decode_time(item, shape.go)
                 else:
                     found = self._value(item, shape, f"{path}{field}")
                     if found or not isinstance(found, list | dict | int | float | str):
@@ -169,27 +169,27 @@ class Decoded:
 
     def _repeated(self, value: Obj, path: str, known: Iterable[str]) -> Iterable[tuple[str, Any]]:
         """The fields of an object as they stood in its text; those given again are named."""
-        pairs = value.pairs if isinstance(value, Repeated) else value.items()
+        pairs = value.pairs if isinstance(value, DuplicateKeysObj) else value.items()
         seen: Obj = {}
         for field, item in pairs:
             if field in seen and field in known:
-                self.complain(f'duplicate field "{path}{field}"')
-                seen[field] = _merged(seen[field], item)
+                self.add_strict_error(f'duplicate field "{path}{field}"')
+                seen[field] = _merge_duplicates(seen[field], item)
             else:
                 seen[field] = item
             yield field, seen[field]
 
-    def complain(self, text: str) -> None:
+    def add_strict_error(self, text: str) -> None:
         """Note what strict decoding refuses."""
-        if len(self.complaints) < _MOST_COMPLAINTS:
+        if len(self.complaints) < _MAX_STRICT_ERRORS:
             self.complaints[text] = None
 
-    def complain_custom(self, obj: Obj) -> None:
+    def add_custom_strict_errors(self, obj: Obj) -> None:
         """Note what is wrong with an object of a custom kind: unknown fields last, by name."""
         self.complaints = {}
         self._complain_repeated(obj, "")
         for field in sorted(self.unknown):
-            self.complain(f'unknown field "{field}"')
+            self.add_strict_error(f'unknown field "{field}"')
 
     def _complain_repeated(self, value: Any, path: str) -> None:
         if isinstance(value, dict):
@@ -206,7 +206,7 @@ class Decoded:
             if item is None:
                 return self._struct({}, shape.struct, path + ".")
             if not isinstance(item, dict):
-                raise _WrongType(_given(item), shape.go)
+                raise _WrongType(_json_type_name(item), shape.go)
             return self._struct(item, shape.struct, path + ".")
         if form is _ANY:
             return item
@@ -214,32 +214,32 @@ class Decoded:
             return shape.zero
         if form is _TEXT:
             if not isinstance(item, str):
-                raise _WrongType(_given(item), shape.go)
+                raise _WrongType(_json_type_name(item), shape.go)
             return item
         if form is _LIST:
             if not isinstance(item, list):
-                raise _WrongType(_given(item), shape.go)
+                raise _WrongType(_json_type_name(item), shape.go)
             inner = shape.item
             return [self._value(one, inner, f"{path}[{at}]") for at, one in enumerate(item)]
         if form is _MAP:
             return self._map(item, shape, path)
-        return _scalar(item, form, shape.go)
+        return _decode_scalar(item, form, shape.go)
 
     def _map(self, item: Any, shape: Shape, path: str) -> Obj:
         if not isinstance(item, dict):
-            raise _WrongType(_given(item), shape.go)
+            raise _WrongType(_json_type_name(item), shape.go)
         pairs = item.items() if type(item) is dict else self._repeated(item, f"{path}.", item)
         inner = shape.item
         if inner.form is _TEXT:
             clean = {}
             for key, one in pairs:
                 if one is not None and not isinstance(one, str):
-                    raise _WrongType(_given(one), inner.go)
+                    raise _WrongType(_json_type_name(one), inner.go)
                 clean[key] = one or ""
             return clean
         if shape.go == "v1.ResourceList":
             return {
-                key: "0" if one is None else _read(rounded_quantity, _quantity(one))
+                key: "0" if one is None else _read_by(round_quantity, _decode_quantity(one))
                 for key, one in pairs
             }
         return {key: self._value(one, inner, f"{path}.{key}") for key, one in pairs}
@@ -254,41 +254,41 @@ class Decoded:
 _READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
 
 
-def _graver(value: Obj, struct: Struct) -> str:
+def _find_type_error(value: Obj, struct: Struct) -> str:
     """What the first type that reads itself cannot read, which goes before any wrong type."""
     try:
-        _read_struct(value, struct)
+        _check_struct_readable(value, struct)
     except (_WrongType, _Unreadable) as found:
         return str(found)
     return ""
 
 
-def _read_struct(value: Obj, struct: Struct) -> None:
+def _check_struct_readable(value: Obj, struct: Struct) -> None:
     for field, item in value.items():
         shape = struct.fields.get(field)
         if shape is None:
             continue
         try:
-            _read_all(item, shape)
+            _check_readable(item, shape)
         except _WrongType as wrong:
             wrong.within(struct, field, shape)
             raise
 
 
-def _read_all(item: Any, shape: Shape) -> None:
+def _check_readable(item: Any, shape: Shape) -> None:
     if shape.form is _STRUCT and isinstance(item, dict):
-        _read_struct(item, shape.struct)
+        _check_struct_readable(item, shape.struct)
     elif shape.form in _READERS and item is not None:
-        _scalar(item, shape.form, shape.go)
+        _decode_scalar(item, shape.form, shape.go)
     elif shape.form is _LIST and isinstance(item, list):
         for one in item:
-            _read_all(one, shape.item)
+            _check_readable(one, shape.item)
     elif shape.form is _MAP and isinstance(item, dict):
         for one in item.values():
-            _read_all(one, shape.item)
+            _check_readable(one, shape.item)
 
 
-def _given(item: Any, *, number: bool = False) -> str:
+def _json_type_name(item: Any, *, number: bool = False) -> str:
     """What a decoding error calls a value; where a number was wanted it shows a wrong one."""
     if isinstance(item, bool):
         return "bool"
@@ -299,56 +299,56 @@ def _given(item: Any, *, number: bool = False) -> str:
     return "array" if isinstance(item, list) else "object"
 
 
-def _merged(before: Any, item: Any) -> Any:
+def _merge_duplicates(before: Any, item: Any) -> Any:
     """What decoding into a place comes to that has been decoded into."""
     if isinstance(before, dict) and isinstance(item, dict):
         return {**before, **item}
     return item
 
 
-def _scalar(item: Any, form: Form, go: str) -> Any:
+def _decode_scalar(item: Any, form: Form, go: str) -> Any:
     if form is _BOOL:
         if not isinstance(item, bool):
-            raise _WrongType(_given(item), go)
+            raise _WrongType(_json_type_name(item), go)
         return item
     if form is Form.NUMBER:
         if isinstance(item, bool) or not isinstance(item, int | float):
-            raise _WrongType(_given(item), go)
+            raise _WrongType(_json_type_name(item), go)
         return item
     if form is Form.QUANTITY:
-        return _read(canonical_quantity, _quantity(item))
+        return _read_by(canonicalize_quantity, _decode_quantity(item))
     if form is _TIME:
-        return _time(item, go)
+        return _decode_time(item, go)
     if form is Form.BYTES:
         if isinstance(item, list):
-            numbers = [_scalar(one, Form.INTEGER, "uint8") for one in item]
+            numbers = [_decode_scalar(one, Form.INTEGER, "uint8") for one in item]
             return base64.b64encode(bytes(numbers)).decode()
         if not isinstance(item, str):
-            raise _WrongType(_given(item), "[]uint8")
-        return _read(_base64, item)
+            raise _WrongType(_json_type_name(item), "[]uint8")
+        return _read_by(_check_base64, item)
     if form is _INT_OR_TEXT:
         if isinstance(item, str):
             return item
         go = "int32"
     if type(item) is not int:
-        raise _WrongType(_given(item, number=True), go)
+        raise _WrongType(_json_type_name(item, number=True), go)
     least, most = _RANGES.get(go, _RANGES["int64"])
     if not least <= item <= most:
-        raise _WrongType(_given(item, number=True), go)
+        raise _WrongType(_json_type_name(item, number=True), go)
     return item
 
 
-def _time(item: Any, go: str) -> str:
+def _decode_time(item: Any, go: str) -> str:
     if not isinstance(item, str):
-        raise _WrongType(_given(item), "string")
-    return _read(_micro_time if go.endswith("MicroTime") else canonical_time, item)
+        raise _WrongType(_json_type_name(item), "string")
+    return _read_by(_decode_micro_time if go.endswith("MicroTime") else canonicalize_time, item)
 
 
-def _quantity(item: Any) -> str:
+def _decode_quantity(item: Any) -> str:
     return item if isinstance(item, str) else msgspec.json.encode(item).decode()
 
 
-def _read(reader: Any, text: str) -> str:
+def _read_by(reader: Any, text: str) -> str:
     try:
         found: str = reader(text)
     except ValueError as error:
@@ -356,14 +356,14 @@ def _read(reader: Any, text: str) -> str:
     return found
 
 
-def _micro_time(text: str) -> str:
-    return canonical_time(text, micro=True)
+def _decode_micro_time(text: str) -> str:
+    return canonicalize_time(text, micro=True)
 
 
 _ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
-def _base64(text: str) -> str:
+def _check_base64(text: str) -> str:
     text = text.replace("\n", "").replace("\r", "")
     try:
         data = base64.b64decode(text, validate=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.caller import Caller, internal
-from pytest_kwait.simulator.decoded import Decoded
+from pytest_kwait.simulator.caller import Caller, internal_caller
+from pytest_kwait.simulator.decoded import Decoder
 from pytest_kwait.simulator.schema import Form, struct_of
 from pytest_kwait.simulator.status_error import bad_request
 
@@ -27,7 +27,7 @@ def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | Non
     """
     kind = strategy.kind
     fields = struct_of(kind.group, kind.version, kind.kind).fields
-    decoded = Decoded(kind)
+    decoded = Decoder(kind)
     clean: Obj = {"kind": old["kind"], "apiVersion": old["apiVersion"]}
     changed = False
     if subresource == "status":
@@ -45,7 +45,7 @@ def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | Non
             clean[name] = value
             changed = True
     if changed:
-        return decode(strategy, clean, internal())
+        return decode(strategy, clean, internal_caller())
     return clean
 
 
@@ -56,13 +56,13 @@ def decode(strategy: Strategy, obj: Obj, caller: Caller) -> Obj:
         StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
     """
     kind = strategy.kind
-    decoded = Decoded(kind)
+    decoded = Decoder(kind)
     if kind.structure is not None:
         metadata = obj.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
             raise bad_request(f"{kind.kind}.metadata: expected an object")
         clean = kind.structure.decode(obj, decoded)
-        decoded.complain_custom(obj)
+        decoded.add_custom_strict_errors(obj)
     else:
         clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
     complaints = [*caller.complaints, *decoded.complaints]

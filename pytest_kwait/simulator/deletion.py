@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.strategies import Strategy
 
-__all__ = ["FOREGROUND", "ORPHAN", "Outcome", "plan"]
+__all__ = ["FOREGROUND", "ORPHAN", "DeletionPlan", "plan_deletion"]
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class Outcome(NamedTuple):
+class DeletionPlan(NamedTuple):
     """What is to be done: store `obj` if it `changed`, or remove it."""
 
     obj: Obj
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     remove: bool
 
 
-def plan(strategy: Strategy, obj: Obj, options: Obj, now: float) -> Outcome:
+def plan_deletion(strategy: Strategy, obj: Obj, options: Obj, now: float) -> DeletionPlan:
     """What deleting `obj` with `options` comes to at `now` (seconds since the epoch).
 
     Raises:
@@ -43,8 +43,8 @@ def plan(strategy: Strategy, obj: Obj, options: Obj, now: float) -> Outcome:
     _check_preconditions(strategy, obj, options.get("preconditions") or {})
     new: Obj = {**obj, "metadata": clone(obj["metadata"])}
     metadata = new["metadata"]
-    graceful, pending = _grace(strategy, new, options, now)
-    finalizers = _finalizers(strategy, metadata, options)
+    graceful, pending = _decide_grace(strategy, new, options, now)
+    finalizers = _deletion_finalizers(strategy, metadata, options)
     changed = graceful
     if finalizers != metadata.get("finalizers", []):
         changed = True
@@ -53,15 +53,15 @@ def plan(strategy: Strategy, obj: Obj, options: Obj, now: float) -> Outcome:
         else:
             metadata.pop("finalizers", None)
     if pending and not changed:
-        return Outcome(obj, changed=False, remove=False)
+        return DeletionPlan(obj, changed=False, remove=False)
     if finalizers:
         if not graceful and not pending:
-            changed = _mark(metadata, now) or changed
-        return Outcome(new, changed, remove=False)
+            changed = _mark_deleted(metadata, now) or changed
+        return DeletionPlan(new, changed, remove=False)
     seconds = metadata.get("deletionGracePeriodSeconds", 0)
     if (graceful or pending) and seconds > 0:
-        return Outcome(new, changed, remove=False)
-    return Outcome(new, changed, remove=True)
+        return DeletionPlan(new, changed, remove=False)
+    return DeletionPlan(new, changed, remove=True)
 
 
 def _check_preconditions(strategy: Strategy, obj: Obj, preconditions: Obj) -> None:
@@ -87,7 +87,7 @@ def _check_preconditions(strategy: Strategy, obj: Obj, preconditions: Obj) -> No
         )
 
 
-def _grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tuple[bool, bool]:
+def _decide_grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tuple[bool, bool]:
     """Mark for graceful deletion; returns whether that changed the object, and whether it is on."""
     metadata = obj["metadata"]
     asked = options.get("gracePeriodSeconds")
@@ -116,7 +116,7 @@ def _grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tuple[bool
     return True, False
 
 
-def _mark(metadata: Obj, now: float) -> bool:
+def _mark_deleted(metadata: Obj, now: float) -> bool:
     """Mark as being deleted now; returns whether that changed anything."""
     if "deletionTimestamp" not in metadata:
         if metadata.get("generation"):
@@ -128,7 +128,7 @@ def _mark(metadata: Obj, now: float) -> bool:
     return True
 
 
-def _finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> list[str]:
+def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> list[str]:
     """The object's finalizers with the mark of what is to happen to its dependents."""
     present: list[str] = metadata.get("finalizers", [])
     policy = options.get("propagationPolicy")

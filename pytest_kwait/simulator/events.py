@@ -18,7 +18,7 @@ from pytest_kwait.simulator.status_error import StatusError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 __all__ = ["NORMAL", "WARNING", "EventRecorder", "SchedulingRecorder"]
 
@@ -27,7 +27,7 @@ WARNING = "Warning"
 
 # Source: client-go tools/record/events_cache.go, `NewEventCorrelator`.
 _REMEMBERED = 4096
-_SIMILAR_MOST = 10
+_MAX_SIMILAR = 10
 _SIMILAR_WINDOW = 600.0
 _BURST = 25
 _REFILL_PER_SECOND = 1.0 / 300.0
@@ -35,7 +35,9 @@ _REFILL_PER_SECOND = 1.0 / 300.0
 _SERIES_WINDOW = 360.0
 
 
-def _event(obj: Obj, api_version: str, kind: str, field_path: str | None, **fields: Any) -> Obj:
+def _make_event(
+    obj: Obj, api_version: str, kind: str, field_path: str | None, **fields: Any
+) -> Obj:
     """An event as decoding would leave it: what is empty is not there.
 
     An event is made for everything that happens, so that it is worth not to be decoded.
@@ -82,7 +84,7 @@ class EventRecorder:
     """
 
     def __init__(
-        self, api: ClusterApi, component: str, host: str = "", remembered: int = _REMEMBERED
+        self, api: SimulatedCluster, component: str, host: str = "", remembered: int = _REMEMBERED
     ) -> None:
         self._api = api
         self._most = remembered
@@ -125,19 +127,19 @@ class EventRecorder:
 
     def _combined(self, key: tuple[str, ...], message: str) -> tuple[str, tuple[str, ...]]:
         now = self._api.clock.time()
-        similar = _remembered(self._similar, key, _Similar, self._most)
+        similar = _get_or_remember(self._similar, key, _Similar, self._most)
         if now - similar.at > _SIMILAR_WINDOW:
             similar.messages.clear()
         similar.at = now
         similar.messages.add(message)
-        if len(similar.messages) < _SIMILAR_MOST:
+        if len(similar.messages) < _MAX_SIMILAR:
             return message, (*key, message)
         similar.messages.pop()
         return f"(combined from similar events): {message}", key
 
     def _allowed(self, uid: str) -> bool:
         now = self._api.clock.time()
-        bucket = _remembered(self._spam, uid, lambda: _Bucket(_BURST, now), self._most)
+        bucket = _get_or_remember(self._spam, uid, lambda: _Bucket(_BURST, now), self._most)
         bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.at) * _REFILL_PER_SECOND)
         bucket.at = now
         if bucket.tokens < 1:
@@ -173,7 +175,7 @@ class EventRecorder:
         field_path: str | None,
     ) -> None:
         now = self._api.clock.stamp()
-        event = _event(
+        event = _make_event(
             obj, *kind, field_path, reason=reason, message=message, source=self._source,
             firstTimestamp=now, lastTimestamp=now, count=1, type=severity,
             reportingComponent=self._component, reportingInstance=self._host, eventTime=None,
@@ -187,7 +189,7 @@ class EventRecorder:
 class SchedulingRecorder:
     """Events of the scheduler (`events.k8s.io` style: event time, action, series)."""
 
-    def __init__(self, api: ClusterApi, component: str) -> None:
+    def __init__(self, api: SimulatedCluster, component: str) -> None:
         self._api = api
         self._component = component
         self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
@@ -201,7 +203,7 @@ class SchedulingRecorder:
         if written is not None and now - written[2] < _SERIES_WINDOW and self._count(written):
             self._written[key] = (written[0], written[1], now)
             return
-        event = _event(
+        event = _make_event(
             pod, "v1", "Pod", None, reason=reason, message=message, source={}, type=severity,
             eventTime=self._api.clock.micro_stamp(), action=action,
             reportingComponent=self._component, reportingInstance=f"{self._component}-kwait",
@@ -226,7 +228,7 @@ class SchedulingRecorder:
         return True
 
 
-def _create(api: ClusterApi, event: Obj, about: Obj) -> tuple[str, str] | None:
+def _create(api: SimulatedCluster, event: Obj, about: Obj) -> tuple[str, str] | None:
     """Store an event; where it is, None where nobody is left to tell."""
     namespace, name = namespace_of(about) or "default", _event_name(api, about)
     event["metadata"] = {"name": name, "namespace": namespace}
@@ -242,7 +244,7 @@ _Remembered = TypeVar("_Remembered")
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def _remembered(
+def _get_or_remember(
     memory: OrderedDict[_Key, _Remembered], key: _Key, make: Callable[[], _Remembered], most: int
 ) -> _Remembered:
     found = memory.get(key)
@@ -260,7 +262,7 @@ def _forget_oldest(memory: OrderedDict[_Key, _Remembered], most: int) -> None:
 _sequence = itertools.count()
 
 
-def _event_name(api: ClusterApi, obj: Obj) -> str:
+def _event_name(api: SimulatedCluster, obj: Obj) -> str:
     """`web-1.18e9f2df4b1c7def`: the object and the nanoseconds of now, never twice the same."""
     # Below a microsecond the clock says nothing; a counter there keeps names apart.
     nanoseconds = int(api.clock.time() * 1e6) * 1000 + next(_sequence) % 1000

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["EVICTED", "budget_to_spend", "is_unguarded", "spent"]
+__all__ = ["EVICTION_SUCCESS", "can_ignore_budgets", "decrement_budget", "find_disruption_budget"]
 
-EVICTED = {
+EVICTION_SUCCESS = {
     "type": "DisruptionTarget",
     "status": "True",
     "reason": "EvictionByEvictionAPI",
@@ -25,12 +25,12 @@ EVICTED = {
 }
 """The condition of a pod that is evicted, without its times."""
 
-_REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
-_MOST_DISRUPTED = 2000
+_BUDGET_VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
+_MAX_DISRUPTED_PODS = 2000
 _RETRY_SECONDS = 10
 
 
-def is_unguarded(pod: Obj) -> bool:
+def can_ignore_budgets(pod: Obj) -> bool:
     """Whether no budget counts the pod: it has not begun, has ended or is being deleted."""
     phase = pod.get("status", {}).get("phase")
     return phase in ("Pending", "Succeeded", "Failed") or bool(
@@ -38,7 +38,7 @@ def is_unguarded(pod: Obj) -> bool:
     )
 
 
-def budget_to_spend(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
+def find_disruption_budget(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
     """The budget that the eviction is taken from; None where it costs nothing.
 
     Args:
@@ -55,14 +55,14 @@ def budget_to_spend(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
         )
         raise StatusError(500, "", text)
     for budget in budgets:
-        if not _is_ready(pod) and _lets_unready_go(budget):
+        if not _is_ready(pod) and _always_allows_unready(budget):
             return None
-        _check(budget)
+        _check_budget(budget)
         return budget
     return None
 
 
-def spent(budget: Obj, pod: str, stamp: str) -> Obj:
+def decrement_budget(budget: Obj, pod: str, stamp: str) -> Obj:
     """The budget's status after one more disruption, by the pod of that name."""
     status = {**budget["status"]}
     status["disruptionsAllowed"] -= 1
@@ -90,7 +90,7 @@ def _is_ready(pod: Obj) -> bool:
     )
 
 
-def _lets_unready_go(budget: Obj) -> bool:
+def _always_allows_unready(budget: Obj) -> bool:
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     status = budget.get("status", {})
@@ -98,26 +98,26 @@ def _lets_unready_go(budget: Obj) -> bool:
     return bool(0 < desired <= status.get("currentHealthy", 0))
 
 
-def _check(budget: Obj) -> None:
+def _check_budget(budget: Obj) -> None:
     name, status = name_of(budget), budget.get("status", {})
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         text = f"The disruption budget {name} is still being processed by the server."
-        raise _refusal(text, _RETRY_SECONDS)
+        raise _too_many_requests(text, _RETRY_SECONDS)
     allowed = status.get("disruptionsAllowed", 0)
     for wrong, why in (
         (allowed < 0, "pdb disruptions allowed is negative"),
         (
-            len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED,
+            len(status.get("disruptedPods") or ()) > _MAX_DISRUPTED_PODS,
             "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
         ),
     ):
         if wrong:
             raise forbidden("policy", "poddisruptionbudget", name, why)
     if allowed == 0:
-        raise _refusal(_reason(name, status))
+        raise _too_many_requests(_not_ready_message(name, status))
 
 
-def _reason(name: str, status: Obj) -> str:
+def _not_ready_message(name: str, status: Obj) -> str:
     condition = next(
         (
             one
@@ -139,8 +139,8 @@ def _reason(name: str, status: Obj) -> str:
     return start
 
 
-def _refusal(text: str, seconds: int = 0) -> StatusError:
-    error = too_many_requests(_REFUSED, [{"reason": "DisruptionBudget", "message": text}])
+def _too_many_requests(text: str, seconds: int = 0) -> StatusError:
+    error = too_many_requests(_BUDGET_VIOLATED, [{"reason": "DisruptionBudget", "message": text}])
     if seconds:
         error.details = {**(error.details or {}), "retryAfterSeconds": seconds}
         error.headers = {"Retry-After": str(seconds)}

@@ -60,7 +60,7 @@ _NAME_ONLY = frozenset(
     }
 )
 """Cluster-wide kinds whose objects cannot be selected by the namespace that they do not have."""
-_COUNTS = frozenset({"status.successful", "status.replicas"})
+_INTEGER_FIELDS = frozenset({"status.successful", "status.replicas"})
 _RENAMED = {"status.successful": "status.succeeded"}
 _EVENT_NAMES = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
 _OLD_EVENT_NAMES = ("involvedObject", "reportingComponent", "source")
@@ -89,7 +89,9 @@ class FieldSelector:
 
     def matches(self, obj: Obj) -> bool:
         """Whether the object is selected."""
-        return all((_read(obj, term.field) == term.value) is term.equal for term in self._terms)
+        return all(
+            (_read_field(obj, term.field) == term.value) is term.equal for term in self._terms
+        )
 
     @property
     def name(self) -> str | None:
@@ -107,17 +109,17 @@ def parse_fields(text: str, kind: Kind) -> FieldSelector:
         StatusError: 400 with the server's own text: not a selector, or not such a field.
     """
     terms = []
-    for part in sorted(_split(text)):
+    for part in sorted(_split_terms(text)):
         if not part:
             continue
-        found = _term(part)
+        found = _parse_term(part)
         if found is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
-        terms.append(found._replace(field=_known(found.field, kind)))
+        terms.append(found._replace(field=_check_field(found.field, kind)))
     return FieldSelector(terms)
 
 
-def _split(text: str) -> list[str]:
+def _split_terms(text: str) -> list[str]:
     parts, start, escaped = [], 0, False
     for at, sign in enumerate(text):
         if escaped:
@@ -130,16 +132,16 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _term(part: str) -> _Term | None:
+def _parse_term(part: str) -> _Term | None:
     for at in range(len(part)):
         for operator in ("!=", "==", "="):
             if part.startswith(operator, at):
-                value = _unescaped(part[at + len(operator) :])
+                value = _unescape(part[at + len(operator) :])
                 return _Term(part[:at], operator != "!=", value)
     return None
 
 
-def _unescaped(value: str) -> str:
+def _unescape(value: str) -> str:
     out, escaped = [], False
     for sign in value:
         if escaped:
@@ -158,7 +160,7 @@ def _unescaped(value: str) -> str:
     return "".join(out)
 
 
-def _known(field: str, kind: Kind) -> str:
+def _check_field(field: str, kind: Kind) -> str:
     if field in _ALWAYS and not (field == "metadata.namespace" and kind.bucket in _NAME_ONLY):
         return field
     stored = field
@@ -184,7 +186,7 @@ def _known(field: str, kind: Kind) -> str:
     )
 
 
-def _read(obj: Obj, field: str) -> str:
+def _read_field(obj: Obj, field: str) -> str:
     if field == "source":
         source: str = obj.get("source", {}).get("component") or obj.get("reportingComponent", "")
         return source
@@ -194,7 +196,7 @@ def _read(obj: Obj, field: str) -> str:
     for name in field.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     if value is None:
-        if field in _COUNTS or field in _RENAMED.values():
+        if field in _INTEGER_FIELDS or field in _RENAMED.values():
             return "0"
         return "false" if field in ("spec.unschedulable", "spec.hostNetwork") else ""
     if isinstance(value, bool):

@@ -22,13 +22,13 @@ __all__ = [
     "Changes",
     "Path",
     "Paths",
-    "children",
-    "compare",
+    "compare_fields",
     "decode_set",
     "encode_set",
-    "fields_of",
-    "granular",
-    "path_text",
+    "field_set_of",
+    "format_path",
+    "is_granular",
+    "iter_children",
 ]
 
 Path = tuple[str, ...]
@@ -57,9 +57,9 @@ def _item_element(item: Any, shape: Shape) -> str:
     return "k:" + json.dumps(keys, separators=(",", ":"), sort_keys=True)
 
 
-def children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape | None]]:
+def iter_children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape | None]]:
     """The parts of `value` that have owners of their own: element, part, the part's type."""
-    if isinstance(value, dict) and granular(value, shape):
+    if isinstance(value, dict) and is_granular(value, shape):
         for key, part in value.items():
             inner: Shape | None = None
             if shape is not None and shape.form is Form.STRUCT:
@@ -67,12 +67,12 @@ def children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape 
             elif shape is not None and shape.form is Form.MAP:
                 inner = shape.item
             yield f"f:{key}", part, inner
-    elif isinstance(value, list) and shape is not None and granular(value, shape):
+    elif isinstance(value, list) and shape is not None and is_granular(value, shape):
         for part in value:
             yield _item_element(part, shape), part, shape.item
 
 
-def granular(value: Any, shape: Shape | None) -> bool:
+def is_granular(value: Any, shape: Shape | None) -> bool:
     """Whether parts of the value are owned one by one."""
     if shape is None or shape.form is Form.ANY:
         return isinstance(value, dict)
@@ -81,7 +81,7 @@ def granular(value: Any, shape: Shape | None) -> bool:
     return isinstance(value, dict) and not shape.atomic
 
 
-def fields_of(value: Any, shape: Shape | None, path: Path = ()) -> Paths:
+def field_set_of(value: Any, shape: Shape | None, path: Path = ()) -> Paths:
     """The fields that applying `value` claims."""
     found: Paths = set()
     _collect(value, shape, path, found, containers=False)
@@ -92,18 +92,18 @@ def _collect(
     value: Any, shape: Shape | None, path: Path, found: Paths, *, containers: bool
 ) -> None:
     """Note `value`'s fields; with `containers` those that only hold others as well."""
-    if not granular(value, shape):
+    if not is_granular(value, shape):
         found.add(path)
         return
     if containers or (isinstance(value, dict) and not value and path):
         found.add(path)
-    for element, part, inner in children(value, shape):
+    for element, part, inner in iter_children(value, shape):
         if element[0] == "k":
             found.add((*path, element))
         _collect(part, inner, (*path, element), found, containers=containers)
 
 
-def compare(old: Any, new: Any, shape: Shape | None) -> Changes:
+def compare_fields(old: Any, new: Any, shape: Shape | None) -> Changes:
     """What `new` has more, less and otherwise than `old`."""
     changes = Changes(set(), set(), set())
     _compare(old, new, shape, (), changes)
@@ -113,11 +113,11 @@ def compare(old: Any, new: Any, shape: Shape | None) -> Changes:
 def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Changes) -> None:
     if old == new:
         return
-    if not granular(new, shape) or not granular(old, shape) or type(old) is not type(new):
+    if not is_granular(new, shape) or not is_granular(old, shape) or type(old) is not type(new):
         changes.modified.add(path)
         return
-    before = {element: (part, inner) for element, part, inner in children(old, shape)}
-    after = {element: (part, inner) for element, part, inner in children(new, shape)}
+    before = {element: (part, inner) for element, part, inner in iter_children(old, shape)}
+    after = {element: (part, inner) for element, part, inner in iter_children(new, shape)}
     for element, (part, inner) in after.items():
         if element in before:
             _compare(before[element][0], part, inner, (*path, element), changes)
@@ -142,11 +142,11 @@ def encode_set(paths: Iterable[Path]) -> Obj:
             node = node[element]
         if node:
             node["."] = {}
-    return _sorted(root)
+    return _sort_set(root)
 
 
-def _sorted(node: Obj) -> Obj:
-    return {key: _sorted(node[key]) for key in sorted(node)}
+def _sort_set(node: Obj) -> Obj:
+    return {key: _sort_set(node[key]) for key in sorted(node)}
 
 
 def decode_set(node: Obj, path: Path = ()) -> Paths:
@@ -160,7 +160,7 @@ def decode_set(node: Obj, path: Path = ()) -> Paths:
     return found
 
 
-def path_text(path: Path) -> str:
+def format_path(path: Path) -> str:
     """The path as messages show it: `.spec.containers[name="c"].image`."""
     text = ""
     for element in path:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Findings"]
+__all__ = ["ErrorList"]
 
 
-class Findings(list[FieldError]):
+class ErrorList(list[FieldError]):
     """A list of errors that rules add to; `at` is the path of the field that is wrong."""
 
     __slots__ = ()

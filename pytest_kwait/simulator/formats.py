@@ -69,54 +69,54 @@ _PLAIN_IPV4 = re.compile(rf"(?:{_BYTE}\.){{3}}{_BYTE}")
 _LABEL_MAX, _SUBDOMAIN_MAX, _PORT_NAME_MAX = 63, 253, 15
 
 
-def _form_text(what: str, form: str, *examples: str) -> str:
+def _format_message(what: str, form: str, *examples: str) -> str:
     """The reason that shows a regular expression, and values that match it."""
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{what} (e.g. {shown}regex used for validation is '{form}')"
 
 
 _ALPHANUMERIC_ENDS = "and must start and end with an alphanumeric character"
-_LABEL_RULE = _form_text(
+_LABEL_RULE = _format_message(
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
     + _ALPHANUMERIC_ENDS,
     _LABEL_FORM,
     "my-name",
     "123-abc",
 )
-_SUBDOMAIN_RULE = _form_text(
+_SUBDOMAIN_RULE = _format_message(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
     "'.', " + _ALPHANUMERIC_ENDS,
     _SUBDOMAIN_FORM,
     "example.com",
 )
-_UNDERSCORED_RULE = _form_text(
+_UNDERSCORED_RULE = _format_message(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' "
     "or '.', " + _ALPHANUMERIC_ENDS,
     _UNDERSCORED_FORM,
     "example.com",
 )
-_RFC_1035_RULE = _form_text(
+_RFC_1035_RULE = _format_message(
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
     "alphabetic character, and end with an alphanumeric character",
     _RFC_1035_FORM,
     "my-name",
     "abc-123",
 )
-_WILDCARD_RULE = _form_text(
+_WILDCARD_RULE = _format_message(
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which "
     "must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric "
     "character",
     _WILDCARD_FORM,
     "*.example.com",
 )
-_KEY_RULE = _form_text(
+_KEY_RULE = _format_message(
     "must consist of alphanumeric characters, '-', '_' or '.', " + _ALPHANUMERIC_ENDS,
     _KEY_FORM,
     "MyName",
     "my.name",
     "123-abc",
 )
-_VALUE_RULE = _form_text(
+_VALUE_RULE = _format_message(
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
     "'.', " + _ALPHANUMERIC_ENDS,
     _VALUE_FORM,
@@ -124,7 +124,7 @@ _VALUE_RULE = _form_text(
     "my_value",
     "12345",
 )
-_C_RULE = _form_text(
+_C_RULE = _format_message(
     "a valid C identifier must start with alphabetic character or '_', followed by a string of "
     "alphanumeric characters or '_'",
     _C_FORM,
@@ -132,18 +132,18 @@ _C_RULE = _form_text(
     "MY_NAME",
     "MyName",
 )
-_PERCENT_RULE = _form_text(
+_PERCENT_RULE = _format_message(
     "a valid percent string must be a numeric string followed by an ending '%'",
     _PERCENT_FORM,
     "1%",
     "93%",
 )
-_HEADER_RULE = _form_text(
+_HEADER_RULE = _format_message(
     "a valid HTTP header must consist of alphanumeric characters or '-'",
     _HEADER_FORM,
     "X-Header-Name",
 )
-_CONFIG_RULE = _form_text(
+_CONFIG_RULE = _format_message(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     _CONFIG_FORM,
     "key.name",
@@ -152,7 +152,7 @@ _CONFIG_RULE = _form_text(
 )
 
 
-def _held(value: str, form: re.Pattern[str], rule: str, most: int | None = None) -> list[str]:
+def _match(value: str, form: re.Pattern[str], rule: str, most: int | None = None) -> list[str]:
     texts = []
     if most is not None and len(value.encode()) > most:
         texts.append(f"must be no more than {most} characters")
@@ -167,29 +167,29 @@ def dns_label_texts(value: str) -> list[str]:
         return []
     dotted = not _LABEL.fullmatch(value) and _SUBDOMAIN.fullmatch(value)
     rule = "must not contain dots" if dotted else _LABEL_RULE
-    return _held(value, _LABEL, rule, _LABEL_MAX)
+    return _match(value, _LABEL, rule, _LABEL_MAX)
 
 
 def dns_subdomain_texts(value: str) -> list[str]:
     """A DNS subdomain by RFC 1123."""
     if len(value) <= _SUBDOMAIN_MAX and _SUBDOMAIN.fullmatch(value):
         return []
-    return _held(value, _SUBDOMAIN, _SUBDOMAIN_RULE, _SUBDOMAIN_MAX)
+    return _match(value, _SUBDOMAIN, _SUBDOMAIN_RULE, _SUBDOMAIN_MAX)
 
 
 def underscored_subdomain_texts(value: str) -> list[str]:
     """A DNS subdomain whose labels may have underscores."""
-    return _held(value, _UNDERSCORED_SUBDOMAIN, _UNDERSCORED_RULE, _SUBDOMAIN_MAX)
+    return _match(value, _UNDERSCORED_SUBDOMAIN, _UNDERSCORED_RULE, _SUBDOMAIN_MAX)
 
 
 def dns_1035_texts(value: str) -> list[str]:
     """A DNS label by RFC 1035: it starts with a letter."""
-    return _held(value, _RFC_1035, _RFC_1035_RULE, _LABEL_MAX)
+    return _match(value, _RFC_1035, _RFC_1035_RULE, _LABEL_MAX)
 
 
 def wildcard_subdomain_texts(value: str) -> list[str]:
     """`*.` and a DNS subdomain."""
-    return _held(value, _WILDCARD, _WILDCARD_RULE, _SUBDOMAIN_MAX)
+    return _match(value, _WILDCARD, _WILDCARD_RULE, _SUBDOMAIN_MAX)
 
 
 def label_key_texts(value: str) -> list[str]:
@@ -227,22 +227,22 @@ def label_value_texts(value: str) -> list[str]:
 
 def c_identifier_texts(value: str) -> list[str]:
     """An identifier of the C language."""
-    return _held(value, _C_IDENTIFIER, _C_RULE)
+    return _match(value, _C_IDENTIFIER, _C_RULE)
 
 
 def percent_texts(value: str) -> list[str]:
     """A number of percent: `93%`."""
-    return _held(value, _PERCENT, _PERCENT_RULE)
+    return _match(value, _PERCENT, _PERCENT_RULE)
 
 
 def header_name_texts(value: str) -> list[str]:
     """The name of an HTTP header."""
-    return _held(value, _HEADER, _HEADER_RULE)
+    return _match(value, _HEADER, _HEADER_RULE)
 
 
 def config_key_texts(value: str) -> list[str]:
     """A key of a config map or a secret."""
-    texts = _held(value, _CONFIG_KEY, _CONFIG_RULE, _SUBDOMAIN_MAX)
+    texts = _match(value, _CONFIG_KEY, _CONFIG_RULE, _SUBDOMAIN_MAX)
     if value in (".", ".."):
         texts.append(f"must not be '{value}'")
     elif value.startswith(".."):
@@ -298,7 +298,7 @@ def ip_texts(value: str) -> list[str]:
     """An IP address in any form that means one thing only."""
     if _PLAIN_IPV4.fullmatch(value):
         return []
-    address = _address(value)
+    address = _parse_ip(value)
     if address is None:
         return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
     texts = []
@@ -314,13 +314,13 @@ def ip_texts(value: str) -> list[str]:
 def canonical_ip_texts(value: str) -> list[str]:
     """An IP address in its one canonical form."""
     texts = ip_texts(value)
-    address = _address(value)
+    address = _parse_ip(value)
     if texts or address is None or str(address) == value:
         return texts
     return [f'must be in canonical form ("{address}")']
 
 
-def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address that `value` means, leading zeros in its decimal parts aside."""
     head, colon, tail = value.rpartition(":")
     if "." in tail:

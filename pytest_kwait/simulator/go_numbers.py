@@ -21,7 +21,7 @@ def parse_int(text: str) -> int:
     Raises:
         ValueError: it spells none that has 64 bits; the text is Go's.
     """
-    return _parsed("ParseInt", text, _INT, -(2**63), 2**63 - 1)
+    return _parse_number("ParseInt", text, _INT, -(2**63), 2**63 - 1)
 
 
 def parse_uint(text: str) -> int:
@@ -30,7 +30,7 @@ def parse_uint(text: str) -> int:
     Raises:
         ValueError: it spells none that has 64 bits; the text is Go's.
     """
-    return _parsed("ParseUint", text, _UINT, 0, 2**64 - 1)
+    return _parse_number("ParseUint", text, _UINT, 0, 2**64 - 1)
 
 
 def atoi(text: str) -> int:
@@ -39,10 +39,10 @@ def atoi(text: str) -> int:
     Raises:
         ValueError: it spells none that has 64 bits; the text is Go's.
     """
-    return _parsed("Atoi", text, _INT, -(2**63), 2**63 - 1)
+    return _parse_number("Atoi", text, _INT, -(2**63), 2**63 - 1)
 
 
-def _parsed(reader: str, text: str, form: re.Pattern[str], least: int, most: int) -> int:
+def _parse_number(reader: str, text: str, form: re.Pattern[str], least: int, most: int) -> int:
     if form.fullmatch(text) is None:
         raise ValueError(f'strconv.{reader}: parsing "{text}": invalid syntax')
     digits = text.lstrip("+-").lstrip("0")

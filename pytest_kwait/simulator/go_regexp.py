@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cel_expr_python.cel import Expression
 
-__all__ = ["pattern_fault", "pattern_matches"]
+__all__ = ["find_pattern_error", "matches_pattern"]
 
-_SAID = "INVALID_ARGUMENT: invalid regular expression: "
-_FAULTS = {
+_RE2_PREFIX = "INVALID_ARGUMENT: invalid regular expression: "
+_GO_MESSAGES = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
     "no argument for repetition operator": "missing argument to repetition operator",
@@ -34,7 +34,7 @@ _FAULTS = {
 
 
 @lru_cache(maxsize=1)
-def _search() -> Expression:
+def _compile() -> Expression:
     from cel_expr_python import cel
 
     variables = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
@@ -47,28 +47,28 @@ def _has_re2() -> bool:
 
 
 @lru_cache(maxsize=512)
-def pattern_fault(pattern: str) -> str:
+def find_pattern_error(pattern: str) -> str:
     """Why `pattern` is none, as Go says it; empty if it is one."""
     if not _has_re2():
-        return _python_fault(pattern)
-    said = _search().eval(data={"text": "", "pattern": pattern}).value()
+        return _find_python_error(pattern)
+    said = _compile().eval(data={"text": "", "pattern": pattern}).value()
     if isinstance(said, bool):
         return ""
-    fault, _, part = str(said).removeprefix(_SAID).partition(": ")
-    text = f"error parsing regexp: {_FAULTS.get(fault, fault)}"
+    fault, _, part = str(said).removeprefix(_RE2_PREFIX).partition(": ")
+    text = f"error parsing regexp: {_GO_MESSAGES.get(fault, fault)}"
     # Go names the whole pattern where a bracket too many or too few is met.
     part = pattern if fault in ("missing )", "unexpected )") else part
     return f"{text}: `{part}`" if part else f"{text}: ``"
 
 
-def pattern_matches(pattern: str, text: str) -> bool:
+def matches_pattern(pattern: str, text: str) -> bool:
     """Whether `pattern` is found in `text`; one that is none is found nowhere."""
     if not _has_re2():
-        return not pattern_fault(pattern) and re.search(pattern, text, re.ASCII) is not None
-    return _search().eval(data={"text": text, "pattern": pattern}).value() is True
+        return not find_pattern_error(pattern) and re.search(pattern, text, re.ASCII) is not None
+    return _compile().eval(data={"text": text, "pattern": pattern}).value() is True
 
 
-def _python_fault(pattern: str) -> str:
+def _find_python_error(pattern: str) -> str:
     try:
         re.compile(pattern, re.ASCII)
     except re.error as error:

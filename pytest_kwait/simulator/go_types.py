@@ -48,7 +48,7 @@ class GoField(NamedTuple):
 
 
 @cache
-def _data() -> dict[str, Any]:
+def _go_data() -> dict[str, Any]:
     data: dict[str, Any] = read_data("gotypes.json.gz")
     return data
 
@@ -56,7 +56,7 @@ def _data() -> dict[str, Any]:
 @cache
 def go_struct(name: str) -> tuple[GoField, ...] | None:
     """The fields of a struct as Go declares them, None for a type that is none or unknown."""
-    found = _data()["types"].get(name)
+    found = _go_data()["types"].get(name)
     if found is None:
         return None
     return tuple(
@@ -78,26 +78,26 @@ def go_struct(name: str) -> tuple[GoField, ...] | None:
 @cache
 def go_fields(name: str) -> dict[str, GoField]:
     """The fields of a struct as JSON shows them: those of inline structs are its own."""
-    return {field.json: field for field in _flat(name, ())}
+    return {field.json: field for field in _flatten_fields(name, ())}
 
 
-def _flat(name: str, within: tuple[str, ...]) -> Iterator[GoField]:
+def _flatten_fields(name: str, within: tuple[str, ...]) -> Iterator[GoField]:
     for field in go_struct(name) or ():
         if field.inline:
-            yield from _flat(field.of, (*within, field.go.rpartition(".")[2]))
+            yield from _flatten_fields(field.of, (*within, field.go.rpartition(".")[2]))
         else:
             yield field._replace(within=within)
 
 
 def go_base(name: str) -> str:
     """What a named type is that is no struct: `string`, `slice string`; else `name`."""
-    base: str = _data()["bases"].get(name, name)
+    base: str = _go_data()["bases"].get(name, name)
     return base
 
 
 def go_kinds() -> dict[str, str]:
     """The full names of kinds by `apps/v1 Deployment`."""
-    kinds: dict[str, str] = _data()["kinds"]
+    kinds: dict[str, str] = _go_data()["kinds"]
     return kinds
 
 

@@ -12,78 +12,86 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.registry import read_data
-from pytest_kwait.simulator.status_error import ESCAPES, Rendered, rendered
+from pytest_kwait.simulator.status_error import ESCAPES, Rendered, render_json
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["internal_diff", "internal_json", "internal_value"]
+__all__ = ["diff_internal", "format_internal", "to_internal"]
 
-_OF_THE_POD = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+_SECURITY_CONTEXT_POD_FIELDS = (
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "shareProcessNamespace",
+    "hostUsers",
+)
 """What the API has beside the security context, and the internal type within it."""
 
 
 @cache
-def _types() -> dict[str, list[list[str]]]:
+def _internal_types() -> dict[str, list[list[str]]]:
     types: dict[str, list[list[str]]] = read_data("internal.json.gz")["types"]
     return types
 
 
-def internal_value(name: str, value: Obj) -> Obj:
+def to_internal(name: str, value: Obj) -> Obj:
     """`value`, an object of the API, as the internal type of that `name`, every field in order."""
     if name == "core.PodSpec":
-        context = {field: value[field] for field in _OF_THE_POD if field in value}
+        context = {field: value[field] for field in _SECURITY_CONTEXT_POD_FIELDS if field in value}
         value = {**value, "securityContext": {**context, **(value.get("securityContext") or {})}}
     elif name == "core.PodTemplateSpec":
         value = {**(value.get("metadata") or {}), "spec": value.get("spec", {})}
     shown: Obj = {}
-    for field, in_api, empty, of, flags in _types()[name]:
+    for field, in_api, empty, of, flags in _internal_types()[name]:
         found = value.get(in_api)
         if flags and (found is None or found in ("", [], {})):
             continue
         if found is None or found in ([], {}):
             if found == {} and of:
-                shown[field] = internal_value(of, {})
+                shown[field] = to_internal(of, {})
             elif empty:
                 shown[field] = json.loads(empty)
             else:
-                shown[field] = internal_value(of, {})
+                shown[field] = to_internal(of, {})
         elif not of:
-            shown[field] = _sorted(found)
+            shown[field] = _sort_keys(found)
         elif isinstance(found, list):
-            shown[field] = [internal_value(of, one) for one in found]
+            shown[field] = [to_internal(of, one) for one in found]
         else:
-            shown[field] = internal_value(of, found)
+            shown[field] = to_internal(of, found)
     return shown
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     return dict(sorted(value.items())) if isinstance(value, dict) else value
 
 
-def internal_json(name: str, value: Obj | list[Obj] | None) -> Rendered:
+def format_internal(name: str, value: Obj | list[Obj] | None) -> Rendered:
     """The text that a refusal shows for a value of that internal type, or for a list of them."""
     if value is None:
         return Rendered("null")
     shown: Any = (
-        [internal_value(name, one) for one in value]
+        [to_internal(name, one) for one in value]
         if isinstance(value, list)
-        else internal_value(name, value)
+        else to_internal(name, value)
     )
-    return rendered(shown)
+    return render_json(shown)
 
 
-def internal_diff(name: str, old: Obj, new: Obj) -> str:
+def diff_internal(name: str, old: Obj, new: Obj) -> str:
     """A unified diff of two values of that internal type, without file names."""
     before, after = (
-        json.dumps(internal_value(name, value), indent=1, ensure_ascii=False)
+        json.dumps(to_internal(name, value), indent=1, ensure_ascii=False)
         .translate(ESCAPES)
         .splitlines(keepends=True)
         for value in (old, new)
     )
     for lines in (before, after):
         lines[-1] += "\n"
-    return "".join(line for line in difflib.unified_diff(before, after) if line[:3] not in _FILES)
+    return "".join(
+        line for line in difflib.unified_diff(before, after) if line[:3] not in _DIFF_HEADERS
+    )
 
 
-_FILES = ("---", "+++")
+_DIFF_HEADERS = ("---", "+++")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-__all__ = ["json_error", "quoted_sign"]
+__all__ = ["find_json_error", "quote_character"]
 
 _SPACE = b" \t\r\n"
 _LITERALS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
@@ -18,11 +18,11 @@ _ESCAPES = b'bfnrt\\/"'
 _STRING_END = re.compile(rb'[\x00-\x1f"\\]')
 
 
-class _Wrong(Exception):
+class _SyntaxError(Exception):
     pass
 
 
-def json_error(data: bytes) -> str:
+def find_json_error(data: bytes) -> str:
     """Why `data` is no JSON, in Go's words; empty if it is JSON."""
     scanner = _Scanner(data)
     try:
@@ -30,12 +30,12 @@ def json_error(data: bytes) -> str:
         scanner.space()
         if scanner.at < len(data):
             scanner.wrong("after top-level value")
-    except _Wrong as error:
+    except _SyntaxError as error:
         return str(error)
     return ""
 
 
-def quoted_sign(code: int) -> str:
+def quote_character(code: int) -> str:
     """A character as Go quotes it in errors."""
     if code == ord("'"):
         return r"'\''"
@@ -63,7 +63,7 @@ class _Scanner:
         Raises:
             _Wrong: always.
         """
-        raise _Wrong(f"invalid character {quoted_sign(self.look())} {where}")
+        raise _SyntaxError(f"invalid character {quote_character(self.look())} {where}")
 
     def look(self) -> int:
         """The sign at hand.
@@ -72,7 +72,7 @@ class _Scanner:
             _Wrong: there is none.
         """
         if self.at >= len(self.data):
-            raise _Wrong("unexpected end of JSON input")
+            raise _SyntaxError("unexpected end of JSON input")
         return self.data[self.at]
 
     def space(self) -> None:

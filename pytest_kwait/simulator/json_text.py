@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from pytest_kwait.simulator.json_errors import json_error
+from pytest_kwait.simulator.json_errors import find_json_error
 
-__all__ = ["DEEPEST", "check_depth", "read_json"]
+__all__ = ["MAX_DEPTH", "check_depth", "read_json"]
 
-DEEPEST = 150
+MAX_DEPTH = 150
 """Objects and lists within each other. Go bears 10,000; no object of the API comes near either."""
 
 _TOO_DEEP = "exceeded max depth"
@@ -30,10 +30,10 @@ def read_json(data: bytes) -> Any:
     try:
         value = _decode(data)
     except RecursionError:
-        raise _too_deep(data) from None
+        raise _too_deep_error(data) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         value = _read_leniently(data)
-    if data.count(b"{") + data.count(b"[") > DEEPEST:
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH:
         check_depth(value, data)
     return value
 
@@ -47,8 +47,8 @@ def check_depth(value: Any, data: bytes = b"{") -> None:
     layer, depth = [value], 0
     while layer:
         depth += 1
-        if depth > DEEPEST + 1:
-            raise _too_deep(data)
+        if depth > MAX_DEPTH + 1:
+            raise _too_deep_error(data)
         below: list[Any] = []
         for one in layer:
             if isinstance(one, dict):
@@ -58,7 +58,7 @@ def check_depth(value: Any, data: bytes = b"{") -> None:
         layer = below
 
 
-def _too_deep(data: bytes) -> ValueError:
+def _too_deep_error(data: bytes) -> ValueError:
     sign = "[" if data.count(b"[") > data.count(b"{") else "{"
     return ValueError(f"invalid character '{sign}' {_TOO_DEEP}")
 
@@ -67,21 +67,21 @@ def _read_leniently(data: bytes) -> Any:
     """What only the encoding was wrong of: bytes that are no UTF-8, halves of characters."""
     text = data.decode(errors="replace")
     try:
-        json.loads(text, parse_constant=_no_constant)
+        json.loads(text, parse_constant=_refuse_constant)
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _decode(_without_halves(whole).encode())
+        return _decode(_replace_lone_surrogates(whole).encode())
     except RecursionError:
-        raise _too_deep(data) from None
+        raise _too_deep_error(data) from None
     except (msgspec.DecodeError, ValueError) as error:
-        raise ValueError(json_error(data) or str(error)) from None
+        raise ValueError(find_json_error(data) or str(error)) from None
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     """Refuse `NaN` and the like."""
     raise ValueError(name)
 
 
-def _without_halves(text: str) -> str:
+def _replace_lone_surrogates(text: str) -> str:
     """`text` with the escapes of halves of characters that stand alone as U+FFFD."""
     if "\\u" not in text:
         return text

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["renew_lease"]
 
-_BUCKET = "leases.coordination.k8s.io"
+_LEASES = "leases.coordination.k8s.io"
 
 
 def renew_lease(store: Store, namespace: str, lease: str, stamp: str) -> bool:
@@ -23,7 +23,7 @@ def renew_lease(store: Store, namespace: str, lease: str, stamp: str) -> bool:
         lease: its name.
         stamp: now, with microseconds.
     """
-    entry = store.get(_BUCKET, key_of(lease, namespace))
+    entry = store.get(_LEASES, key_of(lease, namespace))
     if entry is None:
         return False
     renewed = {
@@ -31,5 +31,5 @@ def renew_lease(store: Store, namespace: str, lease: str, stamp: str) -> bool:
         "metadata": {**entry.obj["metadata"]},
         "spec": {**entry.obj["spec"], "renewTime": stamp},
     }
-    store.put(_BUCKET, entry.key, renewed)
+    store.put(_LEASES, entry.key, renewed)
     return True

@@ -9,20 +9,20 @@ import random
 
 __all__ = ["generate_name", "new_uid", "random_suffix"]
 
-_SIGNS = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX = 5
-_MAX = 63
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_MAX_LENGTH = 63
 _random = random.Random()  # noqa: S311 - names have to differ, not to be secret
 
 
-def random_suffix(length: int = _SUFFIX) -> str:
+def random_suffix(length: int = _SUFFIX_LENGTH) -> str:
     """`length` signs that make no words."""
-    return "".join(_random.choices(_SIGNS, k=length))
+    return "".join(_random.choices(_ALPHABET, k=length))
 
 
 def generate_name(prefix: str) -> str:
     """`prefix` and a suffix, cut to the length of a DNS label."""
-    return prefix[: _MAX - _SUFFIX] + random_suffix()
+    return prefix[: _MAX_LENGTH - _SUFFIX_LENGTH] + random_suffix()
 
 
 def new_uid() -> str:

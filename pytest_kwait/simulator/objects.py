@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "DuplicateKeysObj",
     "Obj",
-    "Repeated",
     "annotations_of",
     "clone",
     "labels_of",
@@ -22,7 +22,7 @@ __all__ = [
 Obj = dict[str, Any]
 
 
-class Repeated(Obj):
+class DuplicateKeysObj(Obj):
     """An object whose text gave a field more than once; as a mapping it has the last ones.
 
     Args:

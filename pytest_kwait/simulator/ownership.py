@@ -8,28 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.decoded import Decoded
-from pytest_kwait.simulator.field_sets import Changes, Paths, compare, decode_set, encode_set
-from pytest_kwait.simulator.kind_view import seen
+from pytest_kwait.simulator.decoded import Decoder
+from pytest_kwait.simulator.field_sets import Changes, Paths, compare_fields, decode_set, encode_set
+from pytest_kwait.simulator.kind_view import to_version
 from pytest_kwait.simulator.schema import Form, shape_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind, Registry
+    from pytest_kwait.simulator.registry import Kind, Scheme
     from pytest_kwait.simulator.schema import Shape
 
 __all__ = [
-    "Manager",
-    "Versions",
-    "managers_of",
+    "ManagedFieldsEntry",
+    "VersionConverter",
     "object_shape",
-    "owned",
+    "read_managed_fields",
     "record_update",
-    "write_managers",
+    "strip_unowned",
+    "write_managed_fields",
 ]
 
-_STRIPPED = frozenset(
+_NEVER_OWNED = frozenset(
     {
         ("f:apiVersion",),
         ("f:kind",),
@@ -54,7 +54,7 @@ _STRIPPED = frozenset(
 
 
 @dataclass(slots=True)
-class Manager:
+class ManagedFieldsEntry:
     """One entry: a manager, the way it writes, and what it owns."""
 
     name: str
@@ -71,7 +71,7 @@ class Manager:
         return self.name, self.operation, version, self.subresource
 
 
-class Versions:
+class VersionConverter:
     """What a write of one version changes for managers who wrote in another one.
 
     Args:
@@ -80,27 +80,29 @@ class Versions:
         caller: on whose behalf.
     """
 
-    def __init__(self, kinds: Registry, kind: Kind, caller: Caller) -> None:
+    def __init__(self, kinds: Scheme, kind: Kind, caller: Caller) -> None:
         self._kinds = kinds
         self._kind = kind
         self._caller = caller
 
-    def changes(self, manager: Manager, before: Obj, new: Obj) -> Changes | None:
+    def changes(self, manager: ManagedFieldsEntry, before: Obj, new: Obj) -> Changes | None:
         """What differs in the manager's version; None where that is no longer served."""
         group, _, version = manager.api_version.rpartition("/")
         served = self._kinds.served(group, version) or {}
         other = served.get(self._kind.plural)
         if other is None:
             return None
-        old = seen(other, before, self._caller) if "kind" in before else before
-        shown = seen(other, new, self._caller)
-        return compare(_plain(old), _plain(shown), object_shape(other))
+        old = to_version(other, before, self._caller) if "kind" in before else before
+        shown = to_version(other, new, self._caller)
+        return compare_fields(
+            _without_managed_fields(old), _without_managed_fields(shown), object_shape(other)
+        )
 
 
-def managers_of(obj: Obj) -> list[Manager]:
+def read_managed_fields(obj: Obj) -> list[ManagedFieldsEntry]:
     """The object's managers."""
     return [
-        Manager(
+        ManagedFieldsEntry(
             name=entry.get("manager", ""),
             operation=entry.get("operation", "Update"),
             api_version=entry.get("apiVersion", ""),
@@ -112,7 +114,7 @@ def managers_of(obj: Obj) -> list[Manager]:
     ]
 
 
-def write_managers(obj: Obj, managers: list[Manager]) -> None:
+def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
     """Make `managers` the object's managers; those that own nothing are left out."""
     entries = []
     for manager in sorted(
@@ -144,9 +146,9 @@ def object_shape(kind: Kind) -> Shape:
     return shape_of(kind.group, kind.version, kind.kind)
 
 
-def owned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
+def strip_unowned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
     """The paths that a write of this kind can own: neither identity nor what it resets."""
-    kept = paths - _STRIPPED
+    kept = paths - _NEVER_OWNED
     if subresource == "status":
         return {path for path in kept if path[0] == "f:status"}
     if kind.has_status and subresource is None:
@@ -154,25 +156,25 @@ def owned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
     return kept
 
 
-def _plain(obj: Obj) -> Obj:
+def _without_managed_fields(obj: Obj) -> Obj:
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": metadata}
 
 
-def _blank(kind: Kind, shape: Shape) -> Obj:
+def _blank_object(kind: Kind, shape: Shape) -> Obj:
     """What an object is before its fields are set: the fields that are always written."""
     if kind.structure is not None:
         return {"metadata": {}}
-    blank = Decoded(kind).struct({}, shape.struct)
-    _require(blank, shape)
+    blank = Decoder(kind).struct({}, shape.struct)
+    _fill_required(blank, shape)
     return blank
 
 
-def _require(value: Obj, shape: Shape) -> None:
+def _fill_required(value: Obj, shape: Shape) -> None:
     """Fields that are written even when they are empty exist from the start."""
     for field, inner in shape.struct.fields.items():
         if field in value and inner.form is Form.STRUCT:
-            _require(value[field], inner)
+            _fill_required(value[field], inner)
         elif inner.form in (Form.LIST, Form.MAP) and (
             field in shape.struct.required and value.get(field) is None
         ):
@@ -186,7 +188,7 @@ def record_update(
     caller: Caller,
     stamp: str,
     subresource: str | None = None,
-    versions: Versions | None = None,
+    versions: VersionConverter | None = None,
 ) -> None:
     """Note in `new` that `caller` set what differs from `old`.
 
@@ -200,13 +202,15 @@ def record_update(
         return
     shape = object_shape(kind)
     sent = new["metadata"].get("managedFields")
-    before = old if old is not None else _blank(kind, shape)
+    before = old if old is not None else _blank_object(kind, shape)
     source = new if sent and old is not None else (old or {"metadata": {}})
-    managers = managers_of(source)
-    changes = compare(_plain(before), _plain(new), shape)
-    ours = owned(kind, changes.added | changes.modified, subresource)
-    this = Manager(caller.manager, "Update", kind.api_version, subresource or "", stamp, ours)
-    merged: list[Manager] = []
+    managers = read_managed_fields(source)
+    changes = compare_fields(_without_managed_fields(before), _without_managed_fields(new), shape)
+    ours = strip_unowned(kind, changes.added | changes.modified, subresource)
+    this = ManagedFieldsEntry(
+        caller.manager, "Update", kind.api_version, subresource or "", stamp, ours
+    )
+    merged: list[ManagedFieldsEntry] = []
     for manager in managers:
         if manager.identity == this.identity:
             if ours:
@@ -229,4 +233,4 @@ def record_update(
         else:
             new["metadata"].pop("managedFields", None)
         return
-    write_managers(new, merged)
+    write_managed_fields(new, merged)

@@ -16,12 +16,12 @@ from pytest_kwait.simulator.status_error import StatusError, bad_request
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["json_patch", "merge_patch", "no_map", "read_patch"]
+__all__ = ["apply_json_patch", "apply_merge_patch", "not_a_map_message", "read_patch"]
 
-_MOST_OPERATIONS = 10_000
-_MOST_COPIED = 3 * 1024 * 1024
+_MAX_OPERATIONS = 10_000
+_MAX_COPIED_BYTES = 3 * 1024 * 1024
 """Bytes that the operations of one patch may copy; upstream, `JSONPatchMaxCopyBytes`."""
-_FAULTS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+_PATCH_ERRORS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What the library raises for pointers of another type, or into values of another type."""
 
 
@@ -41,13 +41,13 @@ def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
         raise bad_request(f"{before}{error}") from None
 
 
-def no_map(value: object) -> str:
+def not_a_map_message(value: object) -> str:
     """What Go's JSON reader says of a value that is to be an object and is none."""
     name = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
     return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
 
 
-def merge_patch(target: Any, patch: Any) -> Any:
+def apply_merge_patch(target: Any, patch: Any) -> Any:
     """`target` with the fields of `patch`; a null removes, anything but objects replaces."""
     if not isinstance(patch, dict):
         return clone(patch)
@@ -56,11 +56,11 @@ def merge_patch(target: Any, patch: Any) -> Any:
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = merge_patch(merged.get(key), value)
+            merged[key] = apply_merge_patch(merged.get(key), value)
     return merged
 
 
-def json_patch(target: Obj, patch: Any) -> Any:
+def apply_json_patch(target: Obj, patch: Any) -> Any:
     """`target` after the operations of `patch`.
 
     Raises:
@@ -80,12 +80,12 @@ def json_patch(target: Obj, patch: Any) -> Any:
             if not isinstance(one.get(field, ""), str | None):
                 where = f"Go struct field jsonPatchOp.{field} of type string"
                 raise _undecodable(one[field], where)
-    if len(patch) > _MOST_OPERATIONS:
+    if len(patch) > _MAX_OPERATIONS:
         raise StatusError(
             413,
             "RequestEntityTooLarge",
             "Request entity too large: The allowed maximum operations in a JSON patch is "
-            f"{_MOST_OPERATIONS}, got {len(patch)}",
+            f"{_MAX_OPERATIONS}, got {len(patch)}",
         )
     copied = 0
     try:
@@ -93,10 +93,10 @@ def json_patch(target: Obj, patch: Any) -> Any:
             if operation.get("op") == "copy":
                 source = jsonpointer.JsonPointer(operation.get("from", ""))
                 copied += len(msgspec.json.encode(source.resolve(target)))
-                if copied > _MOST_COPIED:
+                if copied > _MAX_COPIED_BYTES:
                     raise _refused()
             target = jsonpatch.apply_patch(target, [operation], in_place=True)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, *_FAULTS):
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, *_PATCH_ERRORS):
         raise _refused() from None
     if not isinstance(target, dict):
         raise _refused()

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EMPTY",
-    "MOST_CODE",
+    "MAX_EXIT_CODE",
     "Script",
     "ScriptError",
     "ScriptRule",
     "ScriptRules",
     "parse_script",
-    "script_of",
+    "script_from_mapping",
 ]
 
 _DURATION = "a duration as 500ms, 3s or 1m30s"
-_WORDS = {"start": "never", "ready": "never", "run": "forever"}
-MOST_CODE = 255
+_DEFAULT_WORDS = {"start": "never", "ready": "never", "run": "forever"}
+MAX_EXIT_CODE = 255
 """The largest exit code."""
 
 
@@ -77,7 +77,7 @@ class Script:
         return replace(other, **given)
 
     @property
-    def replaces_the_command(self) -> bool:
+    def replaces_command(self) -> bool:
         """Whether the container's own command is not run."""
         return any(value is not None for value in (self.run, self.exit, self.log))
 
@@ -108,13 +108,13 @@ def parse_script(text: str) -> Script:
         elif key in found:
             raise ScriptError(f"{key} is given twice")
         else:
-            found[key] = _value(key, value)
+            found[key] = _parse_value(key, value)
     if lines:
         found["log"] = tuple(lines)
     return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
 
 
-def script_of(said: Mapping[str, object]) -> Script:
+def script_from_mapping(said: Mapping[str, object]) -> Script:
     """Return the script that a rule says by its keys; durations may be numbers there.
 
     Raises:
@@ -125,26 +125,26 @@ def script_of(said: Mapping[str, object]) -> Script:
         if key == "log" and isinstance(value, list):
             found[key] = tuple(str(line) for line in value)
         elif key in Script.__slots__ and isinstance(value, str | int | float):
-            found[key] = _value(key, str(value))
+            found[key] = _parse_value(key, str(value))
         else:
             raise ScriptError(f"{key}={value!r} is nothing that a script has")
     return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
 
 
-def _value(key: str, value: str) -> object:
+def _parse_value(key: str, value: str) -> object:
     if key in ("pull", "start", "ready", "run"):
-        return _seconds(key, value)
+        return _parse_seconds(key, value)
     if key == "exit":
-        if not (value.isascii() and value.isdigit() and int(value) <= MOST_CODE):
-            raise ScriptError(f"exit={value!r} is no whole number from 0 to {MOST_CODE}")
+        if not (value.isascii() and value.isdigit() and int(value) <= MAX_EXIT_CODE):
+            raise ScriptError(f"exit={value!r} is no whole number from 0 to {MAX_EXIT_CODE}")
         return int(value)
     if not value:
         raise ScriptError(f"{key.replace('_', '-')} is empty: give a text, or leave it out")
     return value
 
 
-def _seconds(key: str, value: str) -> float:
-    word = _WORDS.get(key)
+def _parse_seconds(key: str, value: str) -> float:
+    word = _DEFAULT_WORDS.get(key)
     if word is not None and value == word:
         return math.inf
     try:

@@ -25,27 +25,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.authentication.token_file import TokenFileError, read_token_file
-from pytest_kwait.simulator.authentication.user_options import read_users
-from pytest_kwait.simulator.authority import Authority, write_kubeconfig
-from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.authentication.user_options import parse_users
+from pytest_kwait.simulator.authority import CertificateAuthority, write_kubeconfig
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
 from pytest_kwait.simulator.http.app import ApiServer
-from pytest_kwait.simulator.http.auth import ADMINS, Credentials
+from pytest_kwait.simulator.http.auth import ADMINS, StaticTokens
 from pytest_kwait.simulator.sim_clock import FAST, REAL, SimClock
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HOST", "main", "reached_as", "serve"]
+__all__ = ["HOST", "main", "serve", "server_names"]
 
 HOST = "127.0.0.1"
-_READY_LIMIT = 30.0
+_READY_TIMEOUT = 30.0
 _READ_BUFFER = 16 * 1024
-_MOST_FILES = 65_536
-_COLLECTIONS = (10_000, 20, 50)
+_MAX_OPEN_FILES = 65_536
+_GC_THRESHOLDS = (10_000, 20, 50)
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kwait.simulator", description="Run an embedded Kubernetes cluster."
     )
@@ -72,7 +72,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     if not 0 <= arguments.port <= 65535:
         parser.error("--port must be between 0 and 65535")
     try:
-        arguments.hosts = reached_as(arguments.address)
+        arguments.hosts = server_names(arguments.address)
     except ValueError as error:
         parser.error(f"--address: {error}")
     file = arguments.token_auth_file
@@ -81,13 +81,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     except TokenFileError as error:
         parser.error(f"--token-auth-file: {error}")
     try:
-        arguments.users = read_users(arguments.user)
+        arguments.users = parse_users(arguments.user)
     except ValueError as error:
         parser.error(f"--user: {error}")
     return arguments
 
 
-def reached_as(address: str) -> list[str]:
+def server_names(address: str) -> list[str]:
     """The hosts that a server is known by which listens on `address`, the best one first.
 
     Raises:
@@ -105,13 +105,13 @@ def reached_as(address: str) -> list[str]:
     return list(dict.fromkeys((*own, *names)))
 
 
-def _place(host: str, port: int) -> str:
+def _host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def serve(arguments: argparse.Namespace) -> int:
     """Run a cluster until it is told to end; returns the exit code."""
-    from pytest_kwait.simulator.controllers import start_all
+    from pytest_kwait.simulator.controllers import start_controllers
 
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -119,28 +119,28 @@ async def serve(arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(number, ended.set)
     if arguments.owner_fd is not None:
         _follow_owner(loop, arguments.owner_fd, ended)
-    api = ClusterApi(SimClock(FAST if arguments.timing == "fast" else REAL))
+    api = SimulatedCluster(SimClock(FAST if arguments.timing == "fast" else REAL))
     hosts = arguments.hosts
-    authority = Authority(*hosts, "localhost", "kubernetes", "kubernetes.default")
-    api.clock.may_wait = api.has_webhooks
+    authority = CertificateAuthority(*hosts, "localhost", "kubernetes", "kubernetes.default")
+    api.clock.may_suspend = api.has_webhooks
     api.root_ca = authority.pem
     api.bootstrap()
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     own = {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
-    credentials = Credentials({**arguments.tokens, **own})
+    credentials = StaticTokens({**arguments.tokens, **own})
     server = ApiServer(api, credentials)
     try:
         port = await server.start(arguments.address, arguments.port, authority.tls)
     except OSError as error:
         sys.stderr.write(
-            f"cannot listen on {_place(arguments.address, arguments.port)}: {error.strerror}\n"
+            f"cannot listen on {_host_port(arguments.address, arguments.port)}: {error.strerror}\n"
         )
         return 1
-    start_all(api, nodes=arguments.nodes, authority=authority.pair)
+    start_controllers(api, nodes=arguments.nodes, authority=authority.pair)
     try:
-        await _nodes_ready(api, arguments.nodes)
-        _collect_rarely()
-        url = f"https://{_place(hosts[0], port)}"
+        await _wait_nodes_ready(api, arguments.nodes)
+        _relax_garbage_collector()
+        url = f"https://{_host_port(hosts[0], port)}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
         for token, user in arguments.tokens.items():
             tokens.setdefault(user.name, token)
@@ -165,7 +165,7 @@ async def serve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _nodes_ready(api: ClusterApi, nodes: int) -> None:
+async def _wait_nodes_ready(api: SimulatedCluster, nodes: int) -> None:
     """Return when that many nodes are Ready."""
     ready = asyncio.Event()
     names: set[str] = set()
@@ -187,7 +187,7 @@ async def _nodes_ready(api: ClusterApi, nodes: int) -> None:
         return
     stop = api.subscribe("nodes", on_node)
     try:
-        await asyncio.wait_for(ready.wait(), _READY_LIMIT)
+        await asyncio.wait_for(ready.wait(), _READY_TIMEOUT)
     finally:
         stop()
 
@@ -208,20 +208,20 @@ def _follow_owner(loop: asyncio.AbstractEventLoop, descriptor: int, ended: async
     loop.add_reader(descriptor, on_input)
 
 
-def _collect_rarely() -> None:
+def _relax_garbage_collector() -> None:
     """Look through all objects almost never: with 10,000 pods that stops everything for a second.
 
     What a cluster keeps has no cycles and goes without being looked for. Cycles come from requests,
     and die young.
     """
     gc.freeze()
-    gc.set_threshold(*_COLLECTIONS)
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _make_room() -> None:
+def _raise_open_file_limit() -> None:
     """Let thousands of connections be open, each with a small buffer."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    wanted = _MAX_OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_OPEN_FILES)
     with suppress(OSError, ValueError):  # some systems allow less than they say
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
     # What asyncio keeps for reading per TLS connection; a request needs a hundredth of its 256 KiB.
@@ -230,5 +230,5 @@ def _make_room() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program."""
-    _make_room()
-    return asyncio.run(serve(_arguments(argv)))
+    _raise_open_file_limit()
+    return asyncio.run(serve(_parse_arguments(argv)))

@@ -29,7 +29,7 @@ __all__ = ["MAGIC", "decode_envelope"]
 MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-_FAULTS = (
+_DECODE_ERRORS = (
     AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
     struct.error,
 )  # fmt: skip
@@ -38,7 +38,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @cache
-def _numbered(name: str) -> dict[int, GoField]:
+def _fields_by_number(name: str) -> dict[int, GoField]:
     """The fields of a message by number.
 
     Raises:
@@ -68,7 +68,7 @@ def decode_envelope(data: bytes) -> Obj:
         if name is None:
             raise bad_request(f'no kind "{kind}" is registered for version "{api_version}"')
         obj = _message(envelope.get(2, b""), name)
-    except _FAULTS as error:
+    except _DECODE_ERRORS as error:
         raise bad_request(f"the protobuf body cannot be decoded: {error}") from None
     return {"kind": kind, "apiVersion": api_version, **obj}
 
@@ -117,7 +117,7 @@ def _message(data: bytes, name: str) -> Any:
         return _SCHEMAS[name](data)
     if go_base(name) == "slice string":
         return [raw.decode() for _, _, raw in _fields(data)]
-    known = _numbered(name)
+    known = _fields_by_number(name)
     obj: Obj = {}
     for number, wire, raw in _fields(data):
         field = known.get(number)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.status_error import qualified
+from pytest_kwait.simulator.status_error import qualified_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.structural import Structure
+    from pytest_kwait.simulator.structural import CustomResourceSchema
 
-__all__ = ["Kind", "Registry", "SubResource", "read_data"]
+__all__ = ["Kind", "Scheme", "SubResource", "read_data"]
 
 
 def read_data(name: str) -> Any:
@@ -61,7 +61,7 @@ class Kind:
     list_kind: str = ""
     converted: bool = False
     """Whether its objects are stored as another version of it has them."""
-    structure: Structure | None = None
+    structure: CustomResourceSchema | None = None
     """The schema and the rules of a custom kind; None for built-in ones."""
     hidden: bool = False
     """Whether its objects are stored in this version, but nobody can ask for it."""
@@ -74,7 +74,7 @@ class Kind:
     @cached_property
     def qualified(self) -> str:
         """`pods`, `jobs.batch`: the name of the resource whatever its version."""
-        return qualified(self.group, self.plural)
+        return qualified_resource(self.group, self.plural)
 
     @cached_property
     def bucket(self) -> str:
@@ -97,7 +97,7 @@ class Kind:
         return self.structure is not None
 
 
-class Registry:
+class Scheme:
     """The kinds by every way they are looked up."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Registry:
         for group_version, entries in data["resources"].items():
             group, _, version = group_version.rpartition("/")
             self._built_in.add(group)
-            for kind in _kinds(group, version, entries):
+            for kind in _build_kinds(group, version, entries):
                 self._place(kind)
 
     def _place(self, kind: Kind) -> None:
@@ -176,14 +176,14 @@ class Registry:
                 del self._served[group_version]
 
 
-_CONVERTED = frozenset({("autoscaling", "v1", "horizontalpodautoscalers")})
+_STORED_AS_OTHER_VERSION = frozenset({("autoscaling", "v1", "horizontalpodautoscalers")})
 """Older versions whose objects are converted."""
 
 _SHARED = {"events.events.k8s.io": "events"}
 """Kinds that show the objects of another group's bucket."""
 
 
-def _kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:
+def _build_kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:
     subresources: dict[str, dict[str, SubResource]] = {}
     for entry in entries:
         plural, slash, name = entry["name"].partition("/")
@@ -198,7 +198,7 @@ def _kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:
     for entry in entries:
         if "/" in entry["name"]:
             continue
-        name = qualified(group, entry["name"])
+        name = qualified_resource(group, entry["name"])
         yield Kind(
             group=group,
             version=version,
@@ -213,5 +213,5 @@ def _kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:
             storage_version_hash=entry.get("storageVersionHash", ""),
             storage=_SHARED.get(name, ""),
             list_kind=entry["kind"] + "List",
-            converted=(group, version, entry["name"]) in _CONVERTED,
+            converted=(group, version, entry["name"]) in _STORED_AS_OTHER_VERSION,
         )

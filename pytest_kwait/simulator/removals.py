@@ -9,31 +9,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.deletion import plan
-from pytest_kwait.simulator.kind_view import seen
+from pytest_kwait.simulator.deletion import plan_deletion
+from pytest_kwait.simulator.kind_view import to_version
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.rules.finalizers import finalizer_errors
+from pytest_kwait.simulator.rules.finalizers import validate_finalizer_name
 from pytest_kwait.simulator.status_error import invalid
 from pytest_kwait.simulator.validation import metadata_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Entry
 
-__all__ = ["Removals", "finished"]
+__all__ = ["ObjectDeleter", "is_deletion_complete"]
 
 
-class Removals:
+class ObjectDeleter:
     """What deletes objects of one cluster.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._store = api.store
 
@@ -63,13 +63,13 @@ class Removals:
         where = name if kind.bucket == "namespaces" else namespace
         asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
         entry = self._api.entry(kind, name, namespace)
-        asked.old = seen(kind, entry.obj, caller) if kind.custom else entry.obj
+        asked.old = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
         if not admitted:
             self._api.admission.admit(asked)
         strategy = self._api.strategy(kind)
         marked = strategy.marked(entry.obj, self._api.clock.stamp())
         start = strategy.prepare_delete(entry.obj)
-        outcome = plan(strategy, start, options, self._api.clock.time())
+        outcome = plan_deletion(strategy, start, options, self._api.clock.time())
         if not admitted:
             self._api.admission.validate(asked)
         if kind.bucket == "namespaces":
@@ -82,7 +82,7 @@ class Removals:
                 obj = self._store.put(kind.bucket, entry.key, obj).obj
             if outcome.remove and self._store.get(kind.bucket, entry.key) is not None:
                 obj = self._store.remove(kind.bucket, entry.key).obj
-        if not outcome.remove or strategy.shown_when_deleted:
+        if not outcome.remove or strategy.returns_deleted_object:
             return obj
         return _deleted_status(kind, entry.obj)
 
@@ -108,14 +108,14 @@ class Removals:
         errors = [
             error
             for index, name in enumerate(finalizers)
-            for error in finalizer_errors(name, f"spec.finalizers[{index}]")
+            for error in validate_finalizer_name(name, f"spec.finalizers[{index}]")
         ]
         errors += metadata_errors(new, kind)
         if errors:
             raise invalid(kind.group, kind.kind, name_of(new), errors)
         if caller.dry_run:
             return new
-        if finished(kind, new):
+        if is_deletion_complete(kind, new):
             self._store.remove(kind.bucket, entry.key)
             return new
         if new == entry.obj:
@@ -132,12 +132,12 @@ class Removals:
                 return obj
             # Without finalizers it stays until it is deleted once more, as upstream.
             return self._store.put(kind.bucket, entry.key, obj).obj
-        if finished(kind, obj) and not caller.dry_run:
+        if is_deletion_complete(kind, obj) and not caller.dry_run:
             self._store.remove(kind.bucket, entry.key)
         return obj
 
 
-def finished(kind: Kind, obj: Obj) -> bool:
+def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
     """Whether nothing keeps an object that is being deleted."""
     metadata = obj["metadata"]
     if "deletionTimestamp" not in metadata or metadata.get("finalizers"):

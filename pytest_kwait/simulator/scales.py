@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.selectors import selector_text
+from pytest_kwait.simulator.selectors import format_selector
 from pytest_kwait.simulator.status_error import (
     bad_request,
     conflict,
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["read_scale", "replicas_path", "write_scale"]
 
-_KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def _paths(kind: Kind) -> tuple[str, str, str]:
+def _scale_paths(kind: Kind) -> tuple[str, str, str]:
     if kind.structure is not None and kind.structure.scale:
         scale = kind.structure.scale
         return (
@@ -37,7 +37,7 @@ def _paths(kind: Kind) -> tuple[str, str, str]:
     return ".spec.replicas", ".status.replicas", ".spec.selector"
 
 
-def _at(obj: Obj, path: str) -> Any:
+def _value_at(obj: Obj, path: str) -> Any:
     value: Any = obj
     for name in path.strip(".").split("."):
         value = value.get(name) if isinstance(value, dict) else None
@@ -46,23 +46,25 @@ def _at(obj: Obj, path: str) -> Any:
 
 def read_scale(kind: Kind, obj: Obj) -> Obj:
     """The object's Scale."""
-    wanted, present, chosen = _paths(kind)
+    wanted, present, chosen = _scale_paths(kind)
     spec: Obj = {}
-    replicas = _at(obj, wanted)
+    replicas = _value_at(obj, wanted)
     if replicas:
         spec["replicas"] = replicas
-    status: Obj = {"replicas": _at(obj, present) or 0}
-    selector = _at(obj, chosen) if chosen else None
+    status: Obj = {"replicas": _value_at(obj, present) or 0}
+    selector = _value_at(obj, chosen) if chosen else None
     if isinstance(selector, str):
         status["selector"] = selector
     elif isinstance(selector, dict):
         if kind.bucket == "replicationcontrollers":
             selector = {"matchLabels": selector}
-        status["selector"] = selector_text(selector)
+        status["selector"] = format_selector(selector)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {key: obj["metadata"][key] for key in _KEPT if key in obj["metadata"]},
+        "metadata": {
+            key: obj["metadata"][key] for key in _SCALE_METADATA if key in obj["metadata"]
+        },
         "spec": spec,
         "status": status,
     }
@@ -70,7 +72,7 @@ def read_scale(kind: Kind, obj: Obj) -> Obj:
 
 def replicas_path(kind: Kind) -> list[str]:
     """Where the object has the number that it is to have."""
-    return _paths(kind)[0].strip(".").split(".")
+    return _scale_paths(kind)[0].strip(".").split(".")
 
 
 def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:

@@ -13,7 +13,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from pytest_kwait.simulator.go_numbers import atoi
 
-__all__ = ["Every", "Schedule", "parse_schedule", "schedule_problem", "time_zone_texts"]
+__all__ = [
+    "ConstantDelaySchedule",
+    "SpecSchedule",
+    "find_schedule_problem",
+    "find_time_zone_problem",
+    "parse_schedule",
+]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -24,7 +30,7 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
     (0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
-_WORDS = {
+_DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
     "@monthly": "0 0 1 * *",
@@ -34,7 +40,7 @@ _WORDS = {
     "@hourly": "0 * * * *",
 }
 _MINUTE = timedelta(minutes=1)
-_YEARS_MOST = 5
+_MAX_YEARS = 5
 _UNITS = {
     "h": 3600.0,
     "m": 60.0,
@@ -54,7 +60,7 @@ _INT64 = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class ConstantDelaySchedule:
     """A fixed pause.
 
     Args:
@@ -69,7 +75,7 @@ class Every:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class SpecSchedule:
     """Minutes that are chosen by the clock and the calendar.
 
     Args:
@@ -101,7 +107,7 @@ class Schedule:
         """
         start = datetime.fromtimestamp(moment, UTC).replace(second=0, microsecond=0) + _MINUTE
         now = start
-        while now.year <= start.year + _YEARS_MOST:
+        while now.year <= start.year + _MAX_YEARS:
             local = now.astimezone(self.zone)
             if not self._has(local):
                 morrow = local.date() + timedelta(days=1)
@@ -116,7 +122,7 @@ class Schedule:
         return None
 
 
-def parse_schedule(text: str, zone: tzinfo = UTC) -> Schedule | Every:
+def parse_schedule(text: str, zone: tzinfo = UTC) -> SpecSchedule | ConstantDelaySchedule:
     """Return the schedule that `text` spells.
 
     Args:
@@ -129,25 +135,25 @@ def parse_schedule(text: str, zone: tzinfo = UTC) -> Schedule | Every:
     if text.startswith(("TZ=", "CRON_TZ=")):
         prefix, _, text = text.partition(" ")
         name = prefix.partition("=")[2]
-        named = _zone(name)
+        named = _load_zone(name)
         if named is None:
             raise ValueError(f"provided bad location {name}: unknown time zone {name}")
         zone, text = named, text.strip()
     if text.startswith(_EVERY):
-        return Every(max(1, int(_duration(text.removeprefix(_EVERY)))))
-    if text.startswith("@") and text not in _WORDS:
+        return ConstantDelaySchedule(max(1, int(_parse_duration(text.removeprefix(_EVERY)))))
+    if text.startswith("@") and text not in _DESCRIPTORS:
         raise ValueError(f"unrecognized descriptor: {text}")
-    fields = _WORDS.get(text, text).split()
+    fields = _DESCRIPTORS.get(text, text).split()
     if len(fields) != len(_FIELDS):
         shown = " ".join(fields)
         raise ValueError(f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: [{shown}]")
-    read = [_field(one, *rule) for one, rule in zip(fields, _FIELDS, strict=True)]
+    read = [_parse_field(one, *rule) for one, rule in zip(fields, _FIELDS, strict=True)]
     minutes, hours, days, months, weekdays = (chosen for chosen, _ in read)
     either = not read[2][1] and not read[4][1]
-    return Schedule(minutes, hours, days, months, weekdays, either, zone)
+    return SpecSchedule(minutes, hours, days, months, weekdays, either, zone)
 
 
-def schedule_problem(schedule: str) -> str:
+def find_schedule_problem(schedule: str) -> str:
     """Why nothing can be scheduled by it, empty if something can."""
     try:
         parse_schedule(schedule)
@@ -156,7 +162,7 @@ def schedule_problem(schedule: str) -> str:
     return ""
 
 
-def _duration(text: str) -> float:
+def _parse_duration(text: str) -> float:
     """Return the seconds of a duration as Go spells it."""
     why = f'time: invalid duration "{text}"'
     if _DURATION.fullmatch(text):
@@ -171,31 +177,33 @@ def _duration(text: str) -> float:
     raise ValueError(f"failed to parse duration {_EVERY}{text}: {why}")
 
 
-def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[frozenset[int], bool]:
+def _parse_field(
+    text: str, low: int, high: int, names: dict[str, int]
+) -> tuple[frozenset[int], bool]:
     """Return what a field chooses, and whether it was a star."""
     chosen: set[int] = set()
     star = False
     for part in filter(None, text.split(",")):
-        values, is_star = _range(part, low, high, names)
+        values, is_star = _parse_range(part, low, high, names)
         chosen.update(values)
         star = star or is_star
     return frozenset(chosen), star
 
 
-def _range(part: str, low: int, high: int, names: dict[str, int]) -> tuple[range, bool]:
+def _parse_range(part: str, low: int, high: int, names: dict[str, int]) -> tuple[range, bool]:
     span, *steps = part.split("/")
     first, *lasts = span.split("-")
     star = first in ("*", "?")
     if star:
         start, end = low, high
     else:
-        start = _number(first, names)
-        end = _number(lasts[0], names) if len(lasts) == 1 else start
+        start = _parse_number(first, names)
+        end = _parse_number(lasts[0], names) if len(lasts) == 1 else start
         if len(lasts) > 1:
             raise ValueError(f"too many hyphens: {part}")
     if len(steps) > 1:
         raise ValueError(f"too many slashes: {part}")
-    step = _number(steps[0], {}) if steps else 1
+    step = _parse_number(steps[0], {}) if steps else 1
     if steps and not lasts:
         end = high
     if start < low:
@@ -209,7 +217,7 @@ def _range(part: str, low: int, high: int, names: dict[str, int]) -> tuple[range
     return range(start, end + 1, step), star and step == 1
 
 
-def _number(text: str, names: dict[str, int]) -> int:
+def _parse_number(text: str, names: dict[str, int]) -> int:
     if text.lower() in names:
         return names[text.lower()]
     try:
@@ -221,7 +229,7 @@ def _number(text: str, names: dict[str, int]) -> int:
     return number
 
 
-def time_zone_texts(zone: str) -> list[str]:
+def find_time_zone_problem(zone: str) -> list[str]:
     """Why it is no time zone; empty if it is one."""
     if not zone:
         return ["timeZone must be nil or non-empty string"]
@@ -233,12 +241,12 @@ def time_zone_texts(zone: str) -> list[str]:
         texts.append(
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         )
-    if zone != "Local" and _zone(zone) is None:
+    if zone != "Local" and _load_zone(zone) is None:
         texts.append(f"unknown time zone {zone}")
     return texts
 
 
-def _zone(name: str) -> tzinfo | None:
+def _load_zone(name: str) -> tzinfo | None:
     if name in ("UTC", ""):
         return UTC
     try:

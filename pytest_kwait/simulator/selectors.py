@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["LabelSelector", "matches", "parse_labels", "selector_text"]
+__all__ = ["LabelSelector", "format_selector", "matches_selector", "parse_labels"]
 
 _OPERATORS = ("=", "!=", "in", "==", "notin", ">", "<")
 _EXPECTED_OPERATORS = "in, notin, =, ==, !=, gt, lt"
@@ -45,7 +45,7 @@ class _Requirement:
             case "!=" | "notin":
                 return value is None or value not in self.values
             case _:
-                number, bound = _integer(value or ""), _integer(self.values[0])
+                number, bound = _parse_integer(value or ""), _parse_integer(self.values[0])
                 if number is None or bound is None:
                     return False
                 return number > bound if self.operator == ">" else number < bound
@@ -83,7 +83,7 @@ def parse_labels(text: str) -> LabelSelector:
         raise bad_request(str(error)) from None
 
 
-def matches(selector: Obj | None, labels: Mapping[str, str]) -> bool:
+def matches_selector(selector: Obj | None, labels: Mapping[str, str]) -> bool:
     """Whether a selector object (`matchLabels`, `matchExpressions`) matches; None never does."""
     if selector is None:
         return False
@@ -103,7 +103,7 @@ def matches(selector: Obj | None, labels: Mapping[str, str]) -> bool:
     )
 
 
-def selector_text(selector: Obj) -> str:
+def format_selector(selector: Obj) -> str:
     """A selector object in the query parameter's grammar."""
     terms = [(key, f"{key}={value}") for key, value in selector.get("matchLabels", {}).items()]
     for expression in selector.get("matchExpressions", ()):
@@ -123,7 +123,7 @@ class _SyntaxError(Exception):
     pass
 
 
-def _words(text: str) -> list[str]:
+def _tokenize(text: str) -> list[str]:
     words: list[str] = []
     at = 0
     while at < len(text):
@@ -148,7 +148,7 @@ class _Parser:
     """Recursive descent over the words of one selector."""
 
     def __init__(self, text: str) -> None:
-        self._words = _words(text)
+        self._words = _tokenize(text)
         self._at = 0
 
     def _look(self) -> str:
@@ -165,7 +165,7 @@ class _Parser:
             word = self._look()
             if word == _END:
                 return found
-            if not _identifier(word) and word != "!":
+            if not _is_identifier(word) and word != "!":
                 raise _SyntaxError(f"found '{word}', expected: !, identifier, or 'end of string'")
             try:
                 found.append(self._requirement())
@@ -177,7 +177,7 @@ class _Parser:
             if separator != ",":
                 raise _SyntaxError(f"found '{separator}', expected: ',' or 'end of string'")
             after = self._look()
-            if not _identifier(after) and after != "!":
+            if not _is_identifier(after) and after != "!":
                 raise _SyntaxError(f"found '{after}', expected: identifier after ','")
 
     def _requirement(self) -> _Requirement:
@@ -185,7 +185,7 @@ class _Parser:
         absent = key == "!"
         if absent:
             key = self._take()
-        if not _identifier(key):
+        if not _is_identifier(key):
             raise _SyntaxError(f"found '{key}', expected: identifier")
         texts = qualified_name_texts(key)
         if texts:
@@ -200,7 +200,7 @@ class _Parser:
             raise _SyntaxError(f"found '{operator}', expected: {_EXPECTED_OPERATORS}")
         values = self._values() if operator in _WORDS else self._exact()
         errors = []
-        if operator in ("<", ">") and _integer(values[0]) is None:
+        if operator in ("<", ">") and _parse_integer(values[0]) is None:
             errors.append(
                 f"values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value "
                 "must be an integer"
@@ -219,7 +219,7 @@ class _Parser:
         if self._look() in (_END, ","):
             return [""]
         value = self._take()
-        if not _identifier(value):
+        if not _is_identifier(value):
             raise _SyntaxError(f"found '{value}', expected: identifier")
         return [value]
 
@@ -231,13 +231,13 @@ class _Parser:
         if first == ")":
             self._take()
             return [""]
-        if not _identifier(first) and first != ",":
+        if not _is_identifier(first) and first != ",":
             raise _SyntaxError(f"found '{first}', expected: ',', ')' or identifier")
         values: set[str] = set()
         expects = True
         while True:
             word = self._take()
-            if _identifier(word):
+            if _is_identifier(word):
                 values.add(word)
                 after = self._look()
                 if after not in (",", ")"):
@@ -255,7 +255,7 @@ class _Parser:
                 raise _SyntaxError(f"found '{word}', expected: ',', or identifier")
 
 
-def _integer(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     """The whole number of 64 bits that `text` spells, None if it spells none."""
     try:
         return parse_int(text)
@@ -263,5 +263,5 @@ def _integer(text: str) -> int | None:
         return None
 
 
-def _identifier(word: str) -> bool:
+def _is_identifier(word: str) -> bool:
     return bool(word) and word[0] not in _SPECIAL

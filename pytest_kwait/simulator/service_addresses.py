@@ -12,27 +12,27 @@ from pytest_kwait.simulator.status_error import internal_error, invalid, invalid
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ServiceAddresses"]
+__all__ = ["ServiceAllocator"]
 
-_RANGE = "10.0.0.0/16"
+_SERVICE_CIDR = "10.0.0.0/16"
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
 _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
 _FIRST_PORT, _LAST_PORT = 30000, 32767
-_SERVED = ("IPv4",)
+_IP_FAMILIES = ("IPv4",)
 _ADDRESS_FIELDS = ("clusterIP", "clusterIPs")
 
 
-class ServiceAddresses:
+class ServiceAllocator:
     """Hands them out, over one cluster's services.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._next_address = _FIRST_ADDRESS
         self._next_port = _FIRST_PORT
@@ -55,7 +55,7 @@ class ServiceAddresses:
             StatusError: 422, what it asks for is not to be had.
         """
         spec, before = service["spec"], old["spec"]
-        _keep(spec, before)
+        _keep_allocated(spec, before)
         had, has = before.get("clusterIP", ""), spec.get("clusterIP", "")
         same = before.get("clusterIPs") == spec.get("clusterIPs")
         if had == has and before.get("clusterIPs") and not spec.get("clusterIPs"):
@@ -67,12 +67,12 @@ class ServiceAddresses:
         self._settle(service, before, caller)
 
     def _settle(self, service: Obj, before: Obj | None, caller: Caller) -> None:
-        from pytest_kwait.simulator.rules.cluster_ips import settle_families
+        from pytest_kwait.simulator.rules.cluster_ips import init_ip_family_fields
         from pytest_kwait.simulator.rules.services import needs_health_check
 
         spec = service["spec"]
         name = service["metadata"].get("name", "")
-        if errors := settle_families(spec, before, _SERVED):
+        if errors := init_ip_family_fields(spec, before, _IP_FAMILIES):
             raise invalid("", "Service", name, errors)
         new_address = before is None or before.get("type") == "ExternalName"
         if new_address and spec["type"] != "ExternalName" and spec.get("clusterIPs") != ["None"]:
@@ -95,10 +95,10 @@ class ServiceAddresses:
         spec["clusterIPs"] = [address]
 
     def _refusal(self, address: str, caller: Caller) -> str:
-        if ip_address(address) not in ip_network(_RANGE):
+        if ip_address(address) not in ip_network(_SERVICE_CIDR):
             return (
                 f"the provided IP ({address}) is not in the valid range. The range of valid IPs is "
-                f"{_RANGE}"
+                f"{_SERVICE_CIDR}"
             )
         if not caller.dry_run and address in self._used_addresses():
             return "provided IP is already allocated"
@@ -140,7 +140,7 @@ class ServiceAddresses:
             if before is None and number in given and asked in (0, given[number]):
                 port["nodePort"] = given[number]
                 continue
-            wanted = asked or (_asked_of(number, ports) if before is None else 0)
+            wanted = asked or (_count_port_requests(number, ports) if before is None else 0)
             if not wanted:
                 wanted = int(caller.once(f"port {index}", lambda: str(self._free_port(used))))
             elif wanted not in kept and not (before is not None and wanted in taken):
@@ -181,7 +181,7 @@ class ServiceAddresses:
                 return port
 
 
-def _keep(spec: Obj, before: Obj) -> None:
+def _keep_allocated(spec: Obj, before: Obj) -> None:
     """What was handed out stays where the change does not name it."""
     if "ExternalName" not in (spec["type"], before.get("type")):
         for field in _ADDRESS_FIELDS:
@@ -210,7 +210,7 @@ def _has_node_ports(spec: Obj) -> bool:
     )
 
 
-def _asked_of(number: int, ports: list[Obj]) -> int:
+def _count_port_requests(number: int, ports: list[Obj]) -> int:
     """The node port that any port of that number asks for; 0 for none."""
     for port in ports:
         if port.get("port") == number and port.get("nodePort"):

@@ -53,7 +53,7 @@ class SimClock:
 
     def __init__(self, scale: float = REAL, clock: Clock = SYSTEM_CLOCK) -> None:
         self.scale = scale
-        self.may_wait: Callable[[], bool] = _never
+        self.may_suspend: Callable[[], bool] = _never
         """Whether what is called may have to be laid aside while somebody else answers."""
         self.attached: dict[str, object] = {}
         """What others have one of in each cluster, by name: it goes with the clock."""
@@ -107,11 +107,11 @@ class SimClock:
         return Timer(self.monotonic(), handle)
 
     def _call(self, call: Callable[..., object], *args: object) -> None:
-        if self.may_wait():
+        if self.may_suspend():
             # Not at import: hardly any cluster has webhooks.
-            from pytest_kwait.simulator.strands import Strand, raised
+            from pytest_kwait.simulator.strands import SuspendableTask, raise_error
 
-            Strand(lambda: call(*args), raised)
+            SuspendableTask(lambda: call(*args), raise_error)
         else:
             call(*args)
 

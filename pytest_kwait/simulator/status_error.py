@@ -33,7 +33,7 @@ __all__ = [
     "not_acceptable",
     "not_found",
     "not_supported",
-    "rendered",
+    "render_json",
     "required",
     "resource_not_found",
     "too_large_resource_version",
@@ -59,7 +59,7 @@ class Rendered(str):
     __slots__ = ()
 
 
-def rendered(value: Any) -> Rendered:
+def render_json(value: Any) -> Rendered:
     """What refusals show of a value of the server's own types: its fields in their order."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Rendered(text.translate(ESCAPES))
@@ -129,13 +129,13 @@ class FieldError:
 
 def required(field: str, detail: str = "") -> FieldError:
     """A value must be there."""
-    return FieldError("FieldValueRequired", field, _detailed("Required value", detail))
+    return FieldError("FieldValueRequired", field, _append_detail("Required value", detail))
 
 
 def invalid_value(field: str, value: object, detail: str) -> FieldError:
     """The value cannot be meant."""
     return FieldError(
-        "FieldValueInvalid", field, _detailed(f"Invalid value: {_shown(value)}", detail)
+        "FieldValueInvalid", field, _append_detail(f"Invalid value: {_format_value(value)}", detail)
     )
 
 
@@ -145,18 +145,18 @@ def not_supported(field: str, value: object, valid: Iterable[str]) -> FieldError
     return FieldError(
         "FieldValueNotSupported",
         field,
-        f"Unsupported value: {_shown(value)}: supported values: {values}",
+        f"Unsupported value: {_format_value(value)}: supported values: {values}",
     )
 
 
 def forbidden_field(field: str, detail: str) -> FieldError:
     """The field may not be set, or not be changed."""
-    return FieldError("FieldValueForbidden", field, _detailed("Forbidden", detail))
+    return FieldError("FieldValueForbidden", field, _append_detail("Forbidden", detail))
 
 
 def duplicate(field: str, value: object) -> FieldError:
     """The value is there already."""
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_shown(value)}")
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_format_value(value)}")
 
 
 def too_long(field: str, most: int) -> FieldError:
@@ -170,11 +170,11 @@ def too_many(field: str, found: int, most: int) -> FieldError:
     return FieldError("FieldValueTooMany", field, text)
 
 
-def _detailed(text: str, detail: str) -> str:
+def _append_detail(text: str, detail: str) -> str:
     return f"{text}: {detail}" if detail else text
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, Rendered):
         return str(value)
     if isinstance(value, str):
@@ -204,7 +204,7 @@ def _escaped(sign: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def qualified(group: str, plural: str) -> str:
+def qualified_resource(group: str, plural: str) -> str:
     """`pods`, `jobs.batch`: how messages name a resource or a kind."""
     return f"{plural}.{group}" if group else plural
 
@@ -223,7 +223,7 @@ def _details(group: str, kind: str, name: str, **more: Any) -> Obj:
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
     """There is no such object."""
-    message = f"{qualified(group, plural)} {_go_quoted(name)} not found"
+    message = f"{qualified_resource(group, plural)} {_go_quoted(name)} not found"
     return StatusError(404, "NotFound", message, _details(group, plural, name))
 
 
@@ -234,13 +234,13 @@ def resource_not_found() -> StatusError:
 
 def already_exists(group: str, plural: str, name: str, message: str = "") -> StatusError:
     """The name is taken."""
-    text = message or f"{qualified(group, plural)} {_go_quoted(name)} already exists"
+    text = message or f"{qualified_resource(group, plural)} {_go_quoted(name)} already exists"
     return StatusError(409, "AlreadyExists", text, _details(group, plural, name))
 
 
 def conflict(group: str, kind: str, name: str, why: str) -> StatusError:
     """The object is not what the request takes it for."""
-    where = f"{qualified(group, kind)} {_go_quoted(name)}"
+    where = f"{qualified_resource(group, kind)} {_go_quoted(name)}"
     message = f"Operation cannot be fulfilled on {where}: {why}"
     return StatusError(409, "Conflict", message, _details(group, kind, name))
 
@@ -249,7 +249,7 @@ def forbidden(
     group: str, plural: str, name: str, why: str, causes: Sequence[Obj] | None = None
 ) -> StatusError:
     """The request is understood and refused."""
-    subject = qualified(group, plural)
+    subject = qualified_resource(group, plural)
     if name:
         subject = f"{subject} {_go_quoted(name)}"
     message = f"{subject} is forbidden: {why}"
@@ -262,7 +262,7 @@ def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> S
     found = list(errors)
     texts = list(dict.fromkeys(str(error) for error in found))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    message = f"{qualified(group, kind)} {_go_quoted(name)} is invalid: {text}"
+    message = f"{qualified_resource(group, kind)} {_go_quoted(name)} is invalid: {text}"
     causes = [error.cause() for error in found]
     return StatusError(422, "Invalid", message, _details(group, kind, name, causes=causes))
 
@@ -279,7 +279,7 @@ def unauthorized() -> StatusError:
 
 def verb_not_supported(group: str, plural: str, verb: str) -> StatusError:
     """The kind is served, but not so."""
-    message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
+    message = f'{verb} is not supported on resources of kind "{qualified_resource(group, plural)}"'
     return StatusError(405, "MethodNotAllowed", message, _details(group, plural, ""))
 
 

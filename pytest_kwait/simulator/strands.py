@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-__all__ = ["Strand", "raised", "side_by_side"]
+__all__ = ["SuspendableTask", "raise_error", "run_concurrently"]
 
 Result = TypeVar("Result")
 
-_IDLE = 16
+_MAX_IDLE_THREADS = 16
 """Threads that are kept for the next strands."""
 
-_here = threading.local()
-_idle: list[_Thread] = []
+_thread_local = threading.local()
+_idle_threads: list[_WorkerThread] = []
 
 
-class _Thread(threading.Thread):
+class _WorkerThread(threading.Thread):
     """Runs one strand after the other."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _Thread(threading.Thread):
             del work
 
 
-class Strand(Generic[Result]):
+class SuspendableTask(Generic[Result]):
     """A piece of work that is begun at once.
 
     To be made in an event loop's thread, or in another strand.
@@ -55,7 +55,7 @@ class Strand(Generic[Result]):
     """
 
     def __init__(
-        self, work: Callable[[], Result], done: Callable[[Strand[Result]], object]
+        self, work: Callable[[], Result], done: Callable[[SuspendableTask[Result]], object]
     ) -> None:
         self.error: BaseException | None = None
         """What the work raised."""
@@ -69,18 +69,18 @@ class Strand(Generic[Result]):
         self._turn, self._back = threading.Lock(), threading.Lock()
         self._turn.acquire()
         self._back.acquire()
-        if _idle:
-            self._thread = _idle.pop()
+        if _idle_threads:
+            self._thread = _idle_threads.pop()
         else:
-            self._thread = _Thread()
+            self._thread = _WorkerThread()
             self._thread.start()
         self._thread.given.put(self._run)
         self._await_turn()
 
     @staticmethod
-    def current() -> Strand[object] | None:
+    def current() -> SuspendableTask[object] | None:
         """The strand that runs here, None outside of strands."""
-        found: Strand[object] | None = getattr(_here, "strand", None)
+        found: SuspendableTask[object] | None = getattr(_thread_local, "strand", None)
         return found
 
     @property
@@ -108,7 +108,7 @@ class Strand(Generic[Result]):
             asked.result()
 
     def _run(self) -> None:
-        _here.strand = self
+        _thread_local.strand = self
         _set_running_loop(self._loop)
         try:
             self._results.append(self._work())
@@ -116,10 +116,10 @@ class Strand(Generic[Result]):
             self.error = error
         finally:
             _set_running_loop(None)
-            _here.strand = None
+            _thread_local.strand = None
             self._over = True
-            if len(_idle) < _IDLE:
-                _idle.append(self._thread)
+            if len(_idle_threads) < _MAX_IDLE_THREADS:
+                _idle_threads.append(self._thread)
             else:
                 self._thread.given.put(None)
             self._back.release()
@@ -140,19 +140,19 @@ class Strand(Generic[Result]):
             asking.add_done_callback(self._resume)
 
 
-def raised(strand: Strand[Any]) -> None:
+def raise_error(strand: SuspendableTask[Any]) -> None:
     """Raise what the work raised, if anything; what becomes of its result is nobody's concern."""
     if strand.error is not None:
         raise strand.error
 
 
-def side_by_side(works: Sequence[Callable[[], None]]) -> None:
+def run_concurrently(works: Sequence[Callable[[], None]]) -> None:
     """Do all of it, and return when the last piece is done; in a strand each is one of its own.
 
     Raises:
         BaseException: the first thing that a piece raised, once all are done.
     """
-    parent = Strand.current()
+    parent = SuspendableTask.current()
     if parent is None or len(works) < 2:
         for work in works:
             work()
@@ -160,7 +160,7 @@ def side_by_side(works: Sequence[Callable[[], None]]) -> None:
     loop = asyncio.get_running_loop()
     ended, left = loop.create_future(), len(works)
 
-    def done(_: Strand[None]) -> None:
+    def done(_: SuspendableTask[None]) -> None:
         nonlocal left
         left -= 1
         if not left:
@@ -169,8 +169,8 @@ def side_by_side(works: Sequence[Callable[[], None]]) -> None:
     async def all_done() -> None:
         await ended
 
-    strands = [Strand(work, done) for work in works]
+    strands = [SuspendableTask(work, done) for work in works]
     if left:
         parent.wait(all_done)
     for strand in strands:
-        raised(strand)
+        raise_error(strand)

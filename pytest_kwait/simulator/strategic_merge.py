@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.patches import no_map
+from pytest_kwait.simulator.patches import not_a_map_message
 from pytest_kwait.simulator.schema import Form, Shape
 from pytest_kwait.simulator.status_error import StatusError, bad_request
-from pytest_kwait.simulator.typed_check import go_type, go_typed, go_value
+from pytest_kwait.simulator.typed_check import format_go_typed, format_go_value, go_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["strategic_merge"]
+__all__ = ["apply_strategic_merge"]
 
 _encode = msgspec.json.Encoder().encode
 _DIRECTIVE = "$patch"
@@ -31,7 +31,7 @@ _DELETE_VALUES = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
 
 
-def strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
+def apply_strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
     """`target`, which has the type `shape`, with `patch` merged in.
 
     Raises:
@@ -40,7 +40,7 @@ def strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
     if patch is None:
         patch = {}
     if not isinstance(patch, dict):
-        raise bad_request(no_map(patch))
+        raise bad_request(not_a_map_message(patch))
     merged: Obj = _merge_object(target, patch, shape)
     return merged
 
@@ -52,8 +52,8 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        shown = directive if isinstance(directive, str) else f"%!s({go_typed(directive)})"
-        raise StatusError(500, "", f"unknown patch type: {shown} in map: {go_value(patch)}")
+        shown = directive if isinstance(directive, str) else f"%!s({format_go_typed(directive)})"
+        raise StatusError(500, "", f"unknown patch type: {shown} in map: {format_go_value(patch)}")
     merged: Obj = dict(target) if isinstance(target, dict) else {}
     retained = patch.get(_RETAIN)
     if retained is not None:
@@ -78,29 +78,33 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
             merged.pop(key, None)
         elif type(merged.get(key)) is not type(value) and key not in orders:
             # Nothing to merge with: the patch's value is taken as it is.
-            kept = _without_nulls(_undirected(value))
+            kept = _without_nulls(_without_directive_keys(value))
             if kept is None:
                 merged.pop(key, None)
             else:
                 merged[key] = kept
         else:
-            merged[key] = _merge_value(merged.get(key), value, _field(shape, key), orders.get(key))
+            merged[key] = _merge_value(
+                merged.get(key), value, _field_shape(shape, key), orders.get(key)
+            )
     for key, order in orders.items():
         if key not in patch and isinstance(merged.get(key), list):
             values = merged[key]
-            merged[key] = _ordered(values, values, order, _key_of(_field(shape, key)))
+            merged[key] = _order_items(
+                values, values, order, _merge_key_of(_field_shape(shape, key))
+            )
     return merged
 
 
-def _undirected(value: Any) -> Any:
+def _without_directive_keys(value: Any) -> Any:
     """`value` without what has directives; None where it has one itself."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return None
-        found = {key: (one, _undirected(one)) for key, one in value.items()}
+        found = {key: (one, _without_directive_keys(one)) for key, one in value.items()}
         return {key: new for key, (one, new) in found.items() if one is None or new is not None}
     if isinstance(value, list):
-        pairs = [(one, _undirected(one)) for one in value]
+        pairs = [(one, _without_directive_keys(one)) for one in value]
         return [new for one, new in pairs if one is None or new is not None]
     return value
 
@@ -111,7 +115,7 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
-def _field(shape: Shape | None, name: str) -> Shape | None:
+def _field_shape(shape: Shape | None, name: str) -> Shape | None:
     if shape is None:
         return None
     if shape.form is Form.STRUCT:
@@ -119,7 +123,7 @@ def _field(shape: Shape | None, name: str) -> Shape | None:
     return shape.item if shape.form is Form.MAP else None
 
 
-def _key_of(shape: Shape | None) -> str:
+def _merge_key_of(shape: Shape | None) -> str:
     return shape.merge_key if shape is not None else ""
 
 
@@ -133,18 +137,18 @@ def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> An
     merges = shape is not None and "merge" in shape.patch_strategy.split(",")
     if not merges:
         return _without_directives(value)
-    key = _key_of(shape)
+    key = _merge_key_of(shape)
     present = target if isinstance(target, list) else []
     if not present and not value:
         return present
-    _check_alike(present, value)
+    _check_same_types(present, value)
     if not key:
         merged = [*present, *(one for one in value if one not in present)]
-        return _ordered(merged, present, value if order is None else order, "")
+        return _order_items(merged, present, value if order is None else order, "")
     return _merge_list(present, value, shape, key, order)
 
 
-def _check_alike(present: list[Any], patch: list[Any]) -> None:
+def _check_same_types(present: list[Any], patch: list[Any]) -> None:
     """Hold the elements to being of one type.
 
     Raises:
@@ -152,7 +156,7 @@ def _check_alike(present: list[Any], patch: list[Any]) -> None:
     """
     types = {type(one) for one in (*present, *patch)}
     if len(types) > 1:
-        shown = go_value([present, patch])
+        shown = format_go_value([present, patch])
         raise StatusError(500, "", f"list element types are not identical: {shown}")
     if types == {list}:
         raise StatusError(500, "", "lists of lists are not supported")
@@ -172,7 +176,7 @@ def _merge_list(
     for one in patch:
         if not isinstance(one, dict) or key not in one:
             raise StatusError(
-                500, "", f"map: {go_value(one)} does not contain declared merge key: {key}"
+                500, "", f"map: {format_go_value(one)} does not contain declared merge key: {key}"
             )
         at = next(
             (
@@ -189,10 +193,10 @@ def _merge_list(
             merged.append(_merge_object({}, one, item))
         else:
             merged[at] = _merge_object(merged[at], one, item)
-    return _ordered(merged, present, patch if order is None else order, key)
+    return _order_items(merged, present, patch if order is None else order, key)
 
 
-def _ordered(merged: list[Any], before: list[Any], wanted: list[Any], key: str) -> list[Any]:
+def _order_items(merged: list[Any], before: list[Any], wanted: list[Any], key: str) -> list[Any]:
     """`merged` with what the patch names in its order, and the rest where it stood before.
 
     Between two items whose places before do not tell, the patch's comes first.
@@ -205,8 +209,8 @@ def _ordered(merged: list[Any], before: list[Any], wanted: list[Any], key: str) 
         for index, one in enumerate(wanted):
             if not isinstance(one, dict):
                 raise StatusError(500, "", f"value for key {index} is not a map")
-    places = _places(identity(one) for one in before)
-    order = _places(identity(one) for one in wanted)
+    places = _index_identities(identity(one) for one in before)
+    order = _index_identities(identity(one) for one in wanted)
     named: list[tuple[int, bytes, Any]] = []
     others: list[tuple[int, bytes, Any]] = []
     for value in merged:
@@ -227,7 +231,7 @@ def _ordered(merged: list[Any], before: list[Any], wanted: list[Any], key: str) 
     return [*result, *(one[2] for one in second), *(one[2] for one in first)]
 
 
-def _places(identities: Iterable[Any]) -> dict[bytes, int]:
+def _index_identities(identities: Iterable[Any]) -> dict[bytes, int]:
     """Where each stands for the first time."""
     places: dict[bytes, int] = {}
     for at, identity in enumerate(identities):

@@ -10,26 +10,33 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.custom_resources.embedded import coerce, embedded_errors
-from pytest_kwait.simulator.custom_resources.findings import go_text, go_type, moved
-from pytest_kwait.simulator.custom_resources.list_types import list_errors
+from pytest_kwait.simulator.custom_resources.embedded import (
+    coerce_embedded_metadata,
+    embedded_errors,
+)
+from pytest_kwait.simulator.custom_resources.findings import (
+    format_go_value,
+    go_type_name,
+    prefix_error,
+)
+from pytest_kwait.simulator.custom_resources.list_types import list_type_errors
 from pytest_kwait.simulator.custom_resources.pruning import drop_nulls, fill_defaults, prune
-from pytest_kwait.simulator.custom_resources.values import UNKNOWN, check
+from pytest_kwait.simulator.custom_resources.values import UNKNOWN_OLD_VALUE, validate_value
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.schema import Shape
 from pytest_kwait.simulator.status_error import FieldError, bad_request, invalid_value
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.custom_resources.conversion import Conversion
-    from pytest_kwait.simulator.decoded import Decoded
+    from pytest_kwait.simulator.custom_resources.conversion import WebhookConverter
+    from pytest_kwait.simulator.decoded import Decoder
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Structure"]
+__all__ = ["CustomResourceSchema"]
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ROOT = ("apiVersion", "kind", "metadata")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-_BLOCKING = frozenset(
+_BLOCKING_ERROR_TYPES = frozenset(
     [
         "FieldValueNotSupported",
         "FieldValueRequired",
@@ -38,14 +45,14 @@ _BLOCKING = frozenset(
         "FieldValueTypeInvalid",
     ]
 )
-_UNCHECKED = (
+_UNVALIDATED_FIELDS = (
     "some validation rules were not checked because the object was invalid; correct the existing "
     "errors to complete validation"
 )
 _INT32_MAX = 2**31 - 1
 
 
-class Structure:
+class CustomResourceSchema:
     """One version of a custom kind.
 
     Args:
@@ -59,7 +66,7 @@ class Structure:
     terminating = False
     """Whether the definition is being deleted, so that nothing new may come."""
 
-    conversion: Conversion | None = None
+    conversion: WebhookConverter | None = None
     """The webhook that converts objects from version to version; None for none."""
 
     def __init__(
@@ -97,14 +104,14 @@ class Structure:
         own = {key: value for key, value in properties.items() if key not in _ROOT}
         return {**self.schema, "properties": own}
 
-    def decode(self, obj: Obj, decoded: Decoded) -> Obj:
+    def decode(self, obj: Obj, decoded: Decoder) -> Obj:
         """`obj` without unknown fields, with defaults, and with clean metadata."""
         metadata = Shape({"$ref": f"#/components/schemas/{_META}"}).struct
         rest = {key: value for key, value in obj.items() if key not in _ROOT}
         clean: Obj = prune(rest, self.content, "", decoded.unknown)
         drop_nulls(clean, self.content)
         fill_defaults(clean, self.content)
-        misfit = coerce(clean, self.content, decoded.unknown)
+        misfit = coerce_embedded_metadata(clean, self.content, decoded.unknown)
         if misfit is not None:
             kind = obj.get("kind", "")
             version = str(obj.get("apiVersion", "")).rpartition("/")[2]
@@ -135,7 +142,7 @@ class Structure:
             new: the object.
             old: what it replaces, None where it is new.
         """
-        errors = check(new, self.schema, "", UNKNOWN if old is None else old)
+        errors = validate_value(new, self.schema, "", UNKNOWN_OLD_VALUE if old is None else old)
         errors += self._spec_replicas_errors(new)
         errors += self._status_scale_errors(new)
         errors += embedded_errors(new, self.content, "")
@@ -147,8 +154,8 @@ class Structure:
         errors: list[FieldError] = []
         schema = (self.schema.get("properties") or {}).get("status")
         if "status" in new and schema is not None:
-            found = check(new["status"], schema, "", old.get("status", UNKNOWN))
-            errors += [moved(error, "status") for error in found]
+            found = validate_value(new["status"], schema, "", old.get("status", UNKNOWN_OLD_VALUE))
+            errors += [prefix_error(error, "status") for error in found]
         errors += self._status_scale_errors(new)
         errors += self._list_errors(new, old)
         return errors + self._rule_errors(new, old, errors)
@@ -163,17 +170,21 @@ class Structure:
         self.tolerated = []
         if not self._ruled:
             return []
-        if any(error.reason in _BLOCKING for error in errors):
-            return [FieldError("FieldValueInvalid", "<nil>", f"Invalid value: null: {_UNCHECKED}")]
+        if any(error.reason in _BLOCKING_ERROR_TYPES for error in errors):
+            return [
+                FieldError(
+                    "FieldValueInvalid", "<nil>", f"Invalid value: null: {_UNVALIDATED_FIELDS}"
+                )
+            ]
         from pytest_kwait.simulator.custom_resources.rules import rule_errors
 
-        before = UNKNOWN if old is None else old
+        before = UNKNOWN_OLD_VALUE if old is None else old
         return rule_errors(new, self.schema, before, self.tolerated.append)
 
     def _list_errors(self, new: Obj, old: Obj | None) -> list[FieldError]:
-        if old is not None and [*list_errors(old, self.schema)]:
+        if old is not None and [*list_type_errors(old, self.schema)]:
             return []
-        return [*list_errors(new, self.schema)]
+        return [*list_type_errors(new, self.schema)]
 
     def _spec_replicas_errors(self, obj: Obj) -> list[FieldError]:
         return _replicas_errors(obj, self.scale["specReplicasPath"]) if self.scale else []
@@ -184,7 +195,7 @@ class Structure:
         errors = _replicas_errors(obj, self.scale["statusReplicasPath"])
         path = self.scale.get("labelSelectorPath")
         if path:
-            value, why = _reached(obj, path, "string")
+            value, why = _read_path(obj, path, "string")
             del value
             if why:
                 errors.append(invalid_value(path, "", why))
@@ -192,7 +203,7 @@ class Structure:
 
 
 def _replicas_errors(obj: Obj, path: str) -> list[FieldError]:
-    value, why = _reached(obj, path, "int64")
+    value, why = _read_path(obj, path, "int64")
     if why:
         return [invalid_value(path, 0, why)]
     if value is not None and value < 0:
@@ -202,7 +213,7 @@ def _replicas_errors(obj: Obj, path: str) -> list[FieldError]:
     return []
 
 
-def _reached(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
+def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
     """The value at `path`, or why there can be none of the type that is wanted."""
     value: Any = obj
     names = path.removeprefix(".").split(".")
@@ -210,16 +221,16 @@ def _reached(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
         if not isinstance(value, dict):
             there = "." + ".".join(names[: index + 1])
             return None, (
-                f"{there} accessor error: {go_text(value)} is of the type {go_type(value)}, "
+                f"{there} accessor error: {format_go_value(value)} is of the type {go_type_name(value)}, "
                 "expected map[string]interface{}"
             )
         if name not in value:
             return None, ""
         value = value[name]
-    if go_type(value) != wanted:
+    if go_type_name(value) != wanted:
         there = "." + ".".join(names)
         return None, (
-            f"{there} accessor error: {go_text(value)} is of the type {go_type(value)}, "
+            f"{there} accessor error: {format_go_value(value)} is of the type {go_type_name(value)}, "
             f"expected {wanted}"
         )
     return value, ""

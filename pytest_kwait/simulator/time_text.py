@@ -9,13 +9,13 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-__all__ = ["canonical_time"]
+__all__ = ["canonicalize_time"]
 
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _SECONDS_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICROS_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
-_STEPS = tuple(
+_TIME_STEPS = tuple(
     (element, re.compile(form))
     for element, form in (
         ("2006", r"\d{4}"),
@@ -33,31 +33,31 @@ _STEPS = tuple(
 )
 _FRACTION = re.compile(r"[.,]\d+")
 _SIX = re.compile(r"\.\d{6}")
-_ZONE = re.compile(r"Z|[+-]\d\d:\d\d")
+_TIME_ZONE = re.compile(r"Z|[+-]\d\d:\d\d")
 _MONTHS_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 @lru_cache(maxsize=4096)
-def canonical_time(text: str, *, micro: bool = False) -> str:
+def canonicalize_time(text: str, *, micro: bool = False) -> str:
     """The moment that `text` names, in UTC, to the second or with `micro` to the microsecond.
 
     Raises:
         ValueError: it names none; the text is the server's.
     """
     if (_MICROS if micro else _SECONDS).fullmatch(text):
-        _read(text, micro=micro)
+        _parse_time(text, micro=micro)
         return text
-    moment = _read(text, micro=micro)
+    moment = _parse_time(text, micro=micro)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read(text: str, *, micro: bool) -> datetime:
+def _parse_time(text: str, *, micro: bool) -> datetime:
     layout = _MICROS_LAYOUT if micro else _SECONDS_LAYOUT
     at, numbers = 0, []
-    for element, form in _STEPS:
+    for element, form in _TIME_STEPS:
         match = form.match(text, at)
         if match is None:
-            raise _unreadable(text, layout, text[at:], element)
+            raise _parse_time_error(text, layout, text[at:], element)
         if len(element) > 1:
             numbers.append(int(match[0]))
         at = match.end()
@@ -67,10 +67,10 @@ def _read(text: str, *, micro: bool) -> datetime:
         micros = int(fraction[0][1:7].ljust(6, "0"))
         at = fraction.end()
     elif micro:
-        raise _unreadable(text, layout, text[at:], ".000000")
-    zone = _ZONE.match(text, at)
+        raise _parse_time_error(text, layout, text[at:], ".000000")
+    zone = _TIME_ZONE.match(text, at)
     if zone is None:
-        raise _unreadable(text, layout, text[at:], "Z07:00")
+        raise _parse_time_error(text, layout, text[at:], "Z07:00")
     if text[zone.end() :]:
         raise ValueError(f'parsing time "{text}": extra text: "{text[zone.end() :]}"')
     _check_ranges(text, numbers)
@@ -99,5 +99,5 @@ def _check_ranges(text: str, numbers: list[int]) -> None:
             raise ValueError(f'parsing time "{text}": {name} out of range')
 
 
-def _unreadable(text: str, layout: str, rest: str, element: str) -> ValueError:
+def _parse_time_error(text: str, layout: str, rest: str, element: str) -> ValueError:
     return ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')

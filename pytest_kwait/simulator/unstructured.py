@@ -14,13 +14,13 @@ from pytest_kwait.simulator.schema import Form
 if TYPE_CHECKING:
     from pytest_kwait.simulator.schema import Shape
 
-__all__ = ["misfit"]
+__all__ = ["from_unstructured_error"]
 
 _KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
 _PLAIN = {Form.TEXT: "string", Form.BOOL: "bool", Form.NUMBER: "float64"}
 
 
-def misfit(value: Any, shape: Shape) -> str:
+def from_unstructured_error(value: Any, shape: Shape) -> str:
     """Why `value` cannot be made one of the type `shape`; empty if it can, or by a reader's words.
 
     Types that read themselves (quantities, times, `5` or `"5%"`) are left to the decoder.
@@ -29,35 +29,37 @@ def misfit(value: Any, shape: Shape) -> str:
         return ""
     given = _KINDS[type(value)]
     if shape.form is Form.STRUCT:
-        return _struct_misfit(value, shape, given)
+        return _struct_error(value, shape, given)
     if shape.form is Form.MAP:
         if given != "map":
             return f"cannot restore map from {given}"
-        return _first(misfit(one, shape.item) for one in value.values())
+        return _first_text(from_unstructured_error(one, shape.item) for one in value.values())
     if shape.form is Form.LIST:
         if given != "slice":
             return f"cannot restore slice from {given}"
-        return _first(misfit(one, shape.item) for one in value)
+        return _first_text(from_unstructured_error(one, shape.item) for one in value)
     if shape.form is Form.INTEGER or shape.form in _PLAIN:
-        return _plain_misfit(value, shape, given)
+        return _scalar_error(value, shape, given)
     return ""
 
 
-def _first(texts: Any) -> str:
+def _first_text(texts: Any) -> str:
     return next((text for text in texts if text), "")
 
 
-def _struct_misfit(value: Any, shape: Shape, given: str) -> str:
+def _struct_error(value: Any, shape: Shape, given: str) -> str:
     if given != "map":
         return f"cannot restore struct from: {given}"
     fields = shape.struct.fields
     order = go_fields(shape.struct.name) or fields
-    return _first(
-        misfit(value[name], fields[name]) for name in order if name in value and name in fields
+    return _first_text(
+        from_unstructured_error(value[name], fields[name])
+        for name in order
+        if name in value and name in fields
     )
 
 
-def _plain_misfit(value: Any, shape: Shape, given: str) -> str:
+def _scalar_error(value: Any, shape: Shape, given: str) -> str:
     wanted = _PLAIN.get(shape.form, str(shape.node.get("format", "int64")))
     numeric = wanted not in ("string", "bool")
     if given == wanted or (numeric and given == "int64"):

@@ -20,10 +20,10 @@ __all__ = [
     "MASTERS",
     "UNAUTHENTICATED",
     "User",
-    "account_groups",
-    "account_of",
-    "node_of",
-    "with_group",
+    "add_group",
+    "parse_node_user",
+    "parse_service_account_user",
+    "service_account_groups",
 ]
 
 ANONYMOUS = "system:anonymous"
@@ -31,7 +31,7 @@ AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 UNAUTHENTICATED = "system:unauthenticated"
 
-_ACCOUNT = "system:serviceaccount:"
+_SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(
     r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -61,27 +61,27 @@ class User:
         return info
 
 
-def with_group(groups: tuple[str, ...], group: str) -> tuple[str, ...]:
+def add_group(groups: tuple[str, ...], group: str) -> tuple[str, ...]:
     """`groups` and, where it is not among them, `group`."""
     return groups if group in groups else (*groups, group)
 
 
-def account_groups(namespace: str) -> tuple[str, ...]:
+def service_account_groups(namespace: str) -> tuple[str, ...]:
     """The groups of every service account of a namespace."""
     return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
 
 
-def account_of(user: str) -> tuple[str, str] | None:
+def parse_service_account_user(user: str) -> tuple[str, str] | None:
     """Namespace and name of the service account of that user name, None for any other user."""
-    if not user.startswith(_ACCOUNT):
+    if not user.startswith(_SERVICE_ACCOUNT_PREFIX):
         return None
-    parts = user[len(_ACCOUNT) :].split(":")
+    parts = user[len(_SERVICE_ACCOUNT_PREFIX) :].split(":")
     if len(parts) != 2 or not _LABEL.fullmatch(parts[0]) or not _SUBDOMAIN.fullmatch(parts[1]):
         return None
     return parts[0], parts[1]
 
 
-def node_of(user: str) -> str | None:
+def parse_node_user(user: str) -> str | None:
     """The name of the node of that user name, None for any other user."""
     name = user.removeprefix("system:node:")
     return name if name != user and _SUBDOMAIN.fullmatch(name) else None

@@ -18,7 +18,7 @@ from pytest_kwait.simulator.formats import (
     label_value_texts,
     path_segment_texts,
 )
-from pytest_kwait.simulator.rules.owners import owner_errors
+from pytest_kwait.simulator.rules.owners import validate_owner_references
 from pytest_kwait.simulator.status_error import (
     FieldError,
     forbidden_field,
@@ -48,7 +48,7 @@ __all__ = [
     "shared_update_errors",
 ]
 
-_ANNOTATIONS_MAX = 256 * 1024
+_MAX_ANNOTATIONS_SIZE = 256 * 1024
 _PATH_KINDS = frozenset(
     # Kinds whose names only have to fit into a path.
     [
@@ -70,7 +70,7 @@ def name_errors(name: str, *, label: bool = False) -> list[str]:
     return dns_label_texts(name) if label else dns_subdomain_texts(name)
 
 
-def _names_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
+def _name_texts_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
     if kind.bucket in _PATH_KINDS:
         return path_segment_texts(name, prefix=prefix)
     if kind.bucket == "ipaddresses.networking.k8s.io":
@@ -132,11 +132,11 @@ def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
     metadata = obj["metadata"]
 
     def names(name: str, prefix: bool) -> list[str]:
-        texts = _names_of_kind(kind, name, prefix=prefix)
+        texts = _name_texts_of_kind(kind, name, prefix=prefix)
         return texts + _definition_texts(name, obj) if kind.bucket == _DEFINITIONS else texts
 
-    errors = _own_errors(metadata, kind, names)
-    return errors + _finalizer_errors(metadata) if _looks_at_finalizers(kind) else errors
+    errors = _object_meta_errors(metadata, kind, names)
+    return errors + _finalizer_errors(metadata) if _validates_finalizers(kind) else errors
 
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -149,12 +149,12 @@ def _definition_texts(name: str, definition: Obj) -> list[str]:
     return [] if name == made else ['must be spec.names.plural+"."+spec.group']
 
 
-def _looks_at_finalizers(kind: Kind) -> bool:
+def _validates_finalizers(kind: Kind) -> bool:
     """Whether finalizers have to be standard ones or qualified."""
-    return not kind.custom and kind.group not in _EASY_GROUPS
+    return not kind.custom and kind.group not in _LENIENT_FINALIZER_GROUPS
 
 
-_EASY_GROUPS = frozenset(
+_LENIENT_FINALIZER_GROUPS = frozenset(
     # Their rules use those for metadata of all of Kubernetes, not those of the core group.
     [
         "admissionregistration.k8s.io",
@@ -166,7 +166,7 @@ _EASY_GROUPS = frozenset(
 )
 
 
-def _own_errors(
+def _object_meta_errors(
     metadata: Obj, kind: Kind, names: Callable[[str, bool], list[str]]
 ) -> list[FieldError]:
     errors: list[FieldError] = []
@@ -190,7 +190,7 @@ def _own_errors(
         errors.append(required("metadata.namespace"))
     if metadata.get("generation", 0) < 0:
         errors.append(invalid_value("metadata.generation", metadata["generation"], NEGATIVE))
-    errors += _kept_errors(metadata)
+    errors += _immutable_field_errors(metadata)
     finalizers = metadata.get("finalizers", ())
     errors += [
         invalid_value("metadata.finalizers", finalizer, text)
@@ -203,14 +203,14 @@ def _own_errors(
     return errors
 
 
-def _kept_errors(metadata: Obj) -> list[FieldError]:
+def _immutable_field_errors(metadata: Obj) -> list[FieldError]:
     """What is looked at again whenever metadata is looked at."""
     if "labels" not in metadata and "annotations" not in metadata:
-        return owner_errors(metadata.get("ownerReferences", ()))
+        return validate_owner_references(metadata.get("ownerReferences", ()))
     return [
         *label_errors(metadata.get("labels", {}), "metadata.labels"),
         *annotation_errors(metadata.get("annotations", {}), "metadata.annotations"),
-        *owner_errors(metadata.get("ownerReferences", ())),
+        *validate_owner_references(metadata.get("ownerReferences", ())),
     ]
 
 
@@ -230,22 +230,22 @@ def annotation_errors(annotations: dict[str, str], path: str) -> list[FieldError
     for key, value in sorted(annotations.items()):
         size += len(key.encode()) + len(value.encode())
         errors += [invalid_value(path, key, text) for text in label_key_texts(key.lower())]
-    if size > _ANNOTATIONS_MAX:
-        errors.append(too_long(path, _ANNOTATIONS_MAX))
+    if size > _MAX_ANNOTATIONS_SIZE:
+        errors.append(too_long(path, _MAX_ANNOTATIONS_SIZE))
     return errors
 
 
 def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
     """What a kind's own rules find wrong with a change of an object's metadata."""
     errors = _change_errors(new, old)
-    if _looks_at_finalizers(kind):
+    if _validates_finalizers(kind):
         errors += _finalizer_errors(new["metadata"])
     return errors
 
 
 def shared_create_errors(new: Obj, kind: Kind) -> list[FieldError]:
     """What is found wrong with any new object's metadata, after the kind's own rules."""
-    return _own_errors(
+    return _object_meta_errors(
         new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
     )
 
@@ -274,7 +274,7 @@ def _change_errors(new: Obj, old: Obj) -> list[FieldError]:
             value = metadata.get(field)
             if value != before.get(field):
                 errors.append(invalid_value(f"metadata.{field}", value, "field is immutable"))
-    return errors + _kept_errors(metadata)
+    return errors + _immutable_field_errors(metadata)
 
 
 def delete_option_errors(options: Obj) -> list[FieldError]:

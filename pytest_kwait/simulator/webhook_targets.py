@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["service_errors", "url_errors"]
+__all__ = ["webhook_service_errors", "webhook_url_errors"]
 
 _FORM = "; desired format: https://host[/path]"
 
 
-def url_errors(url: str, at: str) -> list[FieldError]:
+def webhook_url_errors(url: str, at: str) -> list[FieldError]:
     """What keeps `url` from being called."""
     try:
         split = urlsplit(url)
@@ -45,7 +45,7 @@ def url_errors(url: str, at: str) -> list[FieldError]:
     return errors
 
 
-def service_errors(service: Obj, at: str) -> list[FieldError]:
+def webhook_service_errors(service: Obj, at: str) -> list[FieldError]:
     """What keeps a service from being called."""
     unnamed = [field for field in ("name", "namespace") if not service.get(field)]
     errors = [required(f"{at}.{field}") for field in unnamed]

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.authorization.escalation import check_escalation
 from pytest_kwait.simulator.go_numbers import parse_uint
-from pytest_kwait.simulator.kind_view import seen
+from pytest_kwait.simulator.kind_view import to_version
 from pytest_kwait.simulator.names import generate_name, new_uid
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
-from pytest_kwait.simulator.ownership import Versions, record_update
-from pytest_kwait.simulator.pod_parts import keep_the_rest, part_errors
-from pytest_kwait.simulator.removals import finished
-from pytest_kwait.simulator.rules.owners import drop_repeated_owners
+from pytest_kwait.simulator.ownership import VersionConverter, record_update
+from pytest_kwait.simulator.pod_parts import restore_other_fields, validate_pod_subresource
+from pytest_kwait.simulator.removals import is_deletion_complete
+from pytest_kwait.simulator.rules.owners import dedup_owner_references
 from pytest_kwait.simulator.status_error import (
     FieldError,
     StatusError,
@@ -39,27 +39,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Entry
     from pytest_kwait.simulator.strategies import Strategy
 
-__all__ = ["Writes", "check_version"]
+__all__ = ["ObjectWriter", "check_resource_version"]
 
-_MODIFIED = (
+_CONFLICT_MESSAGE = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 
 
-class Writes:
+class ObjectWriter:
     """What stores objects of one cluster.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._store = api.store
 
@@ -90,7 +90,7 @@ class Writes:
         metadata = new["metadata"]
         namespace = namespace or namespace_of(new)
         _check_namespace(kind, metadata, namespace)
-        _keep_owners_once(metadata, caller)
+        _drop_repeated_owner_references(metadata, caller)
         if metadata.get("resourceVersion") and not caller.dry_run:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         asked = Attributes(
@@ -121,12 +121,12 @@ class Writes:
         if kind.bucket == "services":
             self._api.addresses.begin_create(new, caller)
         strategy.prepare_create(new)
-        strategy.note_caller(new, caller)
+        strategy.record_creator(new, caller)
         # The rules are those of the version that was asked for.
         rules = self._api.strategy(requested)
-        errors = metadata_errors(new, kind) if strategy.looks_at_metadata else []
+        errors = metadata_errors(new, kind) if strategy.validates_metadata else []
         errors += rules.validate_create(new)
-        if not errors and not strategy.looks_at_metadata:
+        if not errors and not strategy.validates_metadata:
             errors = shared_create_errors(new, kind)
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
@@ -154,11 +154,11 @@ class Writes:
         if kind.structure is None or kind.stored:
             return new
         storage = self._api.kinds[kind.bucket]
-        form = seen(storage, new, caller)
+        form = to_version(storage, new, caller)
         return form if storage.structure is None else storage.structure.with_defaults(form)
 
-    def _versions(self, kind: Kind, caller: Caller) -> Versions | None:
-        return Versions(self._api.kinds, kind, caller) if kind.custom else None
+    def _versions(self, kind: Kind, caller: Caller) -> VersionConverter | None:
+        return VersionConverter(self._api.kinds, kind, caller) if kind.custom else None
 
     def replace(
         self,
@@ -177,13 +177,13 @@ class Writes:
         requested = kind
         kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
         strategy = self._api.strategy(kind)
-        old = seen(kind, entry.obj, caller) if kind.custom else entry.obj
+        old = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
         metadata, before = new["metadata"], old["metadata"]
         name = name_of(old)
         check_escalation(self._api.rbac, kind, new, old, namespace_of(old), caller)
         _check_namespace(kind, metadata, namespace_of(old))
-        _keep_owners_once(metadata, caller)
-        check_version(strategy, metadata, before, dry_run=caller.dry_run)
+        _drop_repeated_owner_references(metadata, caller)
+        check_resource_version(strategy, metadata, before, dry_run=caller.dry_run)
         asked = Attributes(
             "UPDATE",
             kind,
@@ -203,20 +203,20 @@ class Writes:
         changes: list[FieldError] = []
         if subresource == "status":
             strategy.prepare_status(new, old)
-            strategy.prepare_part(new, old, subresource, self._api.clock.stamp())
+            strategy.prepare_subresource(new, old, subresource, self._api.clock.stamp())
             errors = strategy.validate_status(new, old)
         elif subresource is None:
             if kind.bucket == "services":
                 self._api.addresses.begin_update(new, old, caller)
             strategy.prepare_update(new, old)
-            changes = strategy.validate_change(new, old)
+            changes = strategy.validate_immutable(new, old)
             errors = self._api.strategy(requested).validate_update(new, old)
         else:
-            strategy.prepare_part(new, old, subresource, self._api.clock.stamp())
-            errors = strategy.validate_part(new, old, subresource)
+            strategy.prepare_subresource(new, old, subresource, self._api.clock.stamp())
+            errors = strategy.validate_subresource(new, old, subresource)
             if kind.bucket == "pods":
-                keep_the_rest(subresource, new, old)
-                errors = part_errors(subresource, new, old)
+                restore_other_fields(subresource, new, old)
+                errors = validate_pod_subresource(subresource, new, old)
             if strategy.generation and strategy.counts(new, old):
                 metadata["generation"] = before.get("generation", 0) + 1
         if requested.structure is not None and subresource in (None, "status"):
@@ -226,9 +226,9 @@ class Writes:
         if metadata != before:
             # The server looks at metadata for all kinds, and again by each kind's own rules.
             found = shared_update_errors(new, old, kind)
-            if strategy.looks_at_metadata:
+            if strategy.validates_metadata:
                 found += metadata_update_errors(new, old, kind)
-            if strategy.looks_at_metadata_again and subresource is None:
+            if strategy.validates_metadata_on_update and subresource is None:
                 changes += metadata_errors(new, kind)
             changes = found + changes
         errors = changes + errors
@@ -254,8 +254,8 @@ class Writes:
         asked.stored()
         present = self._store.get(kind.bucket, entry.key)
         if present is None or present.revision != entry.revision:
-            raise conflict(kind.group, kind.plural, name, _MODIFIED)
-        if finished(kind, new):
+            raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+        if is_deletion_complete(kind, new):
             self._store.remove(kind.bucket, entry.key)
             return stored
         return self._store.put(kind.bucket, entry.key, stored).obj
@@ -300,8 +300,10 @@ def _keep_server_fields(metadata: Obj, before: Obj) -> None:
             metadata.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
 
 
-def _keep_owners_once(metadata: Obj, caller: Caller) -> None:
-    if len(metadata.get("ownerReferences") or ()) > 1 and (text := drop_repeated_owners(metadata)):
+def _drop_repeated_owner_references(metadata: Obj, caller: Caller) -> None:
+    if len(metadata.get("ownerReferences") or ()) > 1 and (
+        text := dedup_owner_references(metadata)
+    ):
         caller.warn(text)
 
 
@@ -316,7 +318,9 @@ def _check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
     metadata["namespace"] = namespace
 
 
-def check_version(strategy: Strategy, metadata: Obj, before: Obj, *, dry_run: bool = False) -> None:
+def check_resource_version(
+    strategy: Strategy, metadata: Obj, before: Obj, *, dry_run: bool = False
+) -> None:
     """Hold what an update starts from to what is stored.
 
     Raises:
@@ -331,13 +335,13 @@ def check_version(strategy: Strategy, metadata: Obj, before: Obj, *, dry_run: bo
             kind.group,
             kind.plural,
             name,
-            f"StorageError: invalid object, Code: 4, Key: {_place(kind, dry_run)}/"
+            f"StorageError: invalid object, Code: 4, Key: {_storage_key_prefix(kind, dry_run)}/"
             f"{key_of(name, before.get('namespace', ''))}, ResourceVersion: 0, "
             f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in "
             f"object meta: {before['uid']}",
         )
     if not version or not version.strip("0"):
-        if strategy.needs_version:
+        if strategy.needs_resource_version:
             error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(kind.group, kind.plural, name, [error])
         return
@@ -346,10 +350,10 @@ def check_version(strategy: Strategy, metadata: Obj, before: Obj, *, dry_run: bo
     except ValueError as error:
         raise StatusError(500, "", str(error)) from None
     if version != before["resourceVersion"]:
-        raise conflict(kind.group, kind.plural, name, _MODIFIED)
+        raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
 
 
-_PLACES = {
+_STORAGE_PREFIXES = {
     "customresourcedefinitions.apiextensions.k8s.io": (
         "apiextensions.k8s.io/customresourcedefinitions"
     ),
@@ -362,7 +366,7 @@ _PLACES = {
 """Where upstream's storage has kinds that it does not keep under their plain name."""
 
 
-def _place(kind: Kind, dry_run: bool) -> str:
+def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:
     """Where upstream's storage has a kind's objects, as its errors tell."""
     plain = f"{kind.group}/{kind.plural}" if kind.custom else kind.plural
-    return f"{'' if dry_run else '/registry'}/{_PLACES.get(kind.bucket, plain)}"
+    return f"{'' if dry_run else '/registry'}/{_STORAGE_PREFIXES.get(kind.bucket, plain)}"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["read_yaml", "write_yaml"]
 
-_MOST_NODES = 400_000
-_TRUTH = re.compile(r"^[yYnN]$")
-_OTHER = re.compile(r"^([yYnN]|[-+]?0o[0-7]+)$")
+_MAX_NODES = 400_000
+_BOOLEAN = re.compile(r"^[yYnN]$")
+_QUOTED_SCALAR = re.compile(r"^([yYnN]|[-+]?0o[0-7]+)$")
 """Texts that the library takes for texts and the server for something else."""
 _TEXT = "tag:yaml.org,2002:str"
 
@@ -51,7 +51,7 @@ def _loader() -> type[yaml.SafeLoader]:
     }
     for sign in "yYnN":
         rules = Loader.yaml_implicit_resolvers.setdefault(sign, [])
-        rules.append(("tag:yaml.org,2002:bool", _TRUTH))
+        rules.append(("tag:yaml.org,2002:bool", _BOOLEAN))
     return Loader
 
 
@@ -63,7 +63,7 @@ def read_yaml(data: bytes) -> tuple[Any, list[str]]:
     """
     import yaml
 
-    value = _as_json(data)
+    value = _try_json(data)
     if value is not None:
         return value, []
     try:
@@ -80,7 +80,7 @@ def read_yaml(data: bytes) -> tuple[Any, list[str]]:
     return value, [f'line {line}: key "{key}" already set in map' for line, key in repeated]
 
 
-def _as_json(data: bytes) -> Any:
+def _try_json(data: bytes) -> Any:
     """What JSON reads in `data` at once; None for what only YAML can read, or names as repeated."""
     if not data.lstrip().startswith(b"{"):
         return None
@@ -117,24 +117,24 @@ def _check_expansion(value: Any) -> None:
             continue
         if again:
             size = 1 + sum(sizes.get(id(item), 1) for item in items)
-            if size > _MOST_NODES:
+            if size > _MAX_NODES:
                 raise ValueError("yaml: document contains excessive aliasing")
             sizes[id(one)] = size
         elif id(one) not in sizes:
-            sizes[id(one)] = _MOST_NODES + 1  # unless it turns out to be less: it is inside itself
+            sizes[id(one)] = _MAX_NODES + 1  # unless it turns out to be less: it is inside itself
             todo.append((one, True))
             todo += [(item, False) for item in items]
 
 
 def _json_values(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_key(key): _json_values(item) for key, item in value.items()}
+        return {_json_key(key): _json_values(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_json_values(item) for item in value]
     return value
 
 
-def _key(key: Any) -> str:
+def _json_key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     return str(key)
@@ -164,7 +164,7 @@ def _dumper() -> type[yaml.SafeDumper]:
         style = None
         if "\n" in value:
             style = "|"
-        elif _OTHER.match(value) or _resolved(dumper, value) != _TEXT:
+        elif _QUOTED_SCALAR.match(value) or _resolved(dumper, value) != _TEXT:
             style = '"'
         return dumper.represent_scalar(_TEXT, value, style)
 

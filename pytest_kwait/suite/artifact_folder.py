@@ -11,34 +11,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["ArtifactFolder", "folder_name", "new_folder", "portable_name"]
+__all__ = ["ArtifactFolder", "create_folder", "make_folder_name", "make_portable_name"]
 
-FOLDER_SIZE = 32 * 1024 * 1024
+MAX_FOLDER_SIZE = 32 * 1024 * 1024
 """Bytes that the files of one folder hold at most."""
 
-FILE_SIZE = 4 * 1024 * 1024
+MAX_FILE_SIZE = 4 * 1024 * 1024
 """Bytes that one file holds at most."""
 
-PROBLEMS = "problems.txt"
+PROBLEMS_FILE = "problems.txt"
 
-_LONGEST = 80
+_MAX_NAME_LENGTH = 80
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 """What Windows takes for devices, with any ending."""
 
 
-def portable_name(text: str) -> str:
+def make_portable_name(text: str) -> str:
     """Return a name for a file or folder that every file system takes; another for another text.
 
     What is such a name already stays as it is.
     """
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:_LONGEST].strip("-. ")
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:_MAX_NAME_LENGTH].strip("-. ")
     # Upper and lower case are the same to some file systems.
     if plain and plain == text.lower() and not _RESERVED.fullmatch(plain):
         return plain
     return "-".join(filter(None, (plain, _digest(text))))
 
 
-def folder_name(test: str, *, worker: str = "", shard: str = "", attempt: int = 1) -> str:
+def make_folder_name(test: str, *, worker: str = "", shard: str = "", attempt: int = 1) -> str:
     """Return the name of the folder of a test: readable, and one for each test, place and attempt.
 
     Args:
@@ -47,13 +47,15 @@ def folder_name(test: str, *, worker: str = "", shard: str = "", attempt: int = 
         shard: the part of the suite that it belongs to; empty without shards.
         attempt: 2 when it was run again.
     """
-    title = re.sub(r"[^A-Za-z0-9_]+", "-", test.replace(".py::", "::"))[:_LONGEST].strip("-")
+    title = re.sub(r"[^A-Za-z0-9_]+", "-", test.replace(".py::", "::"))[:_MAX_NAME_LENGTH].strip(
+        "-"
+    )
     again = f"attempt-{attempt}" if attempt > 1 else ""
     place = re.sub(r"[^a-z0-9]+", "-", shard.lower()).strip("-")
     return "-".join(filter(None, (title, _digest(test), place, worker, again)))
 
 
-def new_folder(parent: Path, name: str) -> Path:
+def create_folder(parent: Path, name: str) -> Path:
     """Make a folder that nobody else has, and return it: of that name, or with a number behind it.
 
     Args:
@@ -87,7 +89,7 @@ class ArtifactFolder:
     """
 
     def __init__(
-        self, path: Path, redact: Callable[[str], str], *, size: int = FOLDER_SIZE
+        self, path: Path, redact: Callable[[str], str], *, size: int = MAX_FOLDER_SIZE
     ) -> None:
         self.path = path
         self.redact = redact
@@ -110,7 +112,7 @@ class ArtifactFolder:
         text: str,
         *,
         keep: Literal["start", "end"] = "start",
-        limit: int = FILE_SIZE,
+        limit: int = MAX_FILE_SIZE,
         redacted: bool = False,
     ) -> None:
         """Write a file; one that is there stays, and the new one gets a number behind its name.
@@ -147,8 +149,8 @@ class ArtifactFolder:
             lines, self.problems = sorted(self.problems), []
         if lines:
             # However full the folder is.
-            self._left = max(self._left, FILE_SIZE)
-            self.write(PROBLEMS, "".join(f"{line}\n" for line in lines), redacted=True)
+            self._left = max(self._left, MAX_FILE_SIZE)
+            self.write(PROBLEMS_FILE, "".join(f"{line}\n" for line in lines), redacted=True)
 
     def _put(self, name: str, content: bytes) -> None:
         path = self.path.joinpath(*name.split("/"))

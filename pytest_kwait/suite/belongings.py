@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import REPLICATION_CONTROLLERS
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Belonging", "Belongings", "delete_by_uid", "stamped"]
+__all__ = ["CreatedObject", "CreatedObjects", "delete_by_uid", "with_metadata"]
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class CreatedObject:
     """One object that must be deleted.
 
     Args:
@@ -48,7 +48,7 @@ class Belonging:
         return f"{self.resource.kind.lower()}/{self.name}{where}"
 
 
-class Belongings:
+class CreatedObjects:
     """Objects to delete at the end, last made first.
 
     Args:
@@ -57,16 +57,16 @@ class Belongings:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._objects: list[Belonging] = []
+        self._objects: list[CreatedObject] = []
 
     def add(self, resource: Resource, obj: Mapping[str, Any]) -> None:
         """Remember an object as the server returned it."""
         metadata = obj["metadata"]
         self.remember(
-            Belonging(resource, metadata.get("namespace"), metadata["name"], metadata["uid"])
+            CreatedObject(resource, metadata.get("namespace"), metadata["name"], metadata["uid"])
         )
 
-    def remember(self, belonging: Belonging) -> None:
+    def remember(self, belonging: CreatedObject) -> None:
         """Remember an object by its identity."""
         if belonging not in self._objects:
             self._objects.append(belonging)
@@ -77,7 +77,7 @@ class Belongings:
     def delete(
         self,
         deadline: Callable[[], Deadline],
-        see_off: Callable[[Belonging], None] | None = None,
+        see_off: Callable[[CreatedObject], None] | None = None,
     ) -> list[str]:
         """Ask for the deletion of everything that was added; forgets what is on its way.
 
@@ -93,9 +93,9 @@ class Belongings:
         while self._objects:
             belonging = self._objects.pop()
             policy: Propagation = "Background"
-            if see_off is not None and _owns_others(belonging.resource):
+            if see_off is not None and _may_have_dependents(belonging.resource):
                 policy = "Foreground"
-            problem, stays = _asked_to_go(self._session, belonging, deadline(), policy)
+            problem, stays = _request_deletion(self._session, belonging, deadline(), policy)
             if problem is not None:
                 problems.append(f"{belonging}: {problem}")
             elif stays and see_off is not None:
@@ -118,7 +118,7 @@ class Belongings:
             # The UID holds the note off a namesake of somebody else.
             change = {"metadata": {"uid": belonging.uid, "annotations": notes}}
             try:
-                retrying(partial(self._note, belonging, change), deadline())
+                request_with_retry(partial(self._note, belonging, change), deadline())
             except ApiError as error:
                 if error.status not in (404, 409):
                     problems.append(f"{belonging}: {error}")
@@ -127,24 +127,24 @@ class Belongings:
         return problems
 
     def _note(
-        self, belonging: Belonging, change: Mapping[str, Any], deadline: Deadline
+        self, belonging: CreatedObject, change: Mapping[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
         return self._session.patch(
             belonging.resource, belonging.name, change, belonging.namespace, deadline=deadline
         )
 
 
-def delete_by_uid(session: Session, belonging: Belonging, deadline: Deadline) -> str | None:
+def delete_by_uid(session: Session, belonging: CreatedObject, deadline: Deadline) -> str | None:
     """Ask for the deletion of one object; None if it is on its way or gone, else what kept it."""
-    return _asked_to_go(session, belonging, deadline, "Background")[0]
+    return _request_deletion(session, belonging, deadline, "Background")[0]
 
 
-def _asked_to_go(
-    session: Session, belonging: Belonging, deadline: Deadline, policy: Propagation
+def _request_deletion(
+    session: Session, belonging: CreatedObject, deadline: Deadline, policy: Propagation
 ) -> tuple[str | None, bool]:
     """Return what kept an object from going, and whether it was still there on its way."""
     try:
-        answer = retrying(
+        answer = request_with_retry(
             lambda deadline: session.delete(
                 belonging.resource,
                 belonging.name,
@@ -163,14 +163,14 @@ def _asked_to_go(
     return None, bool((answer.get("metadata") or {}).get("deletionTimestamp"))
 
 
-def _owns_others(resource: Resource) -> bool:
+def _may_have_dependents(resource: Resource) -> bool:
     """Whether objects of a kind may have others that go with them: workloads, custom resources."""
     if resource == REPLICATION_CONTROLLERS or resource.group in ("apps", "batch"):
         return True
     return "." in resource.group and not resource.group.endswith(".k8s.io")
 
 
-def stamped(
+def with_metadata(
     obj: Mapping[str, Any], labels: Mapping[str, str], notes: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return a copy of an object with labels and annotations added to its own."""

@@ -9,12 +9,12 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import VERBS, WAITS
 from pytest_kwait.suite.bound_wait import BoundWait
-from pytest_kwait.suite.further import read_request
+from pytest_kwait.suite.further import parse_namespace_request
 from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.manifests import Source, read_manifests
 from pytest_kwait.suite.pod_verbs import PodVerbs
 from pytest_kwait.suite.workload_verbs import WorkloadVerbs
-from pytest_kwait.suite.writer import Writer
+from pytest_kwait.suite.writer import ManifestWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from pytest_kwait.api.objects import ObjectList
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.resources.combinators import Given
-    from pytest_kwait.resources.held_tests import Held
-    from pytest_kwait.suite.belongings import Belonging
-    from pytest_kwait.suite.bound_wait import Terms
-    from pytest_kwait.suite.further import Maker
+    from pytest_kwait.resources.combinators import ConditionInput
+    from pytest_kwait.resources.held_tests import HeldPredicate
+    from pytest_kwait.suite.belongings import CreatedObject
+    from pytest_kwait.suite.bound_wait import WaitDefaults
+    from pytest_kwait.suite.further import NamespaceMaker
     from pytest_kwait.suite.owners import Owner
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["Bench"]
+__all__ = ["Kwait"]
 
 # `list` is a verb of the bench, so its class body cannot name the type.
 Objects = list[dict[str, Any]]
 Problems = list[str]
 
 
-class Bench(PodVerbs, WorkloadVerbs):
+class Kwait(PodVerbs, WorkloadVerbs):
     """A place in a cluster: `apply`, `get`, `delete`, `logs`, `wait_for`…, all in one namespace.
 
     Args:
@@ -61,17 +61,17 @@ class Bench(PodVerbs, WorkloadVerbs):
         namespace: str,
         *,
         owner: Owner,
-        terms: Callable[[], Terms],
+        terms: Callable[[], WaitDefaults],
         folders: Callable[[], Iterable[Path]],
         owned: bool,
-        further: Maker | None = None,
+        further: NamespaceMaker | None = None,
     ) -> None:
         super().__init__(client, namespace, terms)
         self.cluster = cluster
         self.informers = Informers(client, namespace)
         self._folders = folders
-        self._further = further
-        self._writer = Writer(
+        self._namespace_maker = further
+        self._writer = ManifestWriter(
             self._session,
             namespace,
             owner=owner,
@@ -149,7 +149,7 @@ class Bench(PodVerbs, WorkloadVerbs):
         *,
         labels: Mapping[str, str] | None = None,
         pod_security: str | None = None,
-    ) -> Bench:
+    ) -> Kwait:
         """Make one more namespace for this test; return a bench there, once pods can start in it.
 
         It is labelled, kept and removed as the test's own namespace is. Waits of fixtures look
@@ -167,16 +167,19 @@ class Bench(PodVerbs, WorkloadVerbs):
             ClusterError: the cluster refuses it, or the run makes no namespaces.
             WaitTimeout: it did not get what every namespace gets; it is deleted.
         """
-        request = read_request(name, labels, pod_security)
-        if self._further is None:
+        request = parse_namespace_request(name, labels, pod_security)
+        if self._namespace_maker is None:
             raise ClusterError(
                 f"namespace {name!r} cannot be made: this bench is in {self.namespace}, which was "
                 "there before, and the run makes none"
             )
-        return self._further(request)
+        return self._namespace_maker(request)
 
     def create_and_wait(
-        self, *sources: Source, condition: Given | Held | None = None, **options: Any
+        self,
+        *sources: Source,
+        condition: ConditionInput | HeldPredicate | None = None,
+        **options: Any,
     ) -> Objects:
         """Create the objects of manifests; return them once each is what its kind is made for.
 
@@ -255,7 +258,7 @@ class Bench(PodVerbs, WorkloadVerbs):
                 deadline=deadline,
             )
         )
-        return _typed(resource, listed)
+        return _with_types(resource, listed)
 
     def delete(
         self,
@@ -313,7 +316,7 @@ class Bench(PodVerbs, WorkloadVerbs):
                 EVENTS, namespace or self.namespace, field_selector=fields, deadline=deadline
             )
         )
-        return sorted(_typed(EVENTS, listed), key=_when)
+        return sorted(_with_types(EVENTS, listed), key=_event_time)
 
     def close(self, *, keep: bool = False) -> Problems:
         """Stop forwards and informers, and delete what was made outside of a namespace of our own.
@@ -329,7 +332,7 @@ class Bench(PodVerbs, WorkloadVerbs):
         if keep:
             return self._writer.keep()
         # Where the next test works in the same namespace it is not to meet what this one has made.
-        return self._writer.delete(None if self._owned else self._farewell())
+        return self._writer.delete(None if self._owned else self._wait_for_deletions())
 
     def _gone(
         self, resource: Resource, namespace: str | None, name: str, uid: str, **options: Any
@@ -337,14 +340,14 @@ class Bench(PodVerbs, WorkloadVerbs):
         wait = BoundWait(VERBS["wait_for_gone"], self._terms())
         wait(resource, name, uid, namespace=namespace, **options)
 
-    def _farewell(self) -> Callable[[Belonging], None] | None:
+    def _wait_for_deletions(self) -> Callable[[CreatedObject], None] | None:
         """Return what waits until an object is gone, for all of them within one limit."""
         limit = self.settings.deletion_wait
         if not limit:
             return None
         deadline = Deadline.after(limit, self._session.clock)
 
-        def see_off(going: Belonging) -> None:
+        def see_off(going: CreatedObject) -> None:
             if deadline.expired:
                 return
             limit = max(round(deadline.remaining, 1), 0.1)
@@ -359,13 +362,13 @@ class Bench(PodVerbs, WorkloadVerbs):
         return see_off
 
 
-def _typed(resource: Resource, listed: ObjectList) -> Objects:
+def _with_types(resource: Resource, listed: ObjectList) -> Objects:
     """Return the objects of a list with what the API leaves out of those of built-in kinds."""
     typed = {"apiVersion": resource.api_version, "kind": resource.kind}
     return [typed | item.object for item in listed.items]
 
 
-def _when(event: Mapping[str, Any]) -> str:
+def _event_time(event: Mapping[str, Any]) -> str:
     times = (event.get("lastTimestamp"), event.get("eventTime"), event.get("firstTimestamp"))
     created = (event.get("metadata") or {}).get("creationTimestamp")
     return str(next(filter(None, (*times, created)), ""))

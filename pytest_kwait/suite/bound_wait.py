@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import WAITS, Wait
-from pytest_kwait.suite.settings import DEFAULT
+from pytest_kwait.suite.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.informers import Informers
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["Allowance", "BoundCacheSync", "BoundWait", "Terms", "check_call"]
+__all__ = ["BoundCacheSync", "BoundWait", "TimeBudget", "WaitDefaults", "check_call"]
 
-_SHORTEST = 0.1
+_MIN_TIMEOUT = 0.1
 """Seconds left to a wait that starts with no time to spare: enough for a look at the state."""
 
 
-class Allowance(NamedTuple):
+class TimeBudget(NamedTuple):
     """What something around a wait leaves to it.
 
     Args:
@@ -47,7 +47,7 @@ class Allowance(NamedTuple):
         from pytest_kwait.wait.durations import format_duration
 
         # In tenths, for the sake of the message.
-        cut = max(math.floor(self.seconds * 10) / 10, _SHORTEST)
+        cut = max(math.floor(self.seconds * 10) / 10, _MIN_TIMEOUT)
         return cut, (
             f"its limit of {format_duration(asked)} was cut to {format_duration(cut)} to end "
             f"before {self.reason}"
@@ -55,7 +55,7 @@ class Allowance(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class WaitDefaults:
     """What a bound wait fills in.
 
     Args:
@@ -70,7 +70,7 @@ class Terms:
     namespace: str | None
     settings: Settings
     timeouts: Mapping[str, float]
-    allowance: Callable[[], Allowance | None] = lambda: None
+    allowance: Callable[[], TimeBudget | None] = lambda: None
 
     def options(self, wait: Wait, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of one call: its own, then those that the settings give."""
@@ -88,7 +88,7 @@ class Terms:
     def _poll(self) -> float | None:
         # A table that was replaced in a conftest has its say where nobody set the option; where
         # nobody said anything, a wait may have a pause of its own.
-        if self.settings.source("poll") != DEFAULT:
+        if self.settings.source("poll") != DEFAULT_SOURCE:
             return self.settings.poll
         pause = self.timeouts["poll"]
         return None if pause == TIMEOUTS["poll"].seconds else pause
@@ -102,7 +102,7 @@ class BoundWait:
         terms: what to fill in.
     """
 
-    def __init__(self, wait: Wait, terms: Terms) -> None:
+    def __init__(self, wait: Wait, terms: WaitDefaults) -> None:
         self.wait = wait
         self.terms = terms
         self.__name__ = wait.name
@@ -208,7 +208,7 @@ class BoundCacheSync(BoundWait):
         informers: the informers of the test's bench, asked for when a name is given.
     """
 
-    def __init__(self, wait: Wait, terms: Terms, informers: Callable[[], Informers]) -> None:
+    def __init__(self, wait: Wait, terms: WaitDefaults, informers: Callable[[], Informers]) -> None:
         super().__init__(wait, terms)
         self._informers = informers
 

@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import KwaitError
-from pytest_kwait.suite.candidate_process import far_end
-from pytest_kwait.suite.relay import Relay
+from pytest_kwait.suite.candidate_process import server_endpoint
+from pytest_kwait.suite.relay import CuttableProxy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kubernetes.client import ApiClient
 
-__all__ = ["PROGRAM", "Candidate", "Term"]
+__all__ = ["PROGRAM", "Candidate", "LeaderTerm"]
 
 PROGRAM = (sys.executable, "-P", "-m", "pytest_kwait.suite.candidate_process")
 """What a candidate runs; its argument and what it says are described there."""
 
-_HEARING = 5.0
+_DRAIN_TIMEOUT = 5.0
 """Seconds in which the last lines of a process are read at most."""
 
-_NOTES = ('{"led"', '{"lost"', '{"sees"')
+_MESSAGE_PREFIXES = ('{"led"', '{"lost"', '{"sees"')
 """How the lines begin that are no log."""
 
-_REMEMBERED = 20
+_MAX_OUTPUT_LINES = 20
 """Lines that are kept of what a candidate has said besides its notes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class LeaderTerm:
     """One leadership, in seconds of the monotonic clock, which all processes of a machine share.
 
     Args:
@@ -77,17 +77,17 @@ class Candidate:
     ) -> None:
         self.identity = identity
         """Its name in the Lease."""
-        self.said: deque[str] = deque(maxlen=_REMEMBERED)
+        self.said: deque[str] = deque(maxlen=_MAX_OUTPUT_LINES)
         """The last lines of its log: errors, mostly."""
         self.acts: list[float] = []
         """When it acted as leader, in seconds of the monotonic clock."""
         self.seen: list[str] = []
         """The leaders it has seen, in this order; empty for none."""
         self._changed = changed
-        self._terms: list[Term] = []
+        self._terms: list[LeaderTerm] = []
         self._paused = self._cut = self._stopping = False
         self._killed_at: float | None = None
-        self._relay = Relay(*far_end(client.configuration))
+        self._relay = CuttableProxy(*server_endpoint(client.configuration))
         arguments = json.dumps({**told, "identity": identity, "port": self._relay.port})
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module and checked values
@@ -135,7 +135,7 @@ class Candidate:
             )
 
     @property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[LeaderTerm]:
         """Its leaderships so far."""
         with self._changed:
             return list(self._terms)
@@ -208,10 +208,10 @@ class Candidate:
             self._process.kill()
         self._end()
 
-    def hear_out(self) -> None:
+    def drain_output(self) -> None:
         """Return once all is noted that it has said, if it has ended."""
         if not self.alive:
-            self._listener.join(_HEARING)
+            self._listener.join(_DRAIN_TIMEOUT)
 
     def _signal(self, number: signal.Signals) -> None:
         if not self.alive or self._killed_at is not None:
@@ -251,7 +251,7 @@ class Candidate:
         for line in stream or ():
             text = line.decode(errors="replace").rstrip()
             with self._changed:
-                if text.startswith(_NOTES):
+                if text.startswith(_MESSAGE_PREFIXES):
                     self._note(json.loads(text))
                 elif text:
                     self.said.append(text)
@@ -265,18 +265,20 @@ class Candidate:
         elif "lost" in facts:
             self._end_term(facts["lost"])
         else:
-            self._act(facts["led"], facts["until"])
+            self._record_act(facts["led"], facts["until"])
 
-    def _act(self, at: float, until: float) -> None:
+    def _record_act(self, at: float, until: float) -> None:
         self.acts.append(at)
         last = self._terms[-1] if self._terms else None
         if last is None or last.ended is not None:
-            self._terms.append(Term(self.identity, at, until, at))
+            self._terms.append(LeaderTerm(self.identity, at, until, at))
         else:
-            self._terms[-1] = Term(self.identity, last.started, until, at)
+            self._terms[-1] = LeaderTerm(self.identity, last.started, until, at)
 
     def _end_term(self, at: float) -> None:
         last = self._terms[-1] if self._terms else None
         if last is not None and last.ended is None:
             ended = max(min(at, last.until), last.last_act)
-            self._terms[-1] = Term(self.identity, last.started, last.until, last.last_act, ended)
+            self._terms[-1] = LeaderTerm(
+                self.identity, last.started, last.until, last.last_act, ended
+            )

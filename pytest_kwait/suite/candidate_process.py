@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
     from pytest_kwait.wait import Context
 
-__all__ = ["far_end", "main"]
+__all__ = ["main", "server_endpoint"]
 
-_ACT = 0.05
+_ACT_INTERVAL = 0.05
 """Seconds from one act of a leader to the next."""
 
 
-class _Program:
+class _CandidateProgram:
     """One candidate.
 
     Args:
@@ -45,7 +45,7 @@ class _Program:
     def __init__(self, told: dict[str, Any]) -> None:
         self._lock = threading.Lock()
         self._until = 0.0
-        client = _client(Path(told["kubeconfig"]), told["context"], told["port"])
+        client = _make_client(Path(told["kubeconfig"]), told["context"], told["port"])
         lock = LeaseLock(client, told["namespace"], told["lease"], told["identity"])
         self._elector = LeaderElector(
             lock,
@@ -68,7 +68,7 @@ class _Program:
             if ctx.err() is not None:
                 break
             self._say(led=now, until=self._until)
-            ctx.wait(_ACT)
+            ctx.wait(_ACT_INTERVAL)
         self._say(lost=min(now, self._until))
 
     def _say(self, **facts: object) -> None:
@@ -77,7 +77,7 @@ class _Program:
             sys.stdout.flush()
 
 
-def far_end(configuration: Any) -> tuple[str, int]:
+def server_endpoint(configuration: Any) -> tuple[str, int]:
     """Return the host and port that connections to a server are opened to: its own, or a proxy's.
 
     Args:
@@ -95,7 +95,7 @@ def _is_proxied(configuration: Any) -> bool:
     )
 
 
-def _client(kubeconfig: Path, context: str | None, port: int) -> ApiClient:
+def _make_client(kubeconfig: Path, context: str | None, port: int) -> ApiClient:
     """Make a client whose way to the server leads over a local port."""
     from kubernetes.client import ApiClient
 
@@ -127,7 +127,7 @@ def _client(kubeconfig: Path, context: str | None, port: int) -> ApiClient:
 def main() -> None:
     """Run the program."""
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    program = _Program(json.loads(sys.argv[1]))
+    program = _CandidateProgram(json.loads(sys.argv[1]))
     ctx, stop = wait.with_cancel(wait.background())
     competing = threading.Thread(target=program.run, args=(ctx,), daemon=True)
     competing.start()

@@ -10,12 +10,12 @@ from pytest_kwait.api.resource import LEASES
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.election import LeaderElector, LeaseLock
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.engine.options import check_count
-from pytest_kwait.engine.pending import PENDING, PendingWait
+from pytest_kwait.engine.pending import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError, WaitTimeout
-from pytest_kwait.suite.candidate import Candidate, Term
+from pytest_kwait.suite.candidate import Candidate, LeaderTerm
 from pytest_kwait.wait.durations import Duration, format_duration, to_seconds
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.suite.bound_wait import Allowance
+    from pytest_kwait.suite.bound_wait import TimeBudget
 
 __all__ = ["Candidates"]
 
-_STOP_LIMIT = 5.0
+_STOP_TIMEOUT = 5.0
 """Seconds that candidates have to end in good order."""
 
-_SHORTEST = 0.1
+_MIN_TIMEOUT = 0.1
 """Seconds for a leader to be there where a test has no more time."""
 
-_LEADER_LIMIT = 60.0
+_LEADER_TIMEOUT = 60.0
 """Seconds in which there should be a leader: processes have to start, and a lease to run out."""
 
 
@@ -73,7 +73,7 @@ class Candidates:
         renew_deadline: Duration = 2,
         retry_period: Duration = 0.5,
         release_on_cancel: bool = True,
-        allowance: Callable[[], Allowance | None] = lambda: None,
+        allowance: Callable[[], TimeBudget | None] = lambda: None,
     ) -> None:
         check_count("number", number, least=1)
         if not isinstance(release_on_cancel, bool):
@@ -128,7 +128,7 @@ class Candidates:
         return [each for each in self.candidates if each.leads]
 
     @property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[LeaderTerm]:
         """All leaderships so far, as the candidates have noted them, in order."""
         terms = [term for each in self.candidates for term in each.terms]
         return sorted(terms, key=lambda term: term.started)
@@ -143,7 +143,7 @@ class Candidates:
         return str(self._read().get("holderIdentity") or "")
 
     def leader(
-        self, timeout: Duration = _LEADER_LIMIT, *, besides: Candidate | None = None
+        self, timeout: Duration = _LEADER_TIMEOUT, *, besides: Candidate | None = None
     ) -> Candidate:
         """Return the candidate that leads, once one does.
 
@@ -160,10 +160,10 @@ class Candidates:
         allowance = self._allowance()
         if allowance is not None and allowance.seconds < asked:
             # In tenths, for the sake of the message.
-            limit = max(math.floor(allowance.seconds * 10) / 10, _SHORTEST)
+            limit = max(math.floor(allowance.seconds * 10) / 10, _MIN_TIMEOUT)
         deadline = Deadline.after(limit)
         meant = [each for each in self.candidates if each is not besides]
-        found = self._await_leader(meant, deadline)
+        found = self._wait_for_leader(meant, deadline)
         if found is not None:
             return found
         if not deadline.expired:
@@ -179,11 +179,11 @@ class Candidates:
             )
         raise error
 
-    def _await_leader(self, meant: Sequence[Candidate], deadline: Deadline) -> Candidate | None:
+    def _wait_for_leader(self, meant: Sequence[Candidate], deadline: Deadline) -> Candidate | None:
         """Return who leads; None once the time is over, or nobody is left."""
         timeline, began = Timeline(), SYSTEM_CLOCK.monotonic()
-        pending = PendingWait(f"lease {self.lease}", "have a leader", deadline, timeline, began)
-        with PENDING.entered(pending):
+        pending = ActiveWait(f"lease {self.lease}", "have a leader", deadline, timeline, began)
+        with ACTIVE_WAITS.entered(pending):
             while not deadline.expired and any(each.alive for each in meant):
                 with self._changed:
                     for each in meant:
@@ -212,24 +212,24 @@ class Candidates:
         if lease_duration is not None:
             seconds = to_seconds(lease_duration, what="lease_duration", allow_zero=False)
             stolen["leaseDurationSeconds"] = math.ceil(seconds)
-        retrying(
+        request_with_retry(
             lambda left: self._session.patch(
                 LEASES, self._name, {"spec": stolen}, self._namespace, deadline=left
             ),
-            Deadline.after(_STOP_LIMIT),
+            Deadline.after(_STOP_TIMEOUT),
         )
 
     def stop(self) -> None:
         """End all candidates, in good order where they can: the lease is then given back."""
         for each in self.candidates:
             each.begin_stop()
-        deadline = Deadline.after(_STOP_LIMIT)
+        deadline = Deadline.after(_STOP_TIMEOUT)
         for each in self.candidates:
             each.end_stop(deadline)
 
     def _state(self) -> str:
         for each in self.candidates:
-            each.hear_out()
+            each.drain_output()
         states = ", ".join(map(str, self.candidates))
         try:
             held = self.holder
@@ -241,9 +241,9 @@ class Candidates:
 
     def _read(self) -> dict[str, Any]:
         try:
-            lease = retrying(
+            lease = request_with_retry(
                 lambda left: self._session.get(LEASES, self._name, self._namespace, deadline=left),
-                Deadline.after(_STOP_LIMIT),
+                Deadline.after(_STOP_TIMEOUT),
             )
         except ApiError as error:
             if error.status == 404:

@@ -41,23 +41,23 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import Decision, Troubles
+from pytest_kwait.engine.error_policy import ErrorAction, ErrorLog
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.suite.lock_membership import HASTE, Hold, LockMembership, refused
-from pytest_kwait.suite.lock_record import Snapshot, Ticket, shortened
+from pytest_kwait.suite.lock_membership import CONFLICT_PAUSE, Hold, LockMember, is_conflict
+from pytest_kwait.suite.lock_record import LockState, Ticket, shorten_text
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.suite.lock_ledger import LockLedger
+    from pytest_kwait.suite.lock_ledger import LockLeases
 
 __all__ = ["ClusterLock", "LockTimeout"]
 
-_LOOK = 0.5
+_POLL_INTERVAL = 0.5
 """Seconds between two looks of who waits, where nothing that it watches changes before."""
 
-_PATIENCE = 15.0
+_REQUEST_TIMEOUT = 15.0
 """Seconds that giving back, or finding out whether anything was lost, may take."""
 
 
@@ -80,10 +80,10 @@ class ClusterLock:
         ledger: the requests.
     """
 
-    def __init__(self, ledger: LockLedger) -> None:
+    def __init__(self, ledger: LockLeases) -> None:
         self._ledger = ledger
         self._clock = ledger.clock
-        self._own = LockMembership(ledger)
+        self._own = LockMember(ledger)
         self.pace = self._own.pace
         """Seconds between two renewals."""
         self._woken = threading.Event()
@@ -91,7 +91,7 @@ class ClusterLock:
         # Whether we are in and may go on without a request.
         self._open = False
         self._queue: tuple[Ticket, ...] = ()
-        self._last = Snapshot(None, (), {})
+        self._last = LockState(None, (), {})
         self._random = random.Random(os.urandom(8))  # noqa: S311 - keeps apart, hides nothing
 
     @property
@@ -121,12 +121,14 @@ class ClusterLock:
             if member is not None and self._open and not self._wanted and self._own.valid:
                 self._hold = Hold(test, member.uid, None)
                 return
-        with self._own.penned():
+        with self._own.writing():
             self._acquire(True, test, deadline, tell)
 
-    def seize(self, test: str, deadline: Deadline, tell: Callable[[str], object]) -> None:
+    def acquire_exclusive(
+        self, test: str, deadline: Deadline, tell: Callable[[str], object]
+    ) -> None:
         """Hold the lock alone; arguments and errors as for `share`."""
-        with self._own.penned():
+        with self._own.writing():
             self._acquire(False, test, deadline, tell)
 
     def lost(self) -> bool:
@@ -140,8 +142,8 @@ class ClusterLock:
         member = self._own.member
         if member is not None and member.uid == hold.member and self._own.valid:
             return False
-        limit = Deadline.after(_PATIENCE, self._clock)
-        with self._own.penned():
+        limit = Deadline.after(_REQUEST_TIMEOUT, self._clock)
+        with self._own.writing():
             while not limit.expired:
                 try:
                     snapshot = self._look(limit)
@@ -152,7 +154,7 @@ class ClusterLock:
                         return True
                     self._own.change(member, hold.test, limit, out=member.out)
                 except (ApiError, DeadlineExceeded):
-                    self._pause(self._random.uniform(0, _LOOK))
+                    self._pause(self._random.uniform(0, _POLL_INTERVAL))
                 else:
                     return False
         return True
@@ -167,34 +169,34 @@ class ClusterLock:
             hold, self._hold = self._hold, None
         if hold is None or hold.ticket is None:
             return True
-        with self._own.penned():
+        with self._own.writing():
             # What was seen when it was acquired is mostly still so.
             return self._give_back(hold.ticket, hold.member, self._last)
 
-    def noticed(self, queue: Sequence[Ticket]) -> bool:
+    def on_queue_change(self, queue: Sequence[Ticket]) -> bool:
         """Hear what a watch says of the queue; return whether `tend` has anything to do."""
         with self._own.guard:
             self._queue = tuple(queue)
-            todo = self._untidy or self._in_the_way
+            todo = self._needs_cleanup or self._in_the_way
         self._woken.set()
         return todo
 
-    def tend(self, *, look: bool = False) -> None:
+    def maintain(self, *, look: bool = False) -> None:
         """Renew the Lease; between tests make room for who wants the lock alone.
 
         Args:
             look: whether to look although no watch says that anything has changed.
         """
-        if not self._own.take_pen():
+        if not self._own.acquire_write_lock():
             # Whoever has it renews as well.
             return
         try:
-            self._tend(Deadline.after(_PATIENCE, self._clock), look)
+            self._tend(Deadline.after(_REQUEST_TIMEOUT, self._clock), look)
         except (ApiError, DeadlineExceeded):
             # Next time; if there is none in time, others find out by themselves.
             return
         finally:
-            self._own.drop_pen()
+            self._own.release_write_lock()
 
     def leave(self, deadline: Deadline) -> None:
         """Take part no more: remove the Lease, and with it all that this process holds.
@@ -203,7 +205,7 @@ class ClusterLock:
             ApiError: the server refuses it.
             DeadlineExceeded: there was no answer in time.
         """
-        with self._own.penned():
+        with self._own.writing():
             self._open = False
             self._own.leave(deadline)
 
@@ -212,17 +214,17 @@ class ClusterLock:
     ) -> None:
         self._open = False
         ticket = os.urandom(6).hex()
-        troubles = Troubles(self._clock)
+        troubles = ErrorLog(self._clock)
         reason = "nothing seen yet"
         while True:
             self._woken.clear()
-            pause = _LOOK
+            pause = _POLL_INTERVAL
             try:
                 step = self._advance(self._look(deadline), shared, test, ticket, deadline)
             except ApiError as error:
-                if refused(error) and self._own.member is not None:
-                    pause = self._random.uniform(0, HASTE)
-                elif troubles.meet(error) is Decision.STOP:
+                if is_conflict(error) and self._own.member is not None:
+                    pause = self._random.uniform(0, CONFLICT_PAUSE)
+                elif troubles.meet(error) is ErrorAction.STOP:
                     raise
                 else:
                     reason, pause = str(error), max(pause, error.retry_after or 0.0)
@@ -244,11 +246,11 @@ class ClusterLock:
             self._pause(min(pause, deadline.remaining), self._woken)
 
     def _advance(
-        self, snapshot: Snapshot, shared: bool, test: str, ticket: str, deadline: Deadline
+        self, snapshot: LockState, shared: bool, test: str, ticket: str, deadline: Deadline
     ) -> _Step | str:
         """Do the one thing that is next; return whom this waits for if there is none."""
         queue, me = snapshot.queue, self._own.member
-        test = shortened(test)
+        test = shorten_text(test)
         if me is None:
             free = shared and all(each.shared for each in queue)
             self._own.join(test, deadline, out=not free)
@@ -281,15 +283,15 @@ class ClusterLock:
         else:
             others = (each for each in snapshot.members.values() if each.uid != me.uid)
             blocking = [each for each in others if not each.out]
-        vanished = [each for each in blocking if self._own.vanished(each)]
+        vanished = [each for each in blocking if self._own.has_expired(each)]
         for each in vanished:
-            self._ledger.expel(each, deadline)
+            self._ledger.remove_member(each, deadline)
         if vanished:
             return _Step.ACTED
         if blocking:
             return snapshot.blocked_by(ahead, blocking)
         lock = self._ledger.write(snapshot, queue, deadline, held=True)
-        self._last = Snapshot(lock, queue, {})
+        self._last = LockState(lock, queue, {})
         return self._granted(Hold(test, me.uid, ticket))
 
     def _granted(self, hold: Hold) -> _Step:
@@ -303,20 +305,20 @@ class ClusterLock:
 
     def _tend(self, limit: Deadline, look: bool) -> None:
         with self._own.guard:
-            todo = look or self._untidy or self._in_the_way
+            todo = look or self._needs_cleanup or self._in_the_way
             test = "" if self._hold is None else self._hold.test
             me = self._own.member
         if me is not None and self._own.due:
             try:
                 self._own.change(me, test, limit, out=me.out)
             except ApiError as error:
-                if not refused(error):
+                if not is_conflict(error):
                     raise
                 todo = True
         if todo:
             self._make_room(self._look(limit), limit)
 
-    def _make_room(self, snapshot: Snapshot, limit: Deadline) -> None:
+    def _make_room(self, snapshot: LockState, limit: Deadline) -> None:
         me, kept = self._own.member, self._kept
         if me is None:
             return
@@ -332,13 +334,13 @@ class ClusterLock:
         if leaving:
             self._own.change(me, "", limit, out=True)
 
-    def _look(self, deadline: Deadline) -> Snapshot:
+    def _look(self, deadline: Deadline) -> LockState:
         snapshot = self._own.look(deadline)
         with self._own.guard:
             self._queue = snapshot.queue
         return snapshot
 
-    def _give_back(self, ticket: str, holder: str, seen: Snapshot | None) -> bool:
+    def _give_back(self, ticket: str, holder: str, seen: LockState | None) -> bool:
         """Take a ticket out of the queue; `tend` does if this cannot in time.
 
         Args:
@@ -349,7 +351,7 @@ class ClusterLock:
         Returns:
             whether it was still there, as far as could be found out.
         """
-        limit = Deadline.after(_PATIENCE, self._clock)
+        limit = Deadline.after(_REQUEST_TIMEOUT, self._clock)
         unsure = False
         while not limit.expired:
             try:
@@ -360,9 +362,13 @@ class ClusterLock:
                     return unsure and member is not None and member.uid == holder
                 self._ledger.write(snapshot, rest, limit)
             except (ApiError, DeadlineExceeded) as error:
-                unsure |= not refused(error)
+                unsure |= not is_conflict(error)
                 if seen is None:
-                    self._pause(self._random.uniform(0, HASTE if refused(error) else _LOOK))
+                    self._pause(
+                        self._random.uniform(
+                            0, CONFLICT_PAUSE if is_conflict(error) else _POLL_INTERVAL
+                        )
+                    )
                 seen = None
             else:
                 with self._own.guard:
@@ -375,7 +381,7 @@ class ClusterLock:
         return any(not each.shared for each in self._queue)
 
     @property
-    def _untidy(self) -> bool:
+    def _needs_cleanup(self) -> bool:
         """Whether a ticket of ours is in the queue that nobody wants."""
         member, kept = self._own.member, self._kept
         return member is not None and any(

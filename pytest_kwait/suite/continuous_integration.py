@@ -11,11 +11,11 @@ from pytest_kwait.suite.shards import Shard
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SYSTEMS", "System", "shard_said"]
+__all__ = ["CI_SYSTEMS", "CISystem", "read_ci_shard"]
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class CISystem:
     """A CI system, or whatever else runs a job several times side by side.
 
     Args:
@@ -31,16 +31,16 @@ class System:
     first: int
 
 
-SYSTEMS = (
-    System("GitLab", "CI_NODE_INDEX", "CI_NODE_TOTAL", 1),
-    System("CircleCI", "CIRCLE_NODE_INDEX", "CIRCLE_NODE_TOTAL", 0),
-    System("Buildkite", "BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT", 0),
-    System("Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", "", 0),
+CI_SYSTEMS = (
+    CISystem("GitLab", "CI_NODE_INDEX", "CI_NODE_TOTAL", 1),
+    CISystem("CircleCI", "CIRCLE_NODE_INDEX", "CIRCLE_NODE_TOTAL", 0),
+    CISystem("Buildkite", "BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT", 0),
+    CISystem("Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", "", 0),
 )
 """Those that are known, with what their documentation says of these variables."""
 
 
-def shard_said(
+def read_ci_shard(
     environ: Mapping[str, str], total: int | None, given: str, source: str
 ) -> tuple[Shard, str]:
     """Return the shard that the environment says, and who says it by which variables.
@@ -54,9 +54,11 @@ def shard_said(
     Raises:
         InvalidArgument: nobody says it, several do, or what is said makes no sense.
     """
-    speaking = [system for system in SYSTEMS if _speaks(system, environ)]
+    speaking = [system for system in CI_SYSTEMS if _is_present(system, environ)]
     if len(speaking) > 1:
-        several = " and ".join(f"{each.name} ({_said(each, environ)})" for each in speaking)
+        several = " and ".join(
+            f"{each.name} ({_format_variables(each, environ)})" for each in speaking
+        )
         raise InvalidArgument(
             "shard",
             given,
@@ -67,11 +69,13 @@ def shard_said(
         if environ.get("CI_NODE_TOTAL") == "1" and total in (None, 1):
             # GitLab says so of a job that is not parallel, and gives it no index.
             return Shard(1, 1), "GitLab: CI_NODE_TOTAL=1"
-        raise InvalidArgument("shard", given, f"{_NOBODY}; or use I/N, for example 2/4", source)
+        raise InvalidArgument(
+            "shard", given, f"{_NO_CI_SYSTEM}; or use I/N, for example 2/4", source
+        )
     system = speaking[0]
     asked = f"{system.name}, as {source} asks for {given}"
-    jobs = _total(system, environ, total, given, source, asked)
-    index = _number(system.index, environ, asked, f"{system.name} counts from {system.first}")
+    jobs = _read_total(system, environ, total, given, source, asked)
+    index = _read_number(system.index, environ, asked, f"{system.name} counts from {system.first}")
     if not system.first <= index < system.first + jobs:
         named = f"{system.total}={jobs}" if environ.get(system.total) else given
         raise InvalidArgument(
@@ -81,31 +85,33 @@ def shard_said(
             f"{system.first + jobs - 1} the last of {named}",
             asked,
         )
-    return Shard(index - system.first + 1, jobs), f"{system.name}: {_said(system, environ)}"
+    return Shard(
+        index - system.first + 1, jobs
+    ), f"{system.name}: {_format_variables(system, environ)}"
 
 
-_NOBODY = "no CI system says which job this is: auto reads " + ", ".join(
+_NO_CI_SYSTEM = "no CI system says which job this is: auto reads " + ", ".join(
     f"{each.index} and {each.total} ({each.name})"
     if each.total
     else f"{each.index} ({each.name}; use auto/N)"
-    for each in SYSTEMS
+    for each in CI_SYSTEMS
 )
 
 
-def _speaks(system: System, environ: Mapping[str, str]) -> bool:
+def _is_present(system: CISystem, environ: Mapping[str, str]) -> bool:
     total = environ.get(system.total, "") if system.total else ""
     if system.name == "GitLab" and not environ.get(system.index) and total == "1":
         return False
     return bool(environ.get(system.index) or total)
 
 
-def _said(system: System, environ: Mapping[str, str]) -> str:
+def _format_variables(system: CISystem, environ: Mapping[str, str]) -> str:
     names = filter(None, (system.index, system.total))
     return ", ".join(f"{name}={environ[name]}" for name in names if environ.get(name))
 
 
-def _total(
-    system: System,
+def _read_total(
+    system: CISystem,
     environ: Mapping[str, str],
     total: int | None,
     given: str,
@@ -129,7 +135,7 @@ def _total(
             f"{missing}, so that nobody knows of how many jobs; use auto/N",
             asked,
         )
-    jobs = _number(system.total, environ, asked, "the number of jobs is at least 1")
+    jobs = _read_number(system.total, environ, asked, "the number of jobs is at least 1")
     if jobs < 1:
         raise InvalidArgument(
             system.total, environ[system.total], "the number of jobs is at least 1", asked
@@ -144,7 +150,7 @@ def _total(
     return jobs
 
 
-def _number(name: str, environ: Mapping[str, str], asked: str, rule: str) -> int:
+def _read_number(name: str, environ: Mapping[str, str], asked: str, rule: str) -> int:
     text = environ[name].strip()
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
         raise InvalidArgument(name, environ[name], f"use a whole number; {rule}", asked)

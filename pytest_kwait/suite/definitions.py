@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.values import Reader
 
-__all__ = ["DEFINITIONS", "OPTIONS", "TIMEOUTS", "Definition"]
+__all__ = ["OPTIONS", "SETTING_DEFINITIONS", "TIMEOUTS", "SettingDefinition"]
 
 
 # A plain class: the code of a dataclass or of a named tuple is compiled each time that the plugin
 # is loaded.
-class Definition:
+class SettingDefinition:
     """What a setting is called, how it is read, what it is unless given.
 
     Args:
@@ -78,7 +78,7 @@ class Definition:
 
 
 _ALL = (
-    Definition(
+    SettingDefinition(
         "cluster",
         ("auto", "existing", "embedded"),
         "auto",
@@ -87,21 +87,21 @@ _ALL = (
         "or ini, else embedded), existing (the same, else the standard loading rules: KUBECONFIG, "
         "~/.kube/config, in-cluster), embedded (started for this run)",
     ),
-    Definition(
+    SettingDefinition(
         "kubeconfig",
         "path",
         None,
         "FILE",
         "kubeconfig file of the cluster to use",
     ),
-    Definition(
+    SettingDefinition(
         "context",
         "text",
         None,
         "NAME",
         "context of the kubeconfig to use, instead of its current one",
     ),
-    Definition(
+    SettingDefinition(
         "allowed_contexts",
         "patterns",
         None,
@@ -109,7 +109,7 @@ _ALL = (
         "contexts that tests may run on, with * for any part of a name (any context); the embedded "
         "cluster is always one",
     ),
-    Definition(
+    SettingDefinition(
         "timing",
         ("fast", "real"),
         "fast",
@@ -118,7 +118,7 @@ _ALL = (
         "Kubernetes' own (fast), or as long (real); what manifests and commands say keeps its "
         "length",
     ),
-    Definition(
+    SettingDefinition(
         "poll",
         "pause",
         2.0,
@@ -126,7 +126,7 @@ _ALL = (
         "pause between two looks in poll mode, and at what cannot be watched",
         "test",
     ),
-    Definition(
+    SettingDefinition(
         "mode",
         ("watch", "poll"),
         "watch",
@@ -134,7 +134,7 @@ _ALL = (
         "how waits look: watch (list, then watch) or poll (list every poll interval)",
         "test",
     ),
-    Definition(
+    SettingDefinition(
         "fail_fast",
         "bool",
         True,
@@ -142,7 +142,7 @@ _ALL = (
         "whether a wait ends at once when what it waits for can no longer come",
         "test",
     ),
-    Definition(
+    SettingDefinition(
         "grace",
         "duration",
         None,
@@ -151,7 +151,7 @@ _ALL = (
         "embedded cluster as much shorter as its time is faster)",
         "test",
     ),
-    Definition(
+    SettingDefinition(
         "timeout",
         "pause",
         None,
@@ -160,7 +160,7 @@ _ALL = (
         "test",
         option=False,
     ),
-    Definition(
+    SettingDefinition(
         "stable_for",
         "duration",
         None,
@@ -169,28 +169,28 @@ _ALL = (
         "test",
         option=False,
     ),
-    Definition(
+    SettingDefinition(
         "timeout_scale",
         "scale",
         1.0,
         "FACTOR",
         "multiplies every limit of the timeout table, named ones included, for slow machines",
     ),
-    Definition(
+    SettingDefinition(
         "namespace",
         "dns_label",
         None,
         "NAME",
         "use this namespace, which must exist; make and delete none",
     ),
-    Definition(
+    SettingDefinition(
         "namespace_scope",
         ("test", "class", "module", "session"),
         "test",
         "{test,class,module,session}",
         "which tests share a namespace",
     ),
-    Definition(
+    SettingDefinition(
         "pod_security",
         "pod_security",
         None,
@@ -198,7 +198,7 @@ _ALL = (
         "Pod Security Standard that the run's namespaces enforce: privileged, baseline or "
         "restricted, of a release or the latest (what the cluster has for all)",
     ),
-    Definition(
+    SettingDefinition(
         "namespace_limit",
         "number",
         100,
@@ -206,14 +206,14 @@ _ALL = (
         "how many namespaces this run may have at a time in a cluster that outlives it, all "
         "workers together; those that are being deleted count, those that are kept do not",
     ),
-    Definition(
+    SettingDefinition(
         "namespace_rate",
         "scale",
         20.0,
         "N",
         "how many namespaces this run may make a second there, all workers together",
     ),
-    Definition(
+    SettingDefinition(
         "deletion_wait",
         "duration",
         120.0,
@@ -222,7 +222,7 @@ _ALL = (
         "holds those that are not; with --kwait-namespace, how long the end of each test waits for "
         "what it has made; 0 for not at all",
     ),
-    Definition(
+    SettingDefinition(
         "keep",
         ("never", "failed", "always"),
         "never",
@@ -231,14 +231,14 @@ _ALL = (
         "outside of the namespace stays with it",
         "test",
     ),
-    Definition(
+    SettingDefinition(
         "run_id",
         "dns_label",
         None,
         "ID",
         "name of this run in the names, labels and annotations of what it makes (random)",
     ),
-    Definition(
+    SettingDefinition(
         "shard",
         "shard",
         None,
@@ -246,7 +246,7 @@ _ALL = (
         "run one of N parts of the suite, the I-th; auto reads which one, and of how many, from "
         "GitLab, CircleCI, Buildkite or a Kubernetes Indexed Job (auto/N)",
     ),
-    Definition(
+    SettingDefinition(
         "session_waits",
         "bool",
         True,
@@ -254,7 +254,7 @@ _ALL = (
         "whether the first test that uses an existing cluster waits until its nodes and the pods "
         "of kube-system are ready",
     ),
-    Definition(
+    SettingDefinition(
         "allowed_not_ready_nodes",
         "allowance",
         0,
@@ -262,14 +262,14 @@ _ALL = (
         "how many nodes may be not ready, and system pods as well, before the first test; -1 not "
         "to wait for any",
     ),
-    Definition(
+    SettingDefinition(
         "non_blocking_taints",
         "taints",
         ("node-role.kubernetes.io/control-plane",),
         "KEY,...",
         "taints of nodes that do not make them not ready before the first test",
     ),
-    Definition(
+    SettingDefinition(
         "min_startup_pods",
         "allowance",
         0,
@@ -277,7 +277,7 @@ _ALL = (
         "how many pods of kube-system must be ready at least before the first test; -1 not to wait "
         "for any",
     ),
-    Definition(
+    SettingDefinition(
         "artifacts",
         "path",
         None,
@@ -285,21 +285,21 @@ _ALL = (
         "folder to which each failed test writes one of its own: its failure, the evidence of its "
         "waits, and the objects, events and logs of its namespace",
     ),
-    Definition(
+    SettingDefinition(
         "heartbeat",
         "pause",
         30.0,
         "DURATION",
         "how often this run says in a Lease that it lives; it counts as dead after four times that",
     ),
-    Definition(
+    SettingDefinition(
         "janitor",
         "bool",
         True,
         "{true,false}",
         "whether this run removes what dead runs have left in the cluster",
     ),
-    Definition(
+    SettingDefinition(
         "report",
         "reports",
         (),
@@ -310,10 +310,12 @@ _ALL = (
     ),
 )
 
-DEFINITIONS: Mapping[str, Definition] = {definition.name: definition for definition in _ALL}
+SETTING_DEFINITIONS: Mapping[str, SettingDefinition] = {
+    definition.name: definition for definition in _ALL
+}
 """Every setting but the table of timeouts, which is set name by name."""
 
-TIMEOUTS = Definition(
+TIMEOUTS = SettingDefinition(
     "timeout",
     "timeouts",
     {},
@@ -325,5 +327,5 @@ TIMEOUTS = Definition(
 )
 """The option behind the table of timeouts; markers call it `timeouts`."""
 
-OPTIONS = (*(each for each in DEFINITIONS.values() if each.option), TIMEOUTS)
+OPTIONS = (*(each for each in SETTING_DEFINITIONS.values() if each.option), TIMEOUTS)
 """What has an option, an environment name and an ini name."""

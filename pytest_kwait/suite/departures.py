@@ -13,10 +13,10 @@ from pytest_kwait.api.objects import decode_object
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
-from pytest_kwait.resources.doom.namespaces import what_keeps
-from pytest_kwait.suite.owners import LABEL_RUN, run_digest
+from pytest_kwait.resources.doom.namespaces import describe_remaining
+from pytest_kwait.suite.owners import LABEL_RUN, run_label_value
 from pytest_kwait.wait.durations import format_duration
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-__all__ = ["Departures"]
+__all__ = ["NamespaceDeletions"]
 
-SHOWN = 5
+MAX_SHOWN = 5
 """How many namespaces, and how many objects in each, are told by name."""
 
-_PAUSE = 0.5
-_SLOW_PAUSE = 2.0
-_SILENCE = 1.0
+_POLL_INTERVAL = 0.5
+_SLOW_POLL_INTERVAL = 2.0
+_REPORT_AFTER = 1.0
 """Seconds after which it is said that the run waits."""
 
-_ASKING = 15.0
+_REQUEST_TIMEOUT = 15.0
 """Seconds that finding out what holds them may take."""
 
 _KIND_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has \d+ resource instances")
 
 
-class Departures:
+class NamespaceDeletions:
     """The namespaces of one run that were asked to go.
 
     Args:
@@ -72,12 +72,14 @@ class Departures:
         told = False
         try:
             left = self._left(deadline)
-            while left and deadline.remaining > _PAUSE:
+            while left and deadline.remaining > _POLL_INTERVAL:
                 waited = clock.monotonic() - started
-                if not told and waited >= _SILENCE:
-                    tell(f"waiting up to {format_duration(limit)} until {_counted(left)} gone")
+                if not told and waited >= _REPORT_AFTER:
+                    tell(f"waiting up to {format_duration(limit)} until {_format_count(left)} gone")
                     told = True
-                clock.sleep(_PAUSE if waited < 10 * _SLOW_PAUSE else _SLOW_PAUSE)
+                clock.sleep(
+                    _POLL_INTERVAL if waited < 10 * _SLOW_POLL_INTERVAL else _SLOW_POLL_INTERVAL
+                )
                 try:
                     left = self._left(deadline)
                 except (ApiError, DeadlineExceeded):
@@ -85,18 +87,18 @@ class Departures:
                     if deadline.remaining > 0:
                         raise
         except (ApiError, DeadlineExceeded) as error:
-            return [f"whether {_counted(self._going)} gone cannot be seen: {error}"]
+            return [f"whether {_format_count(self._going)} gone cannot be seen: {error}"]
         if not left:
             return []
         lines = [
-            f"{_counted(left)} not gone after {format_duration(limit)}; the server goes on trying:"
+            f"{_format_count(left)} not gone after {format_duration(limit)}; the server goes on trying:"
         ]
-        asking = Deadline.after(_ASKING, clock)
-        for namespace in left[:SHOWN]:
+        asking = Deadline.after(_REQUEST_TIMEOUT, clock)
+        for namespace in left[:MAX_SHOWN]:
             name = namespace["metadata"]["name"]
             lines.append(f"  {name}: {'; '.join(self._holders(namespace, asking))}")
-        if len(left) > SHOWN:
-            lines.append(f"  and {len(left) - SHOWN} more")
+        if len(left) > MAX_SHOWN:
+            lines.append(f"  and {len(left) - MAX_SHOWN} more")
         return lines
 
     def _left(self, deadline: Deadline) -> list[dict[str, Any]]:
@@ -115,9 +117,9 @@ class Departures:
 
     def _by_label(self, deadline: Deadline) -> list[dict[str, Any]] | None:
         """Return all of the run in one request; None if they are not shown."""
-        query = {"labelSelector": f"{LABEL_RUN}={run_digest(self._run)}"}
+        query = {"labelSelector": f"{LABEL_RUN}={run_label_value(self._run)}"}
         try:
-            answer = retrying(
+            answer = request_with_retry(
                 lambda deadline: self._session.request(
                     "GET", NAMESPACES.path(None), query=query, deadline=deadline
                 ),
@@ -131,7 +133,7 @@ class Departures:
 
     def _one(self, name: str, deadline: Deadline) -> dict[str, Any] | None:
         try:
-            return retrying(
+            return request_with_retry(
                 lambda deadline: self._session.get(NAMESPACES, name, deadline=deadline), deadline
             )
         except ApiError as error:
@@ -143,17 +145,17 @@ class Departures:
         """Say what holds a namespace: objects with their finalizers, else what its status says."""
         name = namespace["metadata"]["name"]
         found: list[str] = []
-        for plural, group in _kinds_left(namespace):
+        for plural, group in _remaining_kinds(namespace):
             try:
                 found += self._objects(f"{plural}.{group}" if group else plural, name, deadline)
             except (KwaitError, DeadlineExceeded):
                 # Its status has the kind and the number, and is told below.
                 continue
-        yield from found[:SHOWN]
-        if len(found) > SHOWN:
-            yield f"and {len(found) - SHOWN} more objects"
-        if not found or namespace["metadata"].get("finalizers") or _has_trouble(namespace):
-            yield what_keeps(namespace)
+        yield from found[:MAX_SHOWN]
+        if len(found) > MAX_SHOWN:
+            yield f"and {len(found) - MAX_SHOWN} more objects"
+        if not found or namespace["metadata"].get("finalizers") or _has_deletion_problem(namespace):
+            yield describe_remaining(namespace)
 
     def _objects(self, kind: str, namespace: str, deadline: Deadline) -> list[str]:
         def ask(deadline: Deadline) -> list[dict[str, Any]]:
@@ -163,10 +165,10 @@ class Departures:
             listed = self._session.list(resource, namespace, deadline=deadline)
             return [{**each.object, "kind": resource.kind} for each in listed.items]
 
-        return [_held(each) for each in retrying(ask, deadline)]
+        return [_finalizers_of(each) for each in request_with_retry(ask, deadline)]
 
 
-def _held(obj: Mapping[str, Any]) -> str:
+def _finalizers_of(obj: Mapping[str, Any]) -> str:
     metadata = obj["metadata"]
     title = f"{obj['kind'].lower()}/{metadata['name']}"
     finalizers = [str(each) for each in metadata.get("finalizers") or ()]
@@ -178,7 +180,7 @@ def _held(obj: Mapping[str, Any]) -> str:
     return f"{title} is being deleted"
 
 
-def _kinds_left(namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _remaining_kinds(namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return plural and group of what is left in a namespace.
 
     Source: kube-controller-manager, namespace/deletion/status_condition_utils.go.
@@ -192,13 +194,13 @@ def _kinds_left(namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
     return []
 
 
-def _has_trouble(namespace: Mapping[str, Any]) -> bool:
+def _has_deletion_problem(namespace: Mapping[str, Any]) -> bool:
     return any(
         str(each.get("type")).endswith("Failure") and each.get("status") == "True"
         for each in (namespace.get("status") or {}).get("conditions") or ()
     )
 
 
-def _counted(things: Sized) -> str:
+def _format_count(things: Sized) -> str:
     number = len(things)
     return "1 namespace is" if number == 1 else f"{number} namespaces are"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 from pytest_kwait.api.resource import DAEMON_SETS, DEPLOYMENTS, EVENTS, NODES, PODS, Resource
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.engine.redaction import make_redactor
 from pytest_kwait.errors import KwaitError
-from pytest_kwait.suite.artifact_folder import ArtifactFolder, new_folder
-from pytest_kwait.suite.snapshot import Snapshot, container_runs, is_failing
+from pytest_kwait.suite.artifact_folder import ArtifactFolder, create_folder
+from pytest_kwait.suite.snapshot import NamespaceDump, is_failing, list_container_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster
 
-__all__ = ["dump_cluster", "dump_namespaces", "keep_cluster"]
+__all__ = ["dump_cluster", "dump_namespaces", "dump_unready_cluster"]
 
-CLUSTER_LIMIT = 30.0
+CLUSTER_DUMP_TIMEOUT = 30.0
 """Seconds that gathering may take for a cluster that is not ready."""
 
 WORKERS = 8
 """Requests at a time."""
 
-LOGS = 100
+MAX_LOGS = 100
 """Logs of one namespace that are written at most, those of failing containers first."""
 
-SYSTEM = "kube-system"
+SYSTEM_NAMESPACE = "kube-system"
 
 # The events about nodes are in the namespace that is meant where none is named.
-_NODES_EVENTS = "default"
+_NODE_EVENTS_NAMESPACE = "default"
 
 
 def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[str]:
@@ -58,23 +58,27 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
         not tell is in the folder's `problems.txt`.
     """
     session = Session.of(client)
-    files = ArtifactFolder(folder, redaction(session.credentials()))
-    system = Snapshot(session, SYSTEM, files, SYSTEM, deadline)
-    with _Crew() as crew:
-        nodes = Snapshot(session, None, files, "", deadline)
+    files = ArtifactFolder(folder, make_redactor(session.credentials()))
+    system = NamespaceDump(session, SYSTEM_NAMESPACE, files, SYSTEM_NAMESPACE, deadline)
+    with _WorkerPool() as crew:
+        nodes = NamespaceDump(session, None, files, "", deadline)
         crew.start(nodes.objects, NODES)
         pods = crew.start(system.objects, PODS)
         crew.start(system.events)
-        crew.start(Snapshot(session, _NODES_EVENTS, files, _NODES_EVENTS, deadline).events)
+        crew.start(
+            NamespaceDump(
+                session, _NODE_EVENTS_NAMESPACE, files, _NODE_EVENTS_NAMESPACE, deadline
+            ).events
+        )
         for resource in (DAEMON_SETS, DEPLOYMENTS):
             crew.start(system.objects, resource)
         failing = [pod for pod in pods() if is_failing(pod)]
-        _start_logs(crew, system, failing, files, SYSTEM)
+        _start_logs(crew, system, failing, files, SYSTEM_NAMESPACE)
     files.finish()
     return [files.trouble] if files.trouble else []
 
 
-def keep_cluster(cluster: Cluster, artifacts: Path | None) -> str:
+def dump_unready_cluster(cluster: Cluster, artifacts: Path | None) -> str:
     """Write what is known of a cluster that is not ready among a run's artifacts.
 
     Args:
@@ -87,10 +91,10 @@ def keep_cluster(cluster: Cluster, artifacts: Path | None) -> str:
     if artifacts is None:
         return ""
     try:
-        folder = new_folder(artifacts, "cluster")
+        folder = create_folder(artifacts, "cluster")
         client = cluster.client()
         try:
-            troubles = dump_cluster(client, folder, Deadline.after(CLUSTER_LIMIT))
+            troubles = dump_cluster(client, folder, Deadline.after(CLUSTER_DUMP_TIMEOUT))
         finally:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
     except OSError as error:
@@ -115,13 +119,15 @@ def dump_namespaces(
         deadline: when it must be over; what is not there by then is left out.
     """
     session = Session.of(client)
-    with _Crew() as crew:
-        snapshots = {name: Snapshot(session, name, files, name, deadline) for name in namespaces}
+    with _WorkerPool() as crew:
+        snapshots = {
+            name: NamespaceDump(session, name, files, name, deadline) for name in namespaces
+        }
         pods = {name: crew.start(each.objects, PODS) for name, each in snapshots.items()}
-        kinds = crew.start(_kinds, session, files, deadline)
+        kinds = crew.start(_list_other_kinds, session, files, deadline)
         for each in snapshots.values():
             crew.start(each.events)
-            crew.start(each.itself)
+            crew.start(each.write_namespace)
         for name, each in snapshots.items():
             _start_logs(crew, each, pods[name](), files, name)
         for resource in kinds():
@@ -129,7 +135,7 @@ def dump_namespaces(
                 crew.start(each.objects, resource)
 
 
-class _Crew:
+class _WorkerPool:
     """Threads that do tasks in the order in which they are started; left once all are done."""
 
     def __init__(self) -> None:
@@ -154,26 +160,32 @@ class _Crew:
 
 
 def _start_logs(
-    crew: _Crew, snapshot: Snapshot, pods: Sequence[dict[str, Any]], files: ArtifactFolder, at: str
+    crew: _WorkerPool,
+    snapshot: NamespaceDump,
+    pods: Sequence[dict[str, Any]],
+    files: ArtifactFolder,
+    at: str,
 ) -> None:
-    runs = container_runs(pods)
-    if len(runs) > LOGS:
-        files.problem(f"logs in {at}: {len(runs) - LOGS} of {len(runs)} are left out")
-    for run in runs[:LOGS]:
+    runs = list_container_runs(pods)
+    if len(runs) > MAX_LOGS:
+        files.problem(f"logs in {at}: {len(runs) - MAX_LOGS} of {len(runs)} are left out")
+    for run in runs[:MAX_LOGS]:
         crew.start(snapshot.log, run)
 
 
-def _kinds(session: Session, files: ArtifactFolder, deadline: Deadline) -> list[Resource]:
+def _list_other_kinds(
+    session: Session, files: ArtifactFolder, deadline: Deadline
+) -> list[Resource]:
     """Return the kinds whose objects are not written by somebody else."""
     try:
         found = session.kinds(deadline=deadline)
     except KwaitError as error:
         files.problem(f"kinds: {error}")
         return []
-    return list(_listable(found))
+    return list(_select_listable(found))
 
 
-def _listable(found: Sequence[Resource]) -> Iterator[Resource]:
+def _select_listable(found: Sequence[Resource]) -> Iterator[Resource]:
     for resource in found:
         # Events are the same in both of their groups.
         apart = resource.kind == EVENTS.kind or resource.qualified == PODS.qualified

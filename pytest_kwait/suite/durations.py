@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.shards import by_count
+from pytest_kwait.suite.shards import split_by_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     Algorithm = Callable[[int, list[Any], dict[str, float]], Sequence[Any]]
 
-__all__ = ["Durations", "placed_by", "read_durations"]
+__all__ = ["Durations", "read_durations", "split_by_duration"]
 
-_WRITTEN = "use a file that pytest-split's --store-durations wrote, or remove it"
+_DURATIONS_HINT = "use a file that pytest-split's --store-durations wrote, or remove it"
 
 
 class Durations(NamedTuple):
@@ -50,30 +50,30 @@ def read_durations(path: Path, source: str) -> Durations | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _refused(path, f"it cannot be read ({error.strerror})", source) from None
+        raise _invalid_durations(path, f"it cannot be read ({error.strerror})", source) from None
     except UnicodeDecodeError:
-        raise _refused(path, "it is not text", source) from None
+        raise _invalid_durations(path, "it is not text", source) from None
     try:
         contents = json.loads(text)
     except ValueError as error:
-        raise _refused(path, f"it is no JSON ({error})", source) from None
+        raise _invalid_durations(path, f"it is no JSON ({error})", source) from None
     if isinstance(contents, list):
         # What pytest-split wrote in its first versions, and still reads.
         pairs = all(isinstance(each, list) and len(each) == 2 for each in contents)
         contents = {str(name): seconds for name, seconds in contents} if pairs else None
     if not isinstance(contents, dict):
-        raise _refused(path, "it does not hold seconds by the ids of tests", source)
+        raise _invalid_durations(path, "it does not hold seconds by the ids of tests", source)
     for name, seconds in contents.items():
         number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
         if not (number and 0 <= seconds < math.inf):
-            raise _refused(path, f"it says that {name} took {seconds!r} seconds", source)
+            raise _invalid_durations(path, f"it says that {name} took {seconds!r} seconds", source)
     if not contents:
         return None
     digest = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
     return Durations(contents, digest[:8])
 
 
-def placed_by(
+def split_by_duration(
     seconds: Mapping[str, float], algorithm: Algorithm, spare: Algorithm
 ) -> Callable[[Sequence[Unit], int], list[int]]:
     """Return what places units so that shards take about as long as each other.
@@ -89,7 +89,7 @@ def placed_by(
     def place(units: Sequence[Unit], total: int) -> list[int]:
         known = [seconds[name] for unit in units for name in unit.ids if name in seconds]
         if not sum(known):
-            return by_count(units, total)
+            return split_by_count(units, total)
         average = sum(known) / len(known)
         lengths = {
             unit.nodeid: sum(seconds.get(name, average) for name in unit.ids) for unit in units
@@ -105,5 +105,5 @@ def placed_by(
     return place
 
 
-def _refused(path: Path, why: str, source: str) -> InvalidArgument:
-    return InvalidArgument("durations_path", str(path), f"{why}; {_WRITTEN}", source)
+def _invalid_durations(path: Path, why: str, source: str) -> InvalidArgument:
+    return InvalidArgument("durations_path", str(path), f"{why}; {_DURATIONS_HINT}", source)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SUMMARY_SIZE", "FailedTest", "annotation", "summary"]
+__all__ = ["MAX_SUMMARY_SIZE", "FailedTest", "format_annotation", "format_summary"]
 
-SUMMARY_SIZE = 1024 * 1024
+MAX_SUMMARY_SIZE = 1024 * 1024
 """Bytes that GitHub takes as the summary of one step; a longer one is refused as a whole."""
 
 _MARKUP = re.compile(r"[\\`*_\[\]~|]")
@@ -39,22 +39,22 @@ class FailedTest:
     line: int = 1
 
 
-def annotation(failed: FailedTest) -> str:
+def format_annotation(failed: FailedTest) -> str:
     """Return the command that has GitHub show a failure at its line.
 
     Source: toolkit packages/core/src/command.ts, `Command.toString`.
     """
-    place = f"file={_property(failed.file)},line={failed.line}," if failed.file else ""
-    return f"::error {place}title={_property(failed.test)}::{_data(failed.headline)}"
+    place = f"file={_escape_property(failed.file)},line={failed.line}," if failed.file else ""
+    return f"::error {place}title={_escape_property(failed.test)}::{_escape_data(failed.headline)}"
 
 
-def summary(
+def format_summary(
     failures: Sequence[FailedTest],
     counts: Mapping[str, int],
     *,
     run: str,
     link: str = "",
-    size: int = SUMMARY_SIZE,
+    size: int = MAX_SUMMARY_SIZE,
 ) -> str:
     """Return the summary of a run as Markdown; as many failures as there is room for.
 
@@ -66,7 +66,7 @@ def summary(
         size: bytes that it may have; less than its first lines gives an empty text.
     """
     counted = ", ".join(
-        f"{number} {'errors' if what == 'error' and number > 1 else _shown(what)}"
+        f"{number} {'errors' if what == 'error' and number > 1 else _escape_cell(what)}"
         for what, number in counts.items()
         if number
     )
@@ -75,7 +75,7 @@ def summary(
     head = [
         f"### pytest-kwait: {counted}",
         "",
-        f"Run <code>{_shown(run)}</code>.",
+        f"Run <code>{_escape_cell(run)}</code>.",
         "",
         f"| {' | '.join(columns)} |",
         f"|{' --- |' * len(columns)}",
@@ -98,26 +98,30 @@ def summary(
 
 
 def _row(failed: FailedTest, link: str, artifacts: bool) -> str:
-    cells = [f"<code>{_shown(failed.test)}</code>", _shown(failed.headline), _shown(failed.awaited)]
+    cells = [
+        f"<code>{_escape_cell(failed.test)}</code>",
+        _escape_cell(failed.headline),
+        _escape_cell(failed.awaited),
+    ]
     if artifacts:
-        folder = f"<code>{_shown(failed.folder)}</code>" if failed.folder else ""
+        folder = f"<code>{_escape_cell(failed.folder)}</code>" if failed.folder else ""
         linked = f'<a href="{html.escape(link)}">{folder}</a>' if folder and link else folder
         cells.append(linked)
     return f"| {' | '.join(cells)} |"
 
 
-def _shown(text: str) -> str:
+def _escape_cell(text: str) -> str:
     """Return a text for a cell of a table, in which nothing is markup."""
     escaped = html.escape(" ".join(text.split()), quote=False)
     return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", escaped)
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _bytes(lines: Sequence[str]) -> int:

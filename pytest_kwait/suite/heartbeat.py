@@ -23,17 +23,17 @@ from pytest_kwait.api.objects import decode_object
 from pytest_kwait.api.resource import LEASES
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline, rfc3339_micro
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.suite.owners import (
+    ANNOTATION_PREFIX,
     LABEL_MANAGED_BY,
     LABEL_RUN,
     LABEL_SHARD,
     MANAGED_BY,
-    NOTE,
-    lease_name,
-    run_digest,
-    shard_label,
+    run_label_value,
+    run_lease_name,
+    shard_label_value,
 )
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -45,25 +45,33 @@ if TYPE_CHECKING:
     from pytest_kwait.api.objects import Response
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["BEATS", "HOME", "INTERVAL", "Heartbeat", "Pulse", "kind_name", "server_time"]
+__all__ = [
+    "LEASE_NAMESPACE",
+    "RENEWALS_PER_DURATION",
+    "RENEW_INTERVAL",
+    "RunLeaseRenewer",
+    "RunRegistration",
+    "format_kind",
+    "read_server_time",
+]
 
-INTERVAL = 30.0
+RENEW_INTERVAL = 30.0
 """Seconds between two renewals."""
 
-BEATS = 4
+RENEWALS_PER_DURATION = 4
 """How many intervals a Lease lasts: so many renewals may fail."""
 
-HOME = "default"
+LEASE_NAMESPACE = "default"
 """Where the Lease is unless the run was given a namespace: a namespace that cannot be deleted."""
 
-_PATIENCE = 15.0
+_REQUEST_TIMEOUT = 15.0
 """Seconds that the first request may take; after that the run goes on without a sign of life."""
 
-_SKEW = 2.0
+_MAX_CLOCK_SKEW = 2.0
 """Seconds that two clocks may differ before the Lease is written again."""
 
 
-class Pulse(Protocol):
+class RunRegistration(Protocol):
     """What those who make something need of the run's sign of life."""
 
     def place(self) -> str:
@@ -74,12 +82,12 @@ class Pulse(Protocol):
         """Note that an object of a kind (`plural.version.group`) is about to be made."""
         ...
 
-    def take_turn(self, name: str, seconds: float) -> str:
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         """Return once a namespace of that name may be made, or why not after `seconds`."""
         ...
 
 
-class Heartbeat:
+class RunLeaseRenewer:
     """The Lease of one run, renewed in a thread of its own from when it is first asked for.
 
     Nothing here raises because of the cluster: a run without a sign of life is still a run. What
@@ -100,8 +108,8 @@ class Heartbeat:
         run: str,
         nonce: str,
         *,
-        interval: float = INTERVAL,
-        namespace: str = HOME,
+        interval: float = RENEW_INTERVAL,
+        namespace: str = LEASE_NAMESPACE,
         shard: str = "",
     ) -> None:
         self._session = Session.of(client)
@@ -109,10 +117,10 @@ class Heartbeat:
         self._nonce = nonce
         self._interval = interval
         self._namespace = namespace
-        self._labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_digest(run)}
+        self._labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_label_value(run)}
         if shard:
-            self._labels[LABEL_SHARD] = shard_label(shard)
-        self._name = lease_name(run, nonce)
+            self._labels[LABEL_SHARD] = shard_label_value(shard)
+        self._name = run_lease_name(run, nonce)
         self._lock = threading.Lock()
         self._begun = False
         self._exists = False
@@ -147,9 +155,9 @@ class Heartbeat:
             self._kinds.append(kind)
             if not self._exists:
                 return
-            notes = {NOTE + "kinds": ",".join(self._kinds)}
+            notes = {ANNOTATION_PREFIX + "kinds": ",".join(self._kinds)}
             try:
-                self._patch({"metadata": {"annotations": notes}}, _PATIENCE)
+                self._patch({"metadata": {"annotations": notes}}, _REQUEST_TIMEOUT)
             except (ApiError, DeadlineExceeded) as error:
                 self.problem = (
                     f"the Lease {self._namespace}/{self._name} cannot be changed: {error}"
@@ -163,17 +171,20 @@ class Heartbeat:
         """
         self._ended.set()
         if self._thread is not None:
-            self._thread.join(_PATIENCE)
+            self._thread.join(_REQUEST_TIMEOUT)
         with self._lock:
             if not self._exists:
                 return
             self._exists = False
             try:
                 if leave:
-                    self._patch({"metadata": {"annotations": {NOTE + "ended": "true"}}}, _PATIENCE)
+                    self._patch(
+                        {"metadata": {"annotations": {ANNOTATION_PREFIX + "ended": "true"}}},
+                        _REQUEST_TIMEOUT,
+                    )
                 else:
                     path = LEASES.path(self._namespace, self._name)
-                    self._ask("DELETE", path, {}, _PATIENCE)
+                    self._ask("DELETE", path, {}, _REQUEST_TIMEOUT)
             except (ApiError, DeadlineExceeded) as error:
                 if not (isinstance(error, ApiError) and error.status == 404):
                     self.problem = f"the Lease {self._namespace}/{self._name} stays: {error}"
@@ -193,7 +204,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         clock = self._session.clock
-        pause = 0.0 if abs(self._offset) > _SKEW else self._interval
+        pause = 0.0 if abs(self._offset) > _MAX_CLOCK_SKEW else self._interval
         while not clock.wait(self._ended, pause):
             pause = self._interval
             try:
@@ -214,12 +225,14 @@ class Heartbeat:
                 # Somebody has removed it: what we made must not be taken for a dead run's.
                 self._create()
                 return
-        if ((lease.get("metadata") or {}).get("annotations") or {}).get(NOTE + "removed"):
+        if ((lease.get("metadata") or {}).get("annotations") or {}).get(
+            ANNOTATION_PREFIX + "removed"
+        ):
             self.problem = "a janitor has taken this run for dead and removed what it had made"
 
     def _create(self) -> None:
         try:
-            self._ask("POST", LEASES.path(self._namespace), self._manifest(), _PATIENCE)
+            self._ask("POST", LEASES.path(self._namespace), self._manifest(), _REQUEST_TIMEOUT)
         except ApiError as error:
             # An earlier try whose answer got lost: nobody else makes one of this name.
             if error.reason != "AlreadyExists":
@@ -237,22 +250,22 @@ class Heartbeat:
         seconds: float,
         content_type: str | None = None,
     ) -> Response:
-        answer = retrying(
+        answer = request_with_retry(
             lambda deadline: self._session.request(
                 method, path, body=body, content_type=content_type, deadline=deadline
             ),
             Deadline.after(seconds, self._session.clock),
         )
-        told = server_time(answer.headers)
+        told = read_server_time(answer.headers)
         if told is not None:
             self._offset = told - self._session.clock.time()
         return answer
 
     def _manifest(self) -> dict[str, Any]:
         now = self._now()
-        notes = {NOTE + "run": self._run, NOTE + "nonce": self._nonce}
+        notes = {ANNOTATION_PREFIX + "run": self._run, ANNOTATION_PREFIX + "nonce": self._nonce}
         if self._kinds:
-            notes[NOTE + "kinds"] = ",".join(self._kinds)
+            notes[ANNOTATION_PREFIX + "kinds"] = ",".join(self._kinds)
         return {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
@@ -263,7 +276,7 @@ class Heartbeat:
             },
             "spec": {
                 "holderIdentity": f"{socket.gethostname()}_{os.getpid()}",
-                "leaseDurationSeconds": math.ceil(BEATS * self._interval),
+                "leaseDurationSeconds": math.ceil(RENEWALS_PER_DURATION * self._interval),
                 "acquireTime": now,
                 "renewTime": now,
             },
@@ -273,7 +286,7 @@ class Heartbeat:
         return rfc3339_micro(self._session.clock.time() + self._offset)
 
 
-def server_time(headers: Mapping[str, str]) -> float | None:
+def read_server_time(headers: Mapping[str, str]) -> float | None:
     """Return when the server answered, by its own clock; None if it did not say."""
     try:
         return parsedate_to_datetime(str(headers.get("date"))).timestamp()
@@ -281,6 +294,6 @@ def server_time(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def kind_name(resource: Resource) -> str:
+def format_kind(resource: Resource) -> str:
     """Return the name of a kind that is noted: `plural.version.group`, `plural.v1.` for core."""
     return f"{resource.plural}.{resource.version}.{resource.group}"

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.handlers import HandlerRegistration
     from pytest_kwait.cache.shared_informer import SharedInformer
 
-__all__ = ["History", "InformerEvent", "Informers", "RecordedInformers"]
+__all__ = ["EventHistory", "InformerEvent", "Informers", "RecordedInformers"]
 
-_LATEST = 10
+_SHOWN_EVENTS = 10
 
 
 class Informers(Mapping[str, "SharedInformer"]):
@@ -121,7 +121,7 @@ class InformerEvent:
         return f"{self.what} {self.name}"
 
 
-class History:
+class EventHistory:
     """A handler that writes down what it is told.
 
     Args:
@@ -174,17 +174,19 @@ class History:
             with self._told:
                 grown = self._told.wait_for(lambda: len(self._events) > seen, deadline.remaining)  # noqa: B023 - called in this round only
             if not grown:
-                raise WaitTimeout(self._why_not(limit, events, name))
+                raise WaitTimeout(self._timeout_message(limit, events, name))
 
     def _write(self, event: InformerEvent) -> None:
         with self._told:
             self._events.append(event)
             self._told.notify_all()
 
-    def _why_not(self, limit: float, events: list[InformerEvent], name: str | None) -> str:
+    def _timeout_message(self, limit: float, events: list[InformerEvent], name: str | None) -> str:
         whose = f"{self._of} named {name}" if name is not None else self._of
-        latest = ", ".join(map(str, events[-_LATEST:])) or "none"
-        count = f"the last {_LATEST} of {len(events)}" if len(events) > _LATEST else "all"
+        latest = ", ".join(map(str, events[-_SHOWN_EVENTS:])) or "none"
+        count = (
+            f"the last {_SHOWN_EVENTS} of {len(events)}" if len(events) > _SHOWN_EVENTS else "all"
+        )
         return (
             f"the events of {whose} did not come to what was awaited within "
             f"{format_duration(limit)}; {count}: {latest}"
@@ -202,7 +204,7 @@ class RecordedInformers(Informers):
 
     def __init__(self, client: ApiClient, namespace: str | None, **options: Any) -> None:
         super().__init__(client, namespace, **options)
-        self._histories: dict[SharedInformer, History] = {}
+        self._histories: dict[SharedInformer, EventHistory] = {}
         self.registrations: list[HandlerRegistration] = []
         """The handlers that keep the histories, to wait until they were told what is there."""
 
@@ -246,5 +248,5 @@ class RecordedInformers(Informers):
 
     def _add(self, informer: SharedInformer) -> None:
         if informer not in self._histories:
-            history = self._histories[informer] = History(informer.name, informer.clock)
+            history = self._histories[informer] = EventHistory(informer.name, informer.clock)
             self.registrations.append(informer.add_event_handler(history, name="history"))

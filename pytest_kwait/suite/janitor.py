@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.api.resource import LEASES, NAMESPACES
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.belongings import Belongings, delete_by_uid
-from pytest_kwait.suite.heartbeat import HOME
-from pytest_kwait.suite.leftovers import Leftover, Sweep, Trace
-from pytest_kwait.suite.liveness import Life, RunLease, Watchman
-from pytest_kwait.suite.lookout import Lookout
-from pytest_kwait.suite.owners import NOTE, kept_notes
+from pytest_kwait.suite.belongings import CreatedObjects, delete_by_uid
+from pytest_kwait.suite.heartbeat import LEASE_NAMESPACE
+from pytest_kwait.suite.leftovers import Leftover, RunFindings, SweepResult
+from pytest_kwait.suite.liveness import Liveness, LivenessWatch, RunLease
+from pytest_kwait.suite.lookout import Scanner
+from pytest_kwait.suite.owners import ANNOTATION_PREFIX, kept_annotations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Janitor"]
 
-_LOOK = 2.0
+_POLL_INTERVAL = 2.0
 """Seconds between two looks while Leases are watched, or deletions awaited."""
 
-_FIRST = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
+_FIRST_DELETED_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
 """Groups of what can keep everything else from being deleted."""
 
 
@@ -53,7 +53,7 @@ class Janitor:
         self,
         client: ApiClient,
         *,
-        namespace: str = HOME,
+        namespace: str = LEASE_NAMESPACE,
         run: str | None = None,
         dry_run: bool = False,
         kept: bool = False,
@@ -61,12 +61,14 @@ class Janitor:
     ) -> None:
         self._session = Session.of(client)
         self._namespace = namespace
-        self._lookout = Lookout(client, namespace, run)
+        self._lookout = Scanner(client, namespace, run)
         self._dry_run = dry_run
         self._kept = kept
         self._tell = tell
 
-    def sweep(self, deadline: Deadline, *, watch: bool = False, all_kinds: bool = False) -> Sweep:
+    def sweep(
+        self, deadline: Deadline, *, watch: bool = False, all_kinds: bool = False
+    ) -> SweepResult:
         """Look, judge, and ask for the deletion of what is left.
 
         Args:
@@ -79,7 +81,7 @@ class Janitor:
             ApiError: neither namespaces nor Leases are shown, or the server does not answer.
             DeadlineExceeded: there was no answer in time.
         """
-        sweep = Sweep(dry_run=self._dry_run)
+        sweep = SweepResult(dry_run=self._dry_run)
         # Namespaces first: whatever is there has a Lease that is older.
         found = self._lookout.find(NAMESPACES, None, sweep, deadline)
         leases = {lease.place: lease for lease in self._lookout.leases(deadline)}
@@ -96,13 +98,13 @@ class Janitor:
                     looked_up.add(place)
                     self._lookout.look_up(place, leases, sweep, deadline)
                     if place in leases:
-                        lives[place] = leases[place].at_one_look(self._lookout.now)
+                        lives[place] = leases[place].liveness_at(self._lookout.now)
         self._remove(found, leases, lives, sweep, deadline)
         return sweep
 
     def sweep_own(
         self, place: str, kinds: Iterable[str], deadline: Deadline, *, keep: bool = False
-    ) -> Sweep:
+    ) -> SweepResult:
         """Remove what is left of a run that knows itself to be over, but for its Lease.
 
         Args:
@@ -115,7 +117,7 @@ class Janitor:
             ApiError: namespaces are not shown, or the server does not answer.
             DeadlineExceeded: there was no answer in time.
         """
-        sweep = Sweep(dry_run=self._dry_run)
+        sweep = SweepResult(dry_run=self._dry_run)
         found = self._lookout.find(NAMESPACES, None, sweep, deadline)
         scope = place.partition("/")[0]
         for kind in kinds:
@@ -126,10 +128,10 @@ class Janitor:
         if keep:
             self._keep(own, sweep, deadline)
             return sweep
-        self._remove(own, {}, {place: Life.ENDED}, sweep, deadline)
+        self._remove(own, {}, {place: Liveness.ENDED}, sweep, deadline)
         return sweep
 
-    def wait(self, sweep: Sweep, deadline: Deadline) -> None:
+    def wait(self, sweep: SweepResult, deadline: Deadline) -> None:
         """Return once everything that was to go is gone; what is not is noted with its reasons.
 
         Args:
@@ -150,26 +152,26 @@ class Janitor:
                     if (each.resource, each.scope) == (resource, namespace) and each.uid in there
                 ]
             going = staying
-            if not going or deadline.remaining <= _LOOK:
+            if not going or deadline.remaining <= _POLL_INTERVAL:
                 break
-            deadline.clock.sleep(_LOOK / 4)
+            deadline.clock.sleep(_POLL_INTERVAL / 4)
         sweep.staying = going
 
     def _judge(
-        self, leases: dict[str, RunLease], sweep: Sweep, watch: bool, deadline: Deadline
-    ) -> dict[str, Life]:
-        lives = {place: lease.at_one_look(self._lookout.now) for place, lease in leases.items()}
-        open_ones = [leases[place] for place, life in lives.items() if life is Life.UNDECIDED]
+        self, leases: dict[str, RunLease], sweep: SweepResult, watch: bool, deadline: Deadline
+    ) -> dict[str, Liveness]:
+        lives = {place: lease.liveness_at(self._lookout.now) for place, lease in leases.items()}
+        open_ones = [leases[place] for place, life in lives.items() if life is Liveness.UNDECIDED]
         if watch and open_ones:
             clock = deadline.clock
-            watchman = Watchman(open_ones, clock.monotonic())
-            limit = deadline.at_most(watchman.duration + _LOOK)
+            watchman = LivenessWatch(open_ones, clock.monotonic())
+            limit = deadline.at_most(watchman.duration + _POLL_INTERVAL)
             watched = "1 Lease" if len(open_ones) == 1 else f"{len(open_ones)} Leases"
             self._tell(
                 f"watching {watched} for up to {watchman.duration:g}s: "
                 "those of runs that live change"
             )
-            pause = min(_LOOK, watchman.duration / 4)
+            pause = min(_POLL_INTERVAL, watchman.duration / 4)
             seen = clock.monotonic()
             while watchman.undecided(seen) and limit.remaining > pause:
                 clock.sleep(pause)
@@ -178,29 +180,31 @@ class Janitor:
                 watchman.look(self._lookout.leases(deadline))
             lives |= {each.place: watchman.judge(each, seen) for each in open_ones}
         sweep.runs = [
-            Trace(leases[place], life, self._lookout.now) for place, life in lives.items()
+            RunFindings(leases[place], life, self._lookout.now) for place, life in lives.items()
         ]
         return lives
 
     def _places(
         self,
         leases: dict[str, RunLease],
-        lives: dict[str, Life],
+        lives: dict[str, Liveness],
         all_kinds: bool,
-        sweep: Sweep,
+        sweep: SweepResult,
         deadline: Deadline,
     ) -> list[tuple[Resource, str]]:
         """Return the kinds to look at, and where if they are not shown everywhere."""
         kinds: dict[Resource, str] = {}
         for place, life in lives.items():
             lease = leases[place]
-            for kind in lease.kinds if life in (Life.DEAD, Life.ENDED) else ():
+            for kind in lease.kinds if life in (Liveness.DEAD, Liveness.ENDED) else ():
                 resource = self._lookout.resolve(kind, sweep, deadline)
                 if resource is not None:
                     kinds.setdefault(resource, lease.namespace)
         if all_kinds:
             wanted = {"list", "delete"}
-            every = retrying(lambda deadline: self._session.kinds(deadline=deadline), deadline)
+            every = request_with_retry(
+                lambda deadline: self._session.kinds(deadline=deadline), deadline
+            )
             for resource in every:
                 known = {each.qualified for each in kinds}
                 if wanted <= resource.verbs and resource.qualified not in known:
@@ -211,12 +215,12 @@ class Janitor:
         self,
         found: list[Leftover],
         leases: dict[str, RunLease],
-        lives: dict[str, Life],
-        sweep: Sweep,
+        lives: dict[str, Liveness],
+        sweep: SweepResult,
         deadline: Deadline,
     ) -> None:
         # Who has nothing left but a Lease is looked at as well.
-        dead = {place for place, life in lives.items() if life in (Life.DEAD, Life.ENDED)}
+        dead = {place for place, life in lives.items() if life in (Liveness.DEAD, Liveness.ENDED)}
         gone = {
             each.heartbeat
             for each in found
@@ -241,7 +245,7 @@ class Janitor:
             if fences[place] is None:
                 going = [each for each in going if each.heartbeat != place]
                 sweep.revived(place)
-        for each in sorted(going, key=_order):
+        for each in sorted(going, key=_deletion_order):
             problem = self._delete(each, deadline)
             if problem is None:
                 sweep.going.append(each)
@@ -253,9 +257,9 @@ class Janitor:
             if version is not None and not (leases[place].kinds and place in staying):
                 self._delete_lease(leases[place], version, sweep, deadline)
 
-    def _keep(self, own: list[Leftover], sweep: Sweep, deadline: Deadline) -> None:
-        notes = kept_notes(self._session.clock.time())
-        belongings = Belongings(self._session)
+    def _keep(self, own: list[Leftover], sweep: SweepResult, deadline: Deadline) -> None:
+        notes = kept_annotations(self._session.clock.time())
+        belongings = CreatedObjects(self._session)
         for each in own:
             if not (each.provenance.kept or each.terminating):
                 belongings.remember(each.belonging)
@@ -274,11 +278,11 @@ class Janitor:
             "metadata": {
                 "uid": lease.uid,
                 "resourceVersion": lease.version,
-                "annotations": {NOTE + "removed": "true"},
+                "annotations": {ANNOTATION_PREFIX + "removed": "true"},
             }
         }
         try:
-            told = retrying(
+            told = request_with_retry(
                 lambda deadline: self._session.patch(
                     LEASES, lease.name, change, lease.namespace, deadline=deadline
                 ),
@@ -299,13 +303,13 @@ class Janitor:
         return delete_by_uid(self._session, leftover.belonging, deadline)
 
     def _delete_lease(
-        self, lease: RunLease, version: str, sweep: Sweep, deadline: Deadline
+        self, lease: RunLease, version: str, sweep: SweepResult, deadline: Deadline
     ) -> None:
         sweep.leases += 1
         if self._dry_run:
             return
         try:
-            retrying(
+            request_with_retry(
                 lambda deadline: self._session.delete(
                     LEASES,
                     lease.name,
@@ -321,9 +325,9 @@ class Janitor:
                 sweep.problems.append(f"lease/{lease.name} in {lease.namespace} stays: {error}")
 
 
-def _order(leftover: Leftover) -> tuple[int, str]:
+def _deletion_order(leftover: Leftover) -> tuple[int, str]:
     resource = leftover.resource
-    if resource.group in _FIRST:
+    if resource.group in _FIRST_DELETED_GROUPS:
         rank = 0
     elif resource.namespaced:
         rank = 1

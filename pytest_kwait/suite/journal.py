@@ -20,13 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["SUFFIX", "Begun", "Entry", "Journal", "Place", "entries"]
+__all__ = [
+    "JOURNAL_SUFFIX",
+    "Journal",
+    "JournalEntry",
+    "NamespaceUse",
+    "WaitStarted",
+    "read_entries",
+]
 
-SUFFIX = ".jsonl"
+JOURNAL_SUFFIX = ".jsonl"
 """What the names of journals end with."""
 
 
-class Begun(msgspec.Struct, omit_defaults=True):
+class WaitStarted(msgspec.Struct, omit_defaults=True):
     """A wait that has begun, in case that nothing more is heard of it."""
 
     id: str
@@ -39,7 +46,7 @@ class Begun(msgspec.Struct, omit_defaults=True):
     test: str = ""
 
 
-class Place(msgspec.Struct, omit_defaults=True):
+class NamespaceUse(msgspec.Struct, omit_defaults=True):
     """A namespace that the tests of a process work in from now on, or no more."""
 
     namespace: str
@@ -49,19 +56,19 @@ class Place(msgspec.Struct, omit_defaults=True):
     context: str | None = None
 
 
-class Entry(msgspec.Struct, omit_defaults=True):
+class JournalEntry(msgspec.Struct, omit_defaults=True):
     """A line of a journal: one of these."""
 
     run: RunRecord | None = None
-    begun: Begun | None = None
+    begun: WaitStarted | None = None
     wait: WaitRecord | None = None
     explained: Explanation | None = None
     test: TestRecord | None = None
-    place: Place | None = None
+    place: NamespaceUse | None = None
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Entry)
+_decoder = msgspec.json.Decoder(JournalEntry)
 
 
 class Journal:
@@ -82,7 +89,7 @@ class Journal:
         self.lost = ""
         """Why nothing is written any more; empty as long as it is."""
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: JournalEntry) -> None:
         """Add a line; what cannot be written is lost, and a test does not fail for it."""
         line = _encoder.encode(entry) + b"\n"
         with self._lock:
@@ -105,7 +112,7 @@ class Journal:
                 self._file = -1
 
 
-def entries(path: Path) -> Iterator[Entry]:
+def read_entries(path: Path) -> Iterator[JournalEntry]:
     """Yield the lines of a journal; one that was cut off as its process was killed is none.
 
     Raises:

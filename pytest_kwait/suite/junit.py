@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Tally", "merged", "tally"]
+__all__ = ["OutcomeCounts", "count_tests", "merge_documents"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class OutcomeCounts:
     """Tests, counted.
 
     Args:
@@ -30,8 +30,8 @@ class Tally:
     skipped: int = 0
     seconds: float = 0.0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: OutcomeCounts) -> OutcomeCounts:
+        return OutcomeCounts(
             self.tests + other.tests,
             self.failures + other.failures,
             self.errors + other.errors,
@@ -45,22 +45,22 @@ class Tally:
         return max(self.tests - self.failures - self.errors - self.skipped, 0)
 
 
-def tally(document: bytes) -> Tally:
+def count_tests(document: bytes) -> OutcomeCounts:
     """Return what a document counts.
 
     Raises:
         ValueError: it is no JUnit document.
     """
-    total = Tally()
+    total = OutcomeCounts()
     for suite in _suites(document):
         tests, failures, errors, skipped = (
             int(suite.get(name) or 0) for name in ("tests", "failures", "errors", "skipped")
         )
-        total += Tally(tests, failures, errors, skipped, float(suite.get("time") or 0))
+        total += OutcomeCounts(tests, failures, errors, skipped, float(suite.get("time") or 0))
     return total
 
 
-def merged(documents: Iterable[tuple[str, bytes]]) -> bytes:
+def merge_documents(documents: Iterable[tuple[str, bytes]]) -> bytes:
     """Return one document with the suites of several.
 
     Args:

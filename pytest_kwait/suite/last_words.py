@@ -7,26 +7,31 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.provider import connect
-from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.engine.redaction import make_redactor
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.suite.dumps import dump_namespaces
-from pytest_kwait.suite.journal import entries
+from pytest_kwait.suite.journal import read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from pytest_kwait.engine.pending import PendingWait
+    from pytest_kwait.engine.pending import ActiveWait
     from pytest_kwait.suite.artifact_folder import ArtifactFolder
-    from pytest_kwait.suite.journal import Begun, Place
+    from pytest_kwait.suite.journal import NamespaceUse, WaitStarted
 
-__all__ = ["LastWords", "dump_places", "pending_facts", "read_last_words"]
+__all__ = [
+    "CrashJournal",
+    "describe_pending_waits",
+    "dump_crashed_namespaces",
+    "read_crash_journal",
+]
 
 UNFINISHED = "unfinished"
 """What a wait is called that was going on when its process died, as in reports."""
 
 
-class LastWords:
+class CrashJournal:
     """What is known of a process by what it has recorded.
 
     Args:
@@ -34,7 +39,9 @@ class LastWords:
         begun: the waits that were not over.
     """
 
-    def __init__(self, places: Iterable[Place] = (), begun: Iterable[Begun] = ()) -> None:
+    def __init__(
+        self, places: Iterable[NamespaceUse] = (), begun: Iterable[WaitStarted] = ()
+    ) -> None:
         self.places = tuple(places)
         self._begun = tuple(begun)
 
@@ -46,18 +53,18 @@ class LastWords:
             now: seconds since the epoch.
         """
         return [
-            _facts(each.subject, each.goal, max(now - each.started, 0.0))
+            _describe_wait(each.subject, each.goal, max(now - each.started, 0.0))
             for each in self._begun
             if each.test == test
         ]
 
 
-def read_last_words(path: Path) -> LastWords:
+def read_crash_journal(path: Path) -> CrashJournal:
     """Return what a process has recorded in its journal; nothing where it could not record."""
-    places: dict[str, Place] = {}
-    begun: dict[str, Begun] = {}
+    places: dict[str, NamespaceUse] = {}
+    begun: dict[str, WaitStarted] = {}
     try:
-        for entry in entries(path):
+        for entry in read_entries(path):
             if entry.place is not None:
                 if entry.place.left:
                     places.pop(entry.place.namespace, None)
@@ -69,14 +76,14 @@ def read_last_words(path: Path) -> LastWords:
                 begun.pop(entry.wait.id, None)
     except OSError:
         # A worker on another machine.
-        return LastWords()
-    return LastWords(places.values(), begun.values())
+        return CrashJournal()
+    return CrashJournal(places.values(), begun.values())
 
 
-def pending_facts(waits: Iterable[PendingWait]) -> list[dict[str, Any]]:
+def describe_pending_waits(waits: Iterable[ActiveWait]) -> list[dict[str, Any]]:
     """Return what waits of this process that are not over would have as evidence."""
     return [
-        _facts(
+        _describe_wait(
             each.hide(each.subject),
             each.hide(each.goal),
             each.deadline.clock.monotonic() - each.started,
@@ -86,7 +93,9 @@ def pending_facts(waits: Iterable[PendingWait]) -> list[dict[str, Any]]:
     ]
 
 
-def dump_places(places: Iterable[Place], files: ArtifactFolder, limit: float) -> None:
+def dump_crashed_namespaces(
+    places: Iterable[NamespaceUse], files: ArtifactFolder, limit: float
+) -> None:
     """Write what is in namespaces of another process into a folder; raises nothing of a cluster's.
 
     Args:
@@ -103,7 +112,7 @@ def dump_places(places: Iterable[Place], files: ArtifactFolder, limit: float) ->
         try:
             client = connect(kubeconfig, context, provider).client()
             try:
-                files.redact = redaction(Session.of(client).credentials())
+                files.redact = make_redactor(Session.of(client).credentials())
                 dump_namespaces(client, names, files, deadline)
             finally:
                 client.close()  # type: ignore[no-untyped-call] # the official client has no types here
@@ -111,7 +120,7 @@ def dump_places(places: Iterable[Place], files: ArtifactFolder, limit: float) ->
             files.problem(f"namespaces {', '.join(names)} are left out: {error}")
 
 
-def _facts(subject: str, goal: str, elapsed: float, reason: str = "") -> dict[str, Any]:
+def _describe_wait(subject: str, goal: str, elapsed: float, reason: str = "") -> dict[str, Any]:
     return {
         "error": None,
         "subject": subject,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.clock import rfc3339
-from pytest_kwait.suite.belongings import Belonging
-from pytest_kwait.suite.liveness import Life, RunLease
+from pytest_kwait.suite.belongings import CreatedObject
+from pytest_kwait.suite.liveness import Liveness, RunLease
 from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.suite.provenance import Provenance
 
-__all__ = ["Leftover", "Sweep", "Trace"]
+__all__ = ["Leftover", "RunFindings", "SweepResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class Leftover:
         return self.provenance.heartbeat
 
     @property
-    def belonging(self) -> Belonging:
+    def belonging(self) -> CreatedObject:
         """What it is to be deleted by."""
-        return Belonging(self.resource, self.namespace, self.name, self.uid)
+        return CreatedObject(self.resource, self.namespace, self.name, self.uid)
 
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace else ""
@@ -90,7 +90,7 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class RunFindings:
     """What is known of one run.
 
     Args:
@@ -100,7 +100,7 @@ class Trace:
     """
 
     lease: RunLease
-    life: Life
+    life: Liveness
     now: float | None
 
     def __str__(self) -> str:
@@ -109,16 +109,16 @@ class Trace:
             ago = format_duration(max(round(self.now - self.lease.renewed), 0))
             age = f" (renewed {ago} ago, lasts {format_duration(self.lease.duration)})"
         said = {
-            Life.LIVES: f"lives{age}: left alone",
-            Life.UNDECIDED: f"may live{age}: left alone",
-            Life.DEAD: f"is dead{age}",
-            Life.ENDED: "has ended",
+            Liveness.LIVES: f"lives{age}: left alone",
+            Liveness.UNDECIDED: f"may live{age}: left alone",
+            Liveness.DEAD: f"is dead{age}",
+            Liveness.ENDED: "has ended",
         }
         return f"run {self.lease.run} (lease {self.lease.place}) {said[self.life]}"
 
 
 @dataclass(slots=True)
-class Sweep:
+class SweepResult:
     """What one sweep has found and done.
 
     Args:
@@ -126,7 +126,7 @@ class Sweep:
     """
 
     dry_run: bool = False
-    runs: list[Trace] = field(default_factory=list)
+    runs: list[RunFindings] = field(default_factory=list)
     """Every run that has a Lease."""
     going: list[Leftover] = field(default_factory=list)
     """What was asked to go."""
@@ -146,7 +146,7 @@ class Sweep:
     def revived(self, place: str) -> None:
         """Note that a run showed life after it was judged."""
         self.runs = [
-            Trace(each.lease, Life.LIVES, each.now) if each.lease.place == place else each
+            RunFindings(each.lease, Liveness.LIVES, each.now) if each.lease.place == place else each
             for each in self.runs
         ]
 
@@ -161,14 +161,19 @@ class Sweep:
             return ""
         spaces = sum(each.resource == NAMESPACES for each in self.going)
         runs = {each.provenance.owner.run for each in self.going}
-        parts = [_number(spaces, "namespace"), _number(len(self.going) - spaces, "other object")]
+        parts = [
+            _format_count(spaces, "namespace"),
+            _format_count(len(self.going) - spaces, "other object"),
+        ]
         if self.leases:
-            parts.append(_number(self.leases, "Lease"))
-        of = f" of {_number(len(runs), 'run')}" if runs else ""
+            parts.append(_format_count(self.leases, "Lease"))
+        of = f" of {_format_count(len(runs), 'run')}" if runs else ""
         done = "would remove" if self.dry_run else "removed"
         line = f"{done} {' and '.join((', '.join(parts[:-1]), parts[-1]))}{of}"
         if self.problems:
-            line += f"; {_number(len(self.problems), 'problem')}, the first: {self.problems[0]}"
+            line += (
+                f"; {_format_count(len(self.problems), 'problem')}, the first: {self.problems[0]}"
+            )
         return line
 
     def lines(self) -> list[str]:
@@ -197,5 +202,5 @@ class Sweep:
         return lines
 
 
-def _number(count: int, what: str) -> str:
+def _format_count(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -13,25 +13,25 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.suite.owners import (
+    ANNOTATION_PREFIX,
     LABEL_MANAGED_BY,
     LABEL_RUN,
     MANAGED_BY,
-    NOTE,
-    lease_name,
-    run_digest,
+    run_label_value,
+    run_lease_name,
 )
-from pytest_kwait.suite.provenance import seconds_of
+from pytest_kwait.suite.provenance import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Life", "RunLease", "Watchman", "read_lease"]
+__all__ = ["Liveness", "LivenessWatch", "RunLease", "read_run_lease"]
 
-OVERDUE = 2.0
+OVERDUE_FACTOR = 2.0
 """How many times its duration a renewal must be old to count as the last one at one look."""
 
 
-class Life(Enum):
+class Liveness(Enum):
     """What is known of a run."""
 
     LIVES = "lives"
@@ -78,20 +78,20 @@ class RunLease:
         """Namespace and name, as the run's objects name it."""
         return f"{self.namespace}/{self.name}"
 
-    def at_one_look(self, now: float | None) -> Life:
+    def liveness_at(self, now: float | None) -> Liveness:
         """Judge without watching.
 
         Args:
             now: the server's time; None if it does not tell.
         """
         if self.ended:
-            return Life.ENDED
-        if now is not None and now - self.renewed > OVERDUE * self.duration:
-            return Life.DEAD
-        return Life.UNDECIDED
+            return Liveness.ENDED
+        if now is not None and now - self.renewed > OVERDUE_FACTOR * self.duration:
+            return Liveness.DEAD
+        return Liveness.UNDECIDED
 
 
-def read_lease(obj: Mapping[str, Any]) -> RunLease | None:
+def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
     """Return the Lease of a run; None for one of somebody else, whatever it calls itself.
 
     Args:
@@ -99,14 +99,17 @@ def read_lease(obj: Mapping[str, Any]) -> RunLease | None:
     """
     metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    run, nonce = str(notes.get(NOTE + "run", "")), str(notes.get(NOTE + "nonce", ""))
-    renewed, duration = seconds_of(spec.get("renewTime")), spec.get("leaseDurationSeconds")
+    run, nonce = (
+        str(notes.get(ANNOTATION_PREFIX + "run", "")),
+        str(notes.get(ANNOTATION_PREFIX + "nonce", "")),
+    )
+    renewed, duration = parse_time(spec.get("renewTime")), spec.get("leaseDurationSeconds")
     name = str(metadata.get("name"))
     if (
         not (run and nonce and isinstance(duration, int) and renewed is not None)
         or labels.get(LABEL_MANAGED_BY) != MANAGED_BY
-        or labels.get(LABEL_RUN) != run_digest(run)
-        or name != lease_name(run, nonce)
+        or labels.get(LABEL_RUN) != run_label_value(run)
+        or name != run_lease_name(run, nonce)
     ):
         return None
     return RunLease(
@@ -117,12 +120,12 @@ def read_lease(obj: Mapping[str, Any]) -> RunLease | None:
         run,
         float(duration),
         renewed,
-        notes.get(NOTE + "ended") == "true",
-        tuple(filter(None, str(notes.get(NOTE + "kinds", "")).split(","))),
+        notes.get(ANNOTATION_PREFIX + "ended") == "true",
+        tuple(filter(None, str(notes.get(ANNOTATION_PREFIX + "kinds", "")).split(","))),
     )
 
 
-class Watchman:
+class LivenessWatch:
     """Judges Leases by watching whether they change.
 
     Args:
@@ -151,7 +154,7 @@ class Watchman:
             if first is not None and (first.uid, first.version) != (lease.uid, lease.version):
                 self._lives.add(lease.place)
 
-    def judge(self, lease: RunLease, now: float) -> Life:
+    def judge(self, lease: RunLease, now: float) -> Liveness:
         """Say what is known of a run.
 
         Args:
@@ -159,9 +162,9 @@ class Watchman:
             now: seconds of the monotonic clock when all were last looked at.
         """
         if lease.place in self._lives:
-            return Life.LIVES
+            return Liveness.LIVES
         seen = now - self._started
-        return Life.DEAD if seen >= lease.duration else Life.UNDECIDED
+        return Liveness.DEAD if seen >= lease.duration else Liveness.UNDECIDED
 
     def undecided(self, now: float) -> list[RunLease]:
         """Return those of which nothing is known yet.
@@ -169,4 +172,6 @@ class Watchman:
         Args:
             now: seconds of the monotonic clock when all were last looked at.
         """
-        return [lease for lease in self._first.values() if self.judge(lease, now) is Life.UNDECIDED]
+        return [
+            lease for lease in self._first.values() if self.judge(lease, now) is Liveness.UNDECIDED
+        ]

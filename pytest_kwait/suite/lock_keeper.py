@@ -12,7 +12,7 @@ from pytest_kwait.cache.shared_informer import SharedInformer
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cluster_lock import ClusterLock
-from pytest_kwait.suite.lock_ledger import LockLedger
+from pytest_kwait.suite.lock_ledger import LockLeases
 from pytest_kwait.suite.lock_record import QUEUE_SELECTOR, read_queue
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-__all__ = ["LockKeeper"]
+__all__ = ["LockRenewer"]
 
-_PATIENCE = 5.0
+_LEAVE_TIMEOUT = 5.0
 """Seconds that the end may take."""
 
 
-class LockKeeper:
+class LockRenewer:
     """The lock of a process, with the threads that renew it and watch its queue.
 
     Args:
@@ -49,7 +49,7 @@ class LockKeeper:
         self._client = client
         session = Session.of(client)
         self._clock = session.clock
-        self.lock = ClusterLock(LockLedger(session, namespace, who, duration, owner))
+        self.lock = ClusterLock(LockLeases(session, namespace, who, duration, owner))
         self._wake = threading.Event()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="kwait lock", daemon=True)
@@ -75,10 +75,10 @@ class LockKeeper:
         self._ended = True
         self._wake.set()
         self._informer.stop()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_LEAVE_TIMEOUT)
         problem = None
         try:
-            self.lock.leave(Deadline.after(_PATIENCE, self._clock))
+            self.lock.leave(Deadline.after(_LEAVE_TIMEOUT, self._clock))
         except (ApiError, DeadlineExceeded) as error:
             problem = (
                 f"a Lease of the lock {self.lock.place} stays, and holds serial tests up for "
@@ -88,7 +88,7 @@ class LockKeeper:
         return problem
 
     def _heard(self, lock: Mapping[str, Any] | None) -> None:
-        if self.lock.noticed(read_queue(lock)):
+        if self.lock.on_queue_change(read_queue(lock)):
             self._wake.set()
 
     def _run(self) -> None:
@@ -98,4 +98,4 @@ class LockKeeper:
             if self._ended:
                 return
             # Who may not watch looks from time to time.
-            self.lock.tend(look=self._informer.permanent_error is not None)
+            self.lock.maintain(look=self._informer.permanent_error is not None)

@@ -16,12 +16,12 @@ from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.lock_record import (
     LABEL_LOCK,
     LOCK_NAME,
+    LockState,
     Member,
-    Snapshot,
-    changed_member,
-    lock_lease,
-    member_lease,
-    read_snapshot,
+    build_changed_member,
+    build_lock_lease,
+    build_member_lease,
+    read_lock_state,
 )
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.suite.lock_record import Ticket
 
-__all__ = ["LockLedger"]
+__all__ = ["LockLeases"]
 
-PATIENCE = 5.0
+REQUEST_TIMEOUT = 5.0
 """Seconds that one request may take."""
 
 
-class LockLedger:
+class LockLeases:
     """Reads and writes the Leases of the lock for one process.
 
     Every call ends by its deadline and raises `ApiError` or `DeadlineExceeded` when it has failed;
@@ -72,17 +72,17 @@ class LockLedger:
         """The time of this process."""
         return self._session.clock
 
-    def snapshot(self, deadline: Deadline) -> Snapshot:
+    def snapshot(self, deadline: Deadline) -> LockState:
         """Return everything there is now."""
         listed = self._session.list(
             LEASES, self._namespace, label_selector=LABEL_LOCK, deadline=self._soon(deadline)
         )
-        return read_snapshot(item.object for item in listed.items)
+        return read_lock_state(item.object for item in listed.items)
 
     def join(self, test: str, deadline: Deadline, *, out: bool) -> Member:
         """Become a member, under a name that nobody has had before."""
         name = f"kwait-member-{os.urandom(5).hex()}"
-        lease = member_lease(
+        lease = build_member_lease(
             name, self.who, test, self.duration, self._now(), out=out, owner=self._owner
         )
         made = self._session.create(LEASES, lease, self._namespace, deadline=self._soon(deadline))
@@ -90,11 +90,11 @@ class LockLedger:
 
     def change(self, member: Member, test: str, deadline: Deadline, *, out: bool) -> Member:
         """Renew a member; refused unless it is as it was seen."""
-        lease = changed_member(member, test, self._now(), out=out)
+        lease = build_changed_member(member, test, self._now(), out=out)
         made = self._session.replace(LEASES, lease, self._namespace, deadline=self._soon(deadline))
         return self._member(made)
 
-    def expel(self, member: Member, deadline: Deadline) -> None:
+    def remove_member(self, member: Member, deadline: Deadline) -> None:
         """Remove a member if it is still as it was seen; one that has shown life stays."""
         self._delete(member.name, member.uid, member.version, deadline)
 
@@ -103,7 +103,12 @@ class LockLedger:
         self._delete(member.name, member.uid, None, deadline)
 
     def write(
-        self, snapshot: Snapshot, queue: Sequence[Ticket], deadline: Deadline, *, held: bool = False
+        self,
+        snapshot: LockState,
+        queue: Sequence[Ticket],
+        deadline: Deadline,
+        *,
+        held: bool = False,
     ) -> Mapping[str, Any] | None:
         """Change the queue; refused as a conflict unless it is as it was seen.
 
@@ -118,7 +123,7 @@ class LockLedger:
         """
         lock = snapshot.lock
         if queue:
-            lease = lock_lease(lock, queue, self._now(), held=held)
+            lease = build_lock_lease(lock, queue, self._now(), held=held)
             call = self._session.create if lock is None else self._session.replace
             return call(LEASES, lease, self._namespace, deadline=self._soon(deadline))
         if lock is not None:
@@ -149,11 +154,11 @@ class LockLedger:
                 raise
 
     def _member(self, lease: Mapping[str, Any]) -> Member:
-        (member,) = read_snapshot([lease]).members.values()
+        (member,) = read_lock_state([lease]).members.values()
         return member
 
     def _soon(self, deadline: Deadline) -> Deadline:
-        return deadline.at_most(PATIENCE)
+        return deadline.at_most(REQUEST_TIMEOUT)
 
     def _now(self) -> str:
         return rfc3339_micro(self.clock.time())

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import LEASES
-from pytest_kwait.suite.owners import LABEL_MANAGED_BY, MANAGED_BY, NOTE
+from pytest_kwait.suite.owners import ANNOTATION_PREFIX, LABEL_MANAGED_BY, MANAGED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,19 +20,19 @@ __all__ = [
     "LABEL_LOCK",
     "LOCK_NAME",
     "QUEUE_SELECTOR",
+    "LockState",
     "Member",
-    "Snapshot",
     "Ticket",
-    "changed_member",
-    "lock_lease",
-    "member_lease",
-    "owner_reference",
+    "build_changed_member",
+    "build_lock_lease",
+    "build_member_lease",
+    "build_owner_reference",
+    "read_lock_state",
     "read_queue",
-    "read_snapshot",
-    "shortened",
+    "shorten_text",
 ]
 
-LABEL_LOCK = NOTE + "lock"
+LABEL_LOCK = ANNOTATION_PREFIX + "lock"
 """The label of all that the lock is written in: `queue` for the lock itself, else `member`."""
 
 LOCK_NAME = "kwait-serial"
@@ -43,7 +43,7 @@ _QUEUE, _MEMBER = "queue", "member"
 QUEUE_SELECTOR = f"{LABEL_LOCK}={_QUEUE}"
 """What the queue is watched by."""
 
-_LONGEST = 200
+_MAX_TEXT_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class LockState:
     """Everything there was at one moment.
 
     Args:
@@ -133,7 +133,7 @@ class Snapshot:
         return f"shared by {names}{more}"
 
 
-def read_snapshot(objects: Iterable[Mapping[str, Any]]) -> Snapshot:
+def read_lock_state(objects: Iterable[Mapping[str, Any]]) -> LockState:
     """Return what Leases with the label of the lock say.
 
     Args:
@@ -149,14 +149,14 @@ def read_snapshot(objects: Iterable[Mapping[str, Any]]) -> Snapshot:
         elif kind == _MEMBER:
             member = _read_member(obj)
             members[member.uid] = member
-    return Snapshot(lock, read_queue(lock), members)
+    return LockState(lock, read_queue(lock), members)
 
 
 def read_queue(lock: Mapping[str, Any] | None) -> tuple[Ticket, ...]:
     """Return the queue that a Lease says; places that cannot be read are left out."""
     notes = ((lock or {}).get("metadata") or {}).get("annotations") or {}
     try:
-        places = json.loads(notes.get(NOTE + "queue") or "[]")
+        places = json.loads(notes.get(ANNOTATION_PREFIX + "queue") or "[]")
     except ValueError:
         return ()
     queue = []
@@ -169,7 +169,7 @@ def read_queue(lock: Mapping[str, Any] | None) -> tuple[Ticket, ...]:
     return tuple(queue)
 
 
-def lock_lease(
+def build_lock_lease(
     lock: Mapping[str, Any] | None, queue: Sequence[Ticket], now: str, *, held: bool
 ) -> dict[str, Any]:
     """Return the Lease of a queue that is not empty.
@@ -196,14 +196,16 @@ def lock_lease(
             **({"resourceVersion": found["resourceVersion"]} if lock else {}),
             "name": LOCK_NAME,
             "labels": {LABEL_MANAGED_BY: MANAGED_BY, LABEL_LOCK: _QUEUE},
-            "annotations": {NOTE + "queue": json.dumps([asdict(each) for each in queue])},
-            "ownerReferences": [owner_reference(name, uid) for uid, name in owners.items()],
+            "annotations": {
+                ANNOTATION_PREFIX + "queue": json.dumps([asdict(each) for each in queue])
+            },
+            "ownerReferences": [build_owner_reference(name, uid) for uid, name in owners.items()],
         },
         "spec": spec,
     }
 
 
-def member_lease(
+def build_member_lease(
     name: str,
     who: str,
     test: str,
@@ -230,8 +232,8 @@ def member_lease(
         "metadata": {
             "name": name,
             "labels": {LABEL_MANAGED_BY: MANAGED_BY, LABEL_LOCK: _MEMBER},
-            "annotations": _member_notes(test, out),
-            **({"ownerReferences": [owner_reference(**owner)]} if owner else {}),
+            "annotations": _member_annotations(test, out),
+            **({"ownerReferences": [build_owner_reference(**owner)]} if owner else {}),
         },
         "spec": {
             "holderIdentity": who,
@@ -242,7 +244,7 @@ def member_lease(
     }
 
 
-def changed_member(member: Member, test: str, now: str, *, out: bool) -> dict[str, Any]:
+def build_changed_member(member: Member, test: str, now: str, *, out: bool) -> dict[str, Any]:
     """Return the Lease of a member with another state, at the version that was seen.
 
     Args:
@@ -252,7 +254,10 @@ def changed_member(member: Member, test: str, now: str, *, out: bool) -> dict[st
         out: see `Member`.
     """
     metadata = dict(member.lease["metadata"])
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), **_member_notes(test, out)}
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        **_member_annotations(test, out),
+    }
     spec = {**(member.lease.get("spec") or {}), "renewTime": now}
     return {
         "apiVersion": LEASES.api_version,
@@ -262,7 +267,7 @@ def changed_member(member: Member, test: str, now: str, *, out: bool) -> dict[st
     }
 
 
-def owner_reference(name: str, uid: str) -> dict[str, str]:
+def build_owner_reference(name: str, uid: str) -> dict[str, str]:
     """Return what ties an object to a Lease."""
     return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "name": name, "uid": uid}
 
@@ -276,17 +281,20 @@ def _read_member(obj: Mapping[str, Any]) -> Member:
         str(metadata.get("uid")),
         str(metadata.get("resourceVersion")),
         float(duration) if isinstance(duration, int) else 0.0,
-        notes.get(NOTE + "out") == "true",
+        notes.get(ANNOTATION_PREFIX + "out") == "true",
         str(spec.get("holderIdentity") or metadata.get("name")),
-        str(notes.get(NOTE + "test") or ""),
+        str(notes.get(ANNOTATION_PREFIX + "test") or ""),
         obj,
     )
 
 
-def _member_notes(test: str, out: bool) -> dict[str, str]:
-    return {NOTE + "out": "true" if out else "false", NOTE + "test": shortened(test)}
+def _member_annotations(test: str, out: bool) -> dict[str, str]:
+    return {
+        ANNOTATION_PREFIX + "out": "true" if out else "false",
+        ANNOTATION_PREFIX + "test": shorten_text(test),
+    }
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return a text that is not too long for a queue of many."""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 3] + "..."

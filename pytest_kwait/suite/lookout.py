@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.objects import decode_object
 from pytest_kwait.api.resource import LEASES
 from pytest_kwait.api.session import Session
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.suite.heartbeat import server_time
-from pytest_kwait.suite.leftovers import Leftover, Sweep
-from pytest_kwait.suite.liveness import RunLease, read_lease
-from pytest_kwait.suite.owners import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_digest
+from pytest_kwait.suite.heartbeat import read_server_time
+from pytest_kwait.suite.leftovers import Leftover, SweepResult
+from pytest_kwait.suite.liveness import RunLease, read_run_lease
+from pytest_kwait.suite.owners import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_label_value
 from pytest_kwait.suite.provenance import read_provenance
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Lookout"]
+__all__ = ["Scanner"]
 
 
-class Lookout:
+class Scanner:
     """Asks a cluster for what carries our label, and believes only what fits together.
 
     Args:
@@ -36,13 +36,17 @@ class Lookout:
     def __init__(self, client: ApiClient, namespace: str, run: str | None) -> None:
         self._session = Session.of(client)
         self._namespace = namespace
-        self._selector = LABEL_RUN if run is None else f"{LABEL_RUN}={run_digest(run)}"
+        self._selector = LABEL_RUN if run is None else f"{LABEL_RUN}={run_label_value(run)}"
         self._lease_scope: str | None = None
         self.now: float | None = None
         """The server's time at its last answer; None if it does not tell."""
 
     def find(
-        self, resource: Resource, namespace: str | None, sweep: Sweep | None, deadline: Deadline
+        self,
+        resource: Resource,
+        namespace: str | None,
+        sweep: SweepResult | None,
+        deadline: Deadline,
     ) -> list[Leftover]:
         """Return what runs of ours have made of a kind; everywhere if that is shown."""
         scopes = [None, namespace] if resource.namespaced and namespace else [None]
@@ -68,15 +72,15 @@ class Lookout:
                 raise
             self._lease_scope = self._namespace
             objects = self._list(LEASES, self._lease_scope, selector, deadline)
-        return [lease for lease in map(read_lease, objects) if lease is not None]
+        return [lease for lease in map(read_run_lease, objects) if lease is not None]
 
     def look_up(
-        self, place: str, leases: dict[str, RunLease], sweep: Sweep, deadline: Deadline
+        self, place: str, leases: dict[str, RunLease], sweep: SweepResult, deadline: Deadline
     ) -> None:
         """Ask for one Lease that was not among those that were shown."""
         namespace, _, name = place.partition("/")
         try:
-            obj = retrying(
+            obj = request_with_retry(
                 lambda deadline: self._session.get(LEASES, name, namespace, deadline=deadline),
                 deadline,
             )
@@ -85,16 +89,16 @@ class Lookout:
                 return
             sweep.unknown[place] = str(error)
             return
-        lease = read_lease(obj)
+        lease = read_run_lease(obj)
         if lease is None:
             sweep.unknown[place] = "it is not the Lease of a run"
         else:
             leases[place] = lease
 
-    def resolve(self, kind: str, sweep: Sweep, deadline: Deadline) -> Resource | None:
+    def resolve(self, kind: str, sweep: SweepResult, deadline: Deadline) -> Resource | None:
         """Return the kind that a run has noted; None if the server has it no more."""
         try:
-            return retrying(
+            return request_with_retry(
                 lambda deadline: self._session.resolve(kind, deadline=deadline), deadline
             )
         except InvalidArgument:
@@ -106,7 +110,7 @@ class Lookout:
         resource: Resource,
         scope: str | None,
         objects: list[dict[str, Any]],
-        sweep: Sweep | None,
+        sweep: SweepResult | None,
     ) -> list[Leftover]:
         found = []
         for obj in objects:
@@ -116,7 +120,7 @@ class Lookout:
             provenance = read_provenance(resource, obj)
             if provenance is not None:
                 found.append(Leftover.of(resource, scope, obj, provenance))
-            elif sweep is not None and not (resource == LEASES and read_lease(obj)):
+            elif sweep is not None and not (resource == LEASES and read_run_lease(obj)):
                 sweep.foreign += 1
         return found
 
@@ -124,13 +128,13 @@ class Lookout:
         self, resource: Resource, namespace: str | None, selector: str, deadline: Deadline
     ) -> list[dict[str, Any]]:
         path = resource.path(namespace)
-        answer = retrying(
+        answer = request_with_retry(
             lambda deadline: self._session.request(
                 "GET", path, query={"labelSelector": selector}, deadline=deadline
             ),
             deadline,
         )
-        told = server_time(answer.headers)
+        told = read_server_time(answer.headers)
         if told is not None:
             self.now = told
         items: list[dict[str, Any]] = decode_object(answer.data).get("items") or []

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.creation import create
-from pytest_kwait.engine.error_policy import retrying
-from pytest_kwait.engine.pending import PENDING, PendingWait
+from pytest_kwait.engine.creation import create_once
+from pytest_kwait.engine.error_policy import request_with_retry
+from pytest_kwait.engine.pending import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.errors import ApiError, ClusterError, KwaitError
-from pytest_kwait.suite.belongings import Belonging, delete_by_uid
-from pytest_kwait.suite.owners import NOTE, Owner, kept_notes
+from pytest_kwait.suite.belongings import CreatedObject, delete_by_uid
+from pytest_kwait.suite.owners import ANNOTATION_PREFIX, Owner, kept_annotations
 from pytest_kwait.wait.durations import format_duration
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.suite.bound_wait import Allowance
-    from pytest_kwait.suite.heartbeat import Pulse
+    from pytest_kwait.suite.bound_wait import TimeBudget
+    from pytest_kwait.suite.heartbeat import RunRegistration
     from pytest_kwait.suite.pod_security import PodSecurity
 
 __all__ = ["Namespaces"]
 
-_FURNITURE = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
+_DEFAULT_OBJECTS = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
 """What every namespace gets, the last to come first."""
 
-_MOMENT = 0.25
+_DEFAULT_OBJECTS_DELAY = 0.25
 """Seconds in which a new namespace mostly has all of it."""
 
-_PARTING = 2.0
+_DELETION_TIMEOUT = 2.0
 """Seconds that a request may take at least which lets a namespace go, however late it is."""
 
-_NAMES = 3
+_MAX_NAME_ATTEMPTS = 3
 """How many names are tried where each is taken by somebody else, or on its way out."""
 
 
@@ -58,14 +58,14 @@ class Namespaces:
         client: ApiClient,
         timeouts: Mapping[str, float],
         pod_security: PodSecurity | None = None,
-        allowance: Callable[[], Allowance | None] = lambda: None,
+        allowance: Callable[[], TimeBudget | None] = lambda: None,
     ) -> None:
         self._client = client
         self._session = Session.of(client)
         self._timeouts = timeouts
         self._pod_security = pod_security
         self._allowance = allowance
-        self._made: dict[str, Belonging] = {}
+        self._made: dict[str, CreatedObject] = {}
         self.going: dict[str, str] = {}
         """The UIDs, by name, of those that were made here and asked to go."""
 
@@ -103,17 +103,17 @@ class Namespaces:
         heartbeat = ""
         if owner.pulse is not None:
             heartbeat = owner.pulse.place()
-            self._take_turn(owner.pulse, owner.name)
+            self._acquire_quota(owner.pulse, owner.name)
         level = pod_security or self._pod_security
         made = self._created(
             owner, heartbeat, {**(labels or {}), **(level.labels if level is not None else {})}
         )
         name = str(made["metadata"]["name"])
-        self._made[name] = Belonging(NAMESPACES, None, name, made["metadata"]["uid"])
+        self._made[name] = CreatedObject(NAMESPACES, None, name, made["metadata"]["uid"])
         note = ""
         try:
             # Without them a pod is refused, or starts without a way to trust the API server.
-            if not self._furnished(name):
+            if not self._has_default_objects(name):
                 for provided in (wait_for_default_service_account, wait_for_kube_root_ca):
                     limit, note = self._limit("service_account_provision")
                     provided(self._client, name, **{**options, "timeout": limit})
@@ -140,7 +140,7 @@ class Namespaces:
             ApiError: the server does not show it.
         """
         try:
-            retrying(
+            request_with_retry(
                 lambda deadline: self._session.get(NAMESPACES, name, deadline=deadline),
                 self._deadline("single_call"),
             )
@@ -166,7 +166,7 @@ class Namespaces:
         belonging = self._made.pop(name, None)
         if belonging is None:
             return None
-        limit = max(self._limit("pod_get")[0], _PARTING)
+        limit = max(self._limit("pod_get")[0], _DELETION_TIMEOUT)
         problem = delete_by_uid(
             self._session, belonging, Deadline.after(limit, self._session.clock)
         )
@@ -181,8 +181,8 @@ class Namespaces:
         """
         belonging = self._made.pop(name, None)
         if belonging is not None:
-            notes = kept_notes(self._session.clock.time())
-            retrying(
+            notes = kept_annotations(self._session.clock.time())
+            request_with_retry(
                 lambda deadline: self._session.patch(
                     NAMESPACES, name, {"metadata": {"annotations": notes}}, deadline=deadline
                 ),
@@ -196,16 +196,20 @@ class Namespaces:
             ["kubectl", *self._session.kubectl_args, "get", "all,events", "--namespace", name]
         )
 
-    def _furnished(self, name: str) -> bool:
+    def _has_default_objects(self, name: str) -> bool:
         """Whether a new namespace has what it needs within a moment.
 
         It mostly has: a few looks on an open connection are cheaper than a watch on a new one.
         """
         allowance = self._allowance()
-        moment = _MOMENT if allowance is None else allowance.fit(_MOMENT)[0]
+        moment = (
+            _DEFAULT_OBJECTS_DELAY
+            if allowance is None
+            else allowance.fit(_DEFAULT_OBJECTS_DELAY)[0]
+        )
         deadline = Deadline.after(moment, self._session.clock)
-        pause = _MOMENT / 64
-        for resource, one in _FURNITURE:
+        pause = _DEFAULT_OBJECTS_DELAY / 64
+        for resource, one in _DEFAULT_OBJECTS:
             while True:
                 try:
                     self._session.get(resource, one, name, deadline=deadline)
@@ -220,16 +224,16 @@ class Namespaces:
                 pause *= 1.5
         return True
 
-    def _take_turn(self, pulse: Pulse, name: str) -> None:
-        reason = pulse.take_turn(name, 0.0)
+    def _acquire_quota(self, pulse: RunRegistration, name: str) -> None:
+        reason = pulse.acquire_namespace_quota(name, 0.0)
         if not reason:
             return
         deadline = self._deadline("namespace_deletion")
         started, timeline = deadline.clock.monotonic(), Timeline()
         timeline.record(0.0, reason)
-        waiting = PendingWait(f"namespace {name}", "have its turn", deadline, timeline, started)
-        with PENDING.entered(waiting):
-            reason = pulse.take_turn(name, deadline.remaining)
+        waiting = ActiveWait(f"namespace {name}", "have its turn", deadline, timeline, started)
+        with ACTIVE_WAITS.entered(waiting):
+            reason = pulse.acquire_namespace_quota(name, deadline.remaining)
         if reason:
             waited = format_duration(round(deadline.clock.monotonic() - started, 1))
             raise ClusterError(f"it was not the turn of namespace {name} within {waited}: {reason}")
@@ -239,16 +243,16 @@ class Namespaces:
         seconds, note = self._limit("single_call")
         deadline = Deadline.after(seconds, self._session.clock)
         taken: ApiError | None = None
-        for number in range(1, _NAMES + 1):
+        for number in range(1, _MAX_NAME_ATTEMPTS + 1):
             manifest = owner.manifest(self._session.clock.time(), heartbeat, labels)
             try:
-                made = create(self._session, NAMESPACES, manifest, None, deadline)
+                made = create_once(self._session, NAMESPACES, manifest, None, deadline)
             except ApiError as error:
                 # Not found: what answered for an earlier try has gone meanwhile.
                 if error.reason == "AlreadyExists" or error.status == 404:
                     taken = error
                 elif 400 <= error.status < 500 and error.status != 401:
-                    raise ClusterError(_refusal(owner, error)) from error
+                    raise ClusterError(_forbidden_message(owner, error)) from error
                 else:
                     if note:
                         error.add_note(note)
@@ -263,17 +267,17 @@ class Namespaces:
                 raise silence from error
             else:
                 metadata = made["metadata"]
-                theirs = (metadata.get("annotations") or {}).get(NOTE + "seal")
-                ours = manifest["metadata"]["annotations"][NOTE + "seal"]
+                theirs = (metadata.get("annotations") or {}).get(ANNOTATION_PREFIX + "seal")
+                ours = manifest["metadata"]["annotations"][ANNOTATION_PREFIX + "seal"]
                 if not metadata.get("deletionTimestamp") and theirs in (None, ours):
                     return made
             owner = replace(owner, nonce=f"{owner.nonce}.{number}")
         raise ClusterError(
-            f"no namespace could be made for {owner.test}: {_NAMES} names were taken, or belonged "
+            f"no namespace could be made for {owner.test}: {_MAX_NAME_ATTEMPTS} names were taken, or belonged "
             f"to namespaces that are being deleted{f'; the last answer: {taken}' if taken else ''}"
         )
 
-    def removal(self, run: str) -> str:
+    def removal_command(self, run: str) -> str:
         """Return the command that removes what a run has kept, once it is over."""
         return shlex.join(
             ["kwait", "janitor", "--run-id", run, "--kept", *self._session.kubectl_args]
@@ -288,7 +292,7 @@ class Namespaces:
         return Deadline.after(self._limit(timeout)[0], self._session.clock)
 
 
-def _refusal(owner: Owner, error: ApiError) -> str:
+def _forbidden_message(owner: Owner, error: ApiError) -> str:
     """Say why there is no namespace, and what helps if nobody may make any."""
     # So says authorization; what checks objects says who it is, and why.
     if error.status == 403 and f'cannot create resource "{NAMESPACES.plural}"' in error.message:

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.suite.heartbeat import Pulse
+    from pytest_kwait.suite.heartbeat import RunRegistration
 
 __all__ = [
+    "ANNOTATION_PREFIX",
+    "KEPT_LIFETIME",
     "LABEL_MANAGED_BY",
     "LABEL_OWNER",
     "LABEL_RUN",
     "LABEL_SHARD",
-    "LIFETIME",
     "MANAGED_BY",
-    "NOTE",
     "Owner",
-    "kept_notes",
-    "lease_name",
-    "run_digest",
-    "shard_label",
+    "kept_annotations",
+    "run_label_value",
+    "run_lease_name",
+    "shard_label_value",
 ]
 
 MANAGED_BY = "pytest-kwait"
@@ -36,14 +36,14 @@ LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_RUN = "pytest-kwait/run"
 LABEL_OWNER = "pytest-kwait/owner"
 LABEL_SHARD = "pytest-kwait/shard"
-NOTE = "pytest-kwait/"
+ANNOTATION_PREFIX = "pytest-kwait/"
 """What the names of all annotations begin with."""
 
-LIFETIME = 24 * 3600.0
+KEPT_LIFETIME = 24 * 3600.0
 """Seconds after which a namespace that nobody deleted may be taken for left behind."""
 
-_LONGEST = 63
-_LONGEST_RUN = 24
+_MAX_NAME_LENGTH = 63
+_MAX_RUN_LENGTH = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +68,20 @@ class Owner:
     shard: str = ""
     attempt: int = 1
     nonce: str = ""
-    pulse: Pulse | None = field(default=None, compare=False, repr=False)
+    pulse: RunRegistration | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
         """A DNS label: run, shard, worker, the title as far as it fits, attempt, a hash of all."""
         head = "-".join(
             filter(
-                None, ("kwait", self.run[:_LONGEST_RUN].strip("-"), _slug(self.shard), self.worker)
+                None,
+                ("kwait", self.run[:_MAX_RUN_LENGTH].strip("-"), _slug(self.shard), self.worker),
             )
         )
         attempt = str(self.attempt) if self.attempt > 1 else ""
         tail = "-".join(filter(None, (attempt, self.digest[:8])))
-        title = _slug(self.title)[: _LONGEST - len(head) - len(tail) - 2].strip("-")
+        title = _slug(self.title)[: _MAX_NAME_LENGTH - len(head) - len(tail) - 2].strip("-")
         return "-".join(filter(None, (head, title, tail)))
 
     @property
@@ -91,9 +92,9 @@ class Owner:
     @property
     def labels(self) -> dict[str, str]:
         """The labels of what belongs to this owner: hashes, as names hold what labels must not."""
-        labels = {LABEL_RUN: run_digest(self.run), LABEL_OWNER: _digest(self.test)[:16]}
+        labels = {LABEL_RUN: run_label_value(self.run), LABEL_OWNER: _digest(self.test)[:16]}
         if self.shard:
-            labels[LABEL_SHARD] = shard_label(self.shard)
+            labels[LABEL_SHARD] = shard_label_value(self.shard)
         return labels
 
     def annotations(self, now: float, heartbeat: str = "") -> dict[str, str]:
@@ -111,9 +112,9 @@ class Owner:
             "attempt": str(self.attempt),
             "nonce": self.nonce,
             "heartbeat": heartbeat,
-            "expires": rfc3339(now + LIFETIME),
+            "expires": rfc3339(now + KEPT_LIFETIME),
         }
-        return {NOTE + name: value for name, value in readable.items() if value}
+        return {ANNOTATION_PREFIX + name: value for name, value in readable.items() if value}
 
     def seal(self, resource: Resource, namespace: str | None, name: str) -> str:
         """A hash that ties an object to this owner: a copy of it elsewhere does not fit.
@@ -125,7 +126,7 @@ class Owner:
         """
         return _digest(self.digest, resource.qualified, namespace or "", name)[:32]
 
-    def beside(self, name: str, number: int) -> Owner:
+    def derive(self, name: str, number: int) -> Owner:
         """Return the same owner for one more namespace.
 
         Args:
@@ -146,7 +147,7 @@ class Owner:
             heartbeat: namespace/name of the Lease that says whether the run lives; empty for none.
             labels: labels that it is to have as well.
         """
-        seal = {NOTE + "seal": self.seal(NAMESPACES, None, self.name)}
+        seal = {ANNOTATION_PREFIX + "seal": self.seal(NAMESPACES, None, self.name)}
         return {
             "apiVersion": NAMESPACES.api_version,
             "kind": NAMESPACES.kind,
@@ -158,28 +159,33 @@ class Owner:
         }
 
 
-def run_digest(run: str) -> str:
+def run_label_value(run: str) -> str:
     """Return the value of the label that all of a run's objects carry."""
     return _digest(run)[:16]
 
 
-def shard_label(shard: str) -> str:
+def shard_label_value(shard: str) -> str:
     """Return the value of the label that all objects of one part of the suite carry."""
-    return _slug(shard)[:_LONGEST].strip("-")
+    return _slug(shard)[:_MAX_NAME_LENGTH].strip("-")
 
 
-def lease_name(run: str, nonce: str) -> str:
+def run_lease_name(run: str, nonce: str) -> str:
     """Return the name of the Lease that says whether a run lives."""
-    return "-".join(filter(None, ("kwait", run[:_LONGEST_RUN].strip("-"), _digest(run, nonce)[:8])))
+    return "-".join(
+        filter(None, ("kwait", run[:_MAX_RUN_LENGTH].strip("-"), _digest(run, nonce)[:8]))
+    )
 
 
-def kept_notes(now: float) -> dict[str, str]:
+def kept_annotations(now: float) -> dict[str, str]:
     """Return the annotations of what is left on purpose, and for how long.
 
     Args:
         now: seconds since the epoch.
     """
-    return {NOTE + "kept": "true", NOTE + "expires": rfc3339(now + LIFETIME)}
+    return {
+        ANNOTATION_PREFIX + "kept": "true",
+        ANNOTATION_PREFIX + "expires": rfc3339(now + KEPT_LIFETIME),
+    }
 
 
 def _slug(text: str) -> str:

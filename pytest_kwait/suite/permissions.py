@@ -27,8 +27,8 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.heartbeat import HOME
-from pytest_kwait.suite.readiness import SYSTEM
+from pytest_kwait.suite.heartbeat import LEASE_NAMESPACE
+from pytest_kwait.suite.readiness import SYSTEM_NAMESPACE
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["Lack", "Need", "Right", "lacking", "needed_rights"]
+__all__ = ["MissingRights", "Need", "Right", "find_missing_rights", "needed_rights"]
 
 _ACCESS_REVIEWS = Resource(
     "authorization.k8s.io",
@@ -52,7 +52,7 @@ _SUBJECT_REVIEWS = Resource(
 _LIMIT = 5.0
 """Seconds that all answers together may take; what is not known by then is not missed."""
 
-_AT_A_TIME = 8
+_MAX_PARALLEL = 8
 """How many reviews are asked for at the same time."""
 
 _EVERYTHING = {"verb": "*", "group": "*", "resource": "*"}
@@ -131,7 +131,7 @@ class Right:
         }
 
 
-class Lack(NamedTuple):
+class MissingRights(NamedTuple):
     """What an identity may not do.
 
     Args:
@@ -151,14 +151,14 @@ def needed_rights(settings: Settings) -> tuple[Right, ...]:
     """
     given = settings.namespace or ""
     rights = [
-        *([Right("get", NAMESPACES, given)] if given else _makers_rights(settings)),
-        *_many(
+        *([Right("get", NAMESPACES, given)] if given else _namespace_rights(settings)),
+        *_rights_on(
             ("create", "delete", "get", "list", "patch", "update", "watch"),
             LEASES,
             "what it leaves if it is killed stays until it expires, and no serial test is run",
-            given or HOME,
+            given or LEASE_NAMESPACE,
         ),
-        *_many(
+        *_rights_on(
             ("list",),
             NAMESPACES,
             "what dead runs have left stays"
@@ -171,16 +171,16 @@ def needed_rights(settings: Settings) -> tuple[Right, ...]:
         (PODS, "log", "get"),
     ):
         loss = "failures are told without them"
-        rights += _many((verb,), resource, loss, given, subresource)
+        rights += _rights_on((verb,), resource, loss, given, subresource)
     if settings.session_waits:
         loss = "not awaited before the first test"
-        rights += _many(("list", "watch"), NODES, loss)
+        rights += _rights_on(("list", "watch"), NODES, loss)
         for resource in (PODS, REPLICATION_CONTROLLERS, REPLICA_SETS, DAEMON_SETS):
-            rights += _many(("list", "watch"), resource, loss, SYSTEM)
+            rights += _rights_on(("list", "watch"), resource, loss, SYSTEM_NAMESPACE)
     return tuple(rights)
 
 
-def _makers_rights(settings: Settings) -> list[Right]:
+def _namespace_rights(settings: Settings) -> list[Right]:
     # What is watched is listed first.
     looks = ("get", "list", *(["watch"] if settings.mode == "watch" else []))
     return [
@@ -195,13 +195,13 @@ def _makers_rights(settings: Settings) -> list[Right]:
     ]
 
 
-def _many(
+def _rights_on(
     verbs: Iterable[str], resource: Resource, loss: str, namespace: str = "", subresource: str = ""
 ) -> list[Right]:
     return [Right(verb, resource, "", namespace, subresource, Need.RICHER, loss) for verb in verbs]
 
 
-def lacking(session: Session, rights: Sequence[Right], place: str) -> Lack:
+def find_missing_rights(session: Session, rights: Sequence[Right], place: str) -> MissingRights:
     """Return who lacks which rights, and what to do about it.
 
     Whoever may do everything is asked about nothing else; else all are asked for in parallel. A
@@ -214,27 +214,27 @@ def lacking(session: Session, rights: Sequence[Right], place: str) -> Lack:
     """
     deadline = Deadline.after(_LIMIT, session.clock)
     if _is_allowed(session, _EVERYTHING, deadline):
-        return Lack()
-    with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="kwait rights") as pool:
+        return MissingRights()
+    with ThreadPoolExecutor(_MAX_PARALLEL, thread_name_prefix="kwait rights") as pool:
         answers = pool.map(lambda right: _is_allowed(session, right.attributes, deadline), rights)
         missing = [right for right, answer in zip(rights, answers, strict=True) if answer is False]
     own = [right for right in missing if right.need is not Need.RICHER]
-    losses = _listed(right for right in missing if right.need is Need.RICHER)
+    losses = _format_rights(right for right in missing if right.need is Need.RICHER)
     if not any(right.need is Need.DECISIVE for right in own):
         if not losses:
-            return Lack()
+            return MissingRights()
         first = f"{_identity(session, deadline)} may not do on {place} what runs go on without:"
-        return Lack("", (first, *losses))
+        return MissingRights("", (first, *losses))
     lines = [
         f"{_identity(session, deadline)} may not do on {place} what pytest-kwait needs for itself:",
-        *_listed(own),
+        *_format_rights(own),
         *(["and what runs go on without:", *losses] if losses else []),
         "grant it that" if any(right.name for right in own) else _ADVICE,
     ]
-    return Lack("\n".join(lines))
+    return MissingRights("\n".join(lines))
 
 
-def _listed(rights: Iterable[Right]) -> list[str]:
+def _format_rights(rights: Iterable[Right]) -> list[str]:
     """Return a line for each thing that there are rights on."""
     verbs: dict[tuple[str, str], list[str]] = {}
     for right in rights:
@@ -248,7 +248,7 @@ def _listed(rights: Iterable[Right]) -> list[str]:
 def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline) -> bool | None:
     """Whether something may be done; None if the server does not say."""
     spec = {"resourceAttributes": attributes}
-    status = _reviewed(session, _ACCESS_REVIEWS, {"spec": spec}, deadline).get("status") or {}
+    status = _create_review(session, _ACCESS_REVIEWS, {"spec": spec}, deadline).get("status") or {}
     allowed = status.get("allowed")
     return allowed if isinstance(allowed, bool) else None
 
@@ -258,12 +258,12 @@ def _identity(session: Session, deadline: Deadline) -> str:
 
     Source: kubectl auth whoami.
     """
-    status = _reviewed(session, _SUBJECT_REVIEWS, {}, deadline).get("status") or {}
+    status = _create_review(session, _SUBJECT_REVIEWS, {}, deadline).get("status") or {}
     name = (status.get("userInfo") or {}).get("username")
     return f"user {name!r}" if name else "the user of the run"
 
 
-def _reviewed(
+def _create_review(
     session: Session, resource: Resource, review: dict[str, Any], deadline: Deadline
 ) -> dict[str, Any]:
     """Return the review with its answer; without one if the server gives none."""

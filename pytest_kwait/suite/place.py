@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.wait.durations import Duration, to_seconds
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.api.resource import Resource
-    from pytest_kwait.suite.bound_wait import Terms
+    from pytest_kwait.suite.bound_wait import WaitDefaults
 
-__all__ = ["Place"]
+__all__ = ["NamespacedClient"]
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
-class Place:
+class NamespacedClient:
     """A namespace seen through a client; requests from it are tried again within their limit.
 
     Args:
@@ -32,7 +32,9 @@ class Place:
         terms: settings, timeouts and limits in force when a verb is called.
     """
 
-    def __init__(self, client: ApiClient, namespace: str, terms: Callable[[], Terms]) -> None:
+    def __init__(
+        self, client: ApiClient, namespace: str, terms: Callable[[], WaitDefaults]
+    ) -> None:
         self.client = client
         self.namespace = namespace
         self._terms = terms
@@ -62,5 +64,5 @@ class Place:
             seconds = min(seconds, max(allowance.seconds, 1.0))
         return Deadline.after(seconds, self._session.clock)
 
-    def _ask(self, call: Callable[[Deadline], _Answer]) -> _Answer:
-        return retrying(call, self._deadline())
+    def _ask(self, call: Callable[[Deadline], _Result]) -> _Result:
+        return request_with_retry(call, self._deadline())

@@ -12,7 +12,7 @@ __all__ = ["LEVELS", "PodSecurity", "parse_pod_security"]
 LEVELS = ("privileged", "baseline", "restricted")
 
 _ENFORCE = "pod-security.kubernetes.io/enforce"
-_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]{0,3})")
+_KUBERNETES_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]{0,3})")
 
 
 class PodSecurity(NamedTuple):
@@ -52,7 +52,7 @@ def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodS
     if isinstance(value, PodSecurity):
         return value
     level, colon, version = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if level not in LEVELS or (colon and not _VERSION.fullmatch(version)):
+    if level not in LEVELS or (colon and not _KUBERNETES_VERSION.fullmatch(version)):
         valid = (
             f"use {', '.join(LEVELS[:-1])} or {LEVELS[-1]}, and :VERSION behind it for the "
             "standard of one release, for example restricted:v1.30 or restricted:latest"

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.place import Place
+from pytest_kwait.suite.place import NamespacedClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.execution import Execution
+    from pytest_kwait.api.execution import ExecResult
     from pytest_kwait.api.forwarding import PortForward
-    from pytest_kwait.suite.bound_wait import Terms
+    from pytest_kwait.suite.bound_wait import WaitDefaults
     from pytest_kwait.wait.durations import Duration
 
 __all__ = ["PodVerbs"]
 
 
-class PodVerbs(Place):
+class PodVerbs(NamespacedClient):
     """`logs`, `exec` and `port_forward`.
 
     Args:
@@ -32,7 +32,9 @@ class PodVerbs(Place):
         terms: settings, timeouts and limits in force when a verb is called.
     """
 
-    def __init__(self, client: ApiClient, namespace: str, terms: Callable[[], Terms]) -> None:
+    def __init__(
+        self, client: ApiClient, namespace: str, terms: Callable[[], WaitDefaults]
+    ) -> None:
         super().__init__(client, namespace, terms)
         self._forwards = ExitStack()
 
@@ -83,7 +85,7 @@ class PodVerbs(Place):
         stdin: bytes | str | None = None,
         timeout: Duration | None = None,
         namespace: str | None = None,
-    ) -> Execution:
+    ) -> ExecResult:
         """Run a command in a container and return how it ended; any exit code is an answer.
 
         Args:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.suite.belongings import stamped
-from pytest_kwait.suite.owners import LABEL_OWNER, LABEL_RUN, NOTE, Owner
+from pytest_kwait.suite.belongings import with_metadata
+from pytest_kwait.suite.owners import ANNOTATION_PREFIX, LABEL_OWNER, LABEL_RUN, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.api.resource import Resource
 
-__all__ = ["Provenance", "read_provenance", "sealed", "seconds_of"]
+__all__ = ["Provenance", "parse_time", "read_provenance", "with_seal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Provenance:
     expires: float
 
 
-def sealed(
+def with_seal(
     owner: Owner,
     resource: Resource,
     obj: Mapping[str, Any],
@@ -61,8 +61,8 @@ def sealed(
     metadata = obj.get("metadata") or {}
     name = metadata.get("name") or f"{metadata.get('generateName')}*"
     notes = owner.annotations(now, heartbeat)
-    notes[NOTE + "seal"] = owner.seal(resource, namespace, name)
-    return stamped(obj, owner.labels, notes)
+    notes[ANNOTATION_PREFIX + "seal"] = owner.seal(resource, namespace, name)
+    return with_metadata(obj, owner.labels, notes)
 
 
 def read_provenance(resource: Resource, obj: Mapping[str, Any]) -> Provenance | None:
@@ -75,35 +75,35 @@ def read_provenance(resource: Resource, obj: Mapping[str, Any]) -> Provenance | 
     metadata = obj.get("metadata") or {}
     labels = metadata.get("labels") or {}
     notes = metadata.get("annotations") or {}
-    attempt = str(notes.get(NOTE + "attempt", ""))
-    expires = seconds_of(notes.get(NOTE + "expires"))
+    attempt = str(notes.get(ANNOTATION_PREFIX + "attempt", ""))
+    expires = parse_time(notes.get(ANNOTATION_PREFIX + "expires"))
     if not attempt.isdecimal() or expires is None:
         return None
     owner = Owner(
-        str(notes.get(NOTE + "run", "")),
-        str(notes.get(NOTE + "test", "")),
+        str(notes.get(ANNOTATION_PREFIX + "run", "")),
+        str(notes.get(ANNOTATION_PREFIX + "test", "")),
         "",
-        worker=str(notes.get(NOTE + "worker", "")),
-        shard=str(notes.get(NOTE + "shard", "")),
+        worker=str(notes.get(ANNOTATION_PREFIX + "worker", "")),
+        shard=str(notes.get(ANNOTATION_PREFIX + "shard", "")),
         attempt=int(attempt),
-        nonce=str(notes.get(NOTE + "nonce", "")),
+        nonce=str(notes.get(ANNOTATION_PREFIX + "nonce", "")),
     )
     if any(labels.get(name) != owner.labels[name] for name in (LABEL_RUN, LABEL_OWNER)):
         return None
     name, prefix = str(metadata.get("name", "")), metadata.get("generateName")
     names = [name, *([f"{prefix}*"] if prefix and name.startswith(prefix) else [])]
     seals = {owner.seal(resource, metadata.get("namespace"), each) for each in names}
-    if notes.get(NOTE + "seal") not in seals:
+    if notes.get(ANNOTATION_PREFIX + "seal") not in seals:
         return None
     return Provenance(
         owner,
-        str(notes.get(NOTE + "heartbeat", "")),
-        notes.get(NOTE + "kept") == "true",
+        str(notes.get(ANNOTATION_PREFIX + "heartbeat", "")),
+        notes.get(ANNOTATION_PREFIX + "kept") == "true",
         expires,
     )
 
 
-def seconds_of(text: object) -> float | None:
+def parse_time(text: object) -> float | None:
     """Return a time of the API as seconds since the epoch; None for what is none."""
     try:
         moment = datetime.fromisoformat(str(text))

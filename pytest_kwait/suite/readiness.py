@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.suite.settings import Settings
 
-__all__ = ["SYSTEM", "Readiness"]
+__all__ = ["SYSTEM_NAMESPACE", "Readiness"]
 
-SYSTEM = "kube-system"
+SYSTEM_NAMESPACE = "kube-system"
 """Where the pods are that a cluster itself needs."""
 
 _NOT_READY = "the cluster is not ready for tests"
@@ -96,10 +96,10 @@ class Readiness:
                 nodes = schedulable_nodes(allowed, settings.non_blocking_taints, least=0)
                 self._wait(session, nodes, "node_schedulable", "nodes")
             if allowed >= 0 and settings.min_startup_pods >= 0:
-                pods = almost_all_pods_ready(SYSTEM, settings.min_startup_pods, allowed)
-                self._wait(session, pods, "system_pods_startup", f"pods of {SYSTEM}")
+                pods = almost_all_pods_ready(SYSTEM_NAMESPACE, settings.min_startup_pods, allowed)
+                self._wait(session, pods, "system_pods_startup", f"pods of {SYSTEM_NAMESPACE}")
             if allowed >= 0:
-                self._look_at_daemon_sets(session, allowed)
+                self._check_daemon_sets(session, allowed)
         except KwaitError as error:
             kept = self._dump(self._cluster)
             return "\n".join(filter(None, (f"{_NOT_READY}:", str(error), kept, _ADVICE)))
@@ -107,14 +107,18 @@ class Readiness:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return ""
 
-    def _look_at_daemon_sets(self, session: Session, allowed: int) -> None:
-        condition = daemon_sets(SYSTEM, allowed)
+    def _check_daemon_sets(self, session: Session, allowed: int) -> None:
+        condition = daemon_sets(SYSTEM_NAMESPACE, allowed)
         try:
-            self._wait(session, condition, "system_daemonset_startup", f"daemon sets of {SYSTEM}")
+            self._wait(
+                session, condition, "system_daemonset_startup", f"daemon sets of {SYSTEM_NAMESPACE}"
+            )
         except WaitTimeout as error:
             self.notes.append(f"tests have run though {error.args[0]}")
         except ApiError as error:
-            self.notes.append(f"the daemon sets of {SYSTEM} could not be looked at: {error}")
+            self.notes.append(
+                f"the daemon sets of {SYSTEM_NAMESPACE} could not be looked at: {error}"
+            )
 
     def _wait(self, session: Session, condition: Condition, timeout: str, what: str) -> Any:
         settings = self._settings

@@ -7,22 +7,22 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from pytest_kwait.suite.journal import Begun, Entry
-from pytest_kwait.suite.report_records import ended, explanation
+from pytest_kwait.suite.journal import JournalEntry, WaitStarted
+from pytest_kwait.suite.report_records import record_ended_wait, record_explanation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.engine.pending import PendingWait
+    from pytest_kwait.engine.pending import ActiveWait
     from pytest_kwait.suite.journal import Journal
 
-__all__ = ["Recorder"]
+__all__ = ["WaitRecorder"]
 
-_UNEXPLAINED = 100
+_MAX_UNEXPLAINED = 100
 """How many waits may be without an explanation at a time; the oldest then stay without."""
 
 
-class Recorder:
+class WaitRecorder:
     """Writes what it hears of waits to a journal; keeps nothing but what is not over.
 
     Args:
@@ -42,17 +42,17 @@ class Recorder:
         self._worker = worker
         self._test = test
         self._numbers = itertools.count(1)
-        self._begun: dict[int, Begun] = {}
-        self._unexplained: deque[tuple[str, PendingWait]] = deque(maxlen=_UNEXPLAINED)
+        self._begun: dict[int, WaitStarted] = {}
+        self._unexplained: deque[tuple[str, ActiveWait]] = deque(maxlen=_MAX_UNEXPLAINED)
         self._lock = threading.Lock()
 
-    def begun(self, wait: PendingWait) -> None:
+    def begun(self, wait: ActiveWait) -> None:
         """Write down that a wait has begun: should it be the last of this process, it is known."""
         self.explain()
         clock = wait.deadline.clock
         # A wait may have used a part of its limit before it is heard of.
         before = max(clock.monotonic() - wait.started, 0.0)
-        begun = self._begun[id(wait)] = Begun(
+        begun = self._begun[id(wait)] = WaitStarted(
             id=f"{self._run}.{self._worker or 'main'}.{next(self._numbers)}",
             run=self._run,
             subject=wait.hide(wait.subject),
@@ -62,16 +62,16 @@ class Recorder:
             worker=self._worker,
             test=self._test(),
         )
-        self.journal.write(Entry(begun=begun))
+        self.journal.write(JournalEntry(begun=begun))
 
-    def over(self, wait: PendingWait) -> None:
+    def over(self, wait: ActiveWait) -> None:
         """Write down how a wait ended."""
         begun = self._begun.pop(id(wait), None)
         if begun is None:
             return
-        record = ended(wait, begun.id, self._run, begun.started)
+        record = record_ended_wait(wait, begun.id, self._run, begun.started)
         record.shard, record.worker, record.test = begun.shard, begun.worker, begun.test
-        self.journal.write(Entry(wait=record))
+        self.journal.write(JournalEntry(wait=record))
         if wait.outcome in ("doomed", "timed out"):
             with self._lock:
                 self._unexplained.append((begun.id, wait))
@@ -86,4 +86,4 @@ class Recorder:
             self._unexplained.extend(each for each in waits if each[1].report is None)
         for id, wait in waits:
             if wait.report is not None:
-                self.journal.write(Entry(explained=explanation(id, wait.report)))
+                self.journal.write(JournalEntry(explained=record_explanation(id, wait.report)))

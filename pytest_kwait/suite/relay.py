@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Relay"]
+__all__ = ["CuttableProxy"]
 
-_PIECE = 65536
+_CHUNK_SIZE = 65536
 
 
-class Relay:
+class CuttableProxy:
     """Passes connections to a local port on to a server, as long as it is not cut.
 
     While it is cut, connections are opened and nothing is heard over them, as over a network that
@@ -88,7 +88,7 @@ class Relay:
 
     def _pass(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):  # either end may break at any time
-            while data := source.recv(_PIECE):
+            while data := source.recv(_CHUNK_SIZE):
                 self._passing.wait()
                 target.sendall(data)
         for each in (source, target):

@@ -11,23 +11,23 @@ import os
 from typing import TYPE_CHECKING
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.journal import SUFFIX, entries
-from pytest_kwait.suite.run_report import assembled, decoded, encoded
+from pytest_kwait.suite.journal import JOURNAL_SUFFIX, read_entries
+from pytest_kwait.suite.run_report import assemble_report, decode_report, encode_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from pytest_kwait.suite.journal import Entry
+    from pytest_kwait.suite.journal import JournalEntry
     from pytest_kwait.suite.run_report import RunReport
 
 __all__ = [
     "check_writable",
-    "journals_of",
+    "list_journals",
     "partial_folder",
     "read_report",
-    "recorded",
     "remove_journals",
+    "report_from_journals",
     "write_report",
 ]
 
@@ -62,29 +62,31 @@ def check_writable(report: Path, what: str, source: str | None) -> None:
         raise InvalidArgument(what, str(report), valid, source) from None
 
 
-def journals_of(folder: Path, run: str = "") -> list[Path]:
+def list_journals(folder: Path, run: str = "") -> list[Path]:
     """Return the journals in a folder, of one run or of all.
 
     Raises:
         OSError: the folder cannot be read.
     """
     return sorted(
-        path for path in folder.iterdir() if path.suffix == SUFFIX and path.name.startswith(run)
+        path
+        for path in folder.iterdir()
+        if path.suffix == JOURNAL_SUFFIX and path.name.startswith(run)
     )
 
 
-def recorded(journals: Iterable[Path]) -> RunReport:
+def report_from_journals(journals: Iterable[Path]) -> RunReport:
     """Return the report of what was recorded.
 
     Raises:
         OSError: a journal cannot be read.
     """
 
-    def all_entries() -> Iterator[Entry]:
+    def all_entries() -> Iterator[JournalEntry]:
         for journal in journals:
-            yield from entries(journal)
+            yield from read_entries(journal)
 
-    return assembled(all_entries())
+    return assemble_report(all_entries())
 
 
 def remove_journals(journals: Iterable[Path]) -> None:
@@ -107,11 +109,11 @@ def read_report(path: Path, what: str) -> RunReport:
     """
     try:
         if path.is_dir():
-            report = recorded(journals_of(path))
-        elif path.suffix == SUFFIX:
-            report = recorded([path])
+            report = report_from_journals(list_journals(path))
+        elif path.suffix == JOURNAL_SUFFIX:
+            report = report_from_journals([path])
         else:
-            return decoded(path.read_bytes(), what, str(path))
+            return decode_report(path.read_bytes(), what, str(path))
     except OSError as error:
         raise InvalidArgument(
             what, str(path), f"it cannot be read: {error.strerror or error}"
@@ -128,11 +130,11 @@ def write_report(report: RunReport, path: Path) -> None:
         OSError: it cannot be written.
     """
     if path.suffix.lower() == ".html":
-        from pytest_kwait.suite.report_page import page
+        from pytest_kwait.suite.report_page import render_page
 
-        data = page(report).encode()
+        data = render_page(report).encode()
     else:
-        data = encoded(report)
+        data = encode_report(report)
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(data)

@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.suite.run_report import notes
+from pytest_kwait.suite.run_report import list_omissions
 
 if TYPE_CHECKING:
     from pytest_kwait.suite.report_records import RunRecord, TestRecord, WaitRecord
     from pytest_kwait.suite.run_report import RunReport
 
-__all__ = ["page"]
+__all__ = ["render_page"]
 
-EVIDENCE = 2_000_000
+MAX_PAGE_EVIDENCE = 2_000_000
 """Bytes of messages and evidence in a page; the first failures have theirs, JSON has more."""
 
 _SCRIPTS = ("data.js", "elements.js", "timeline.js", "tables.js", "detail.js", "page.js")
 
 
-def page(report: RunReport) -> str:
+def render_page(report: RunReport) -> str:
     """Return the page of a report."""
     folder = files("pytest_kwait.suite") / "page"
     style = (folder / "page.css").read_text(encoding="utf-8")
     parts = [(folder / name).read_text(encoding="utf-8") for name in _SCRIPTS]
     script = "\n".join(("'use strict';", *parts))
-    data = msgspec.json.encode(_compact(report)).decode()
+    data = msgspec.json.encode(_page_data(report)).decode()
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -58,7 +58,7 @@ def page(report: RunReport) -> str:
     )
 
 
-class _Texts:
+class _TextTable:
     """Texts by number: test ids, verdicts and goals are said many times."""
 
     def __init__(self) -> None:
@@ -72,13 +72,13 @@ class _Texts:
         return number
 
 
-def _compact(report: RunReport) -> dict[str, Any]:
-    texts = _Texts()
+def _page_data(report: RunReport) -> dict[str, Any]:
+    texts = _TextTable()
     runs = {run.id: number for number, run in enumerate(report.runs)}
     base = min((run.started for run in report.runs), default=0.0)
     base = min(base, *(wait.started for wait in report.waits)) if report.waits else base
     evidence: dict[int, Any] = {}
-    room = EVIDENCE
+    room = MAX_PAGE_EVIDENCE
     cut = 0
     for number, wait in enumerate(report.waits):
         if wait.text or wait.evidence:
@@ -88,26 +88,26 @@ def _compact(report: RunReport) -> dict[str, Any]:
                 evidence[number] = known
             else:
                 cut += 1
-    said = notes(report)
+    said = list_omissions(report)
     if cut:
         said.append(f"the evidence of {cut} waits is left out of this page; the JSON report has it")
     return {
         "notes": said,
         "base": base,
-        "runs": [_run(run) for run in report.runs],
-        "waits": [_wait(wait, runs, base, texts) for wait in report.waits],
-        "tests": [_test(test, runs, texts) for test in report.tests],
+        "runs": [_run_data(run) for run in report.runs],
+        "waits": [_wait_row(wait, runs, base, texts) for wait in report.waits],
+        "tests": [_test_row(test, runs, texts) for test in report.tests],
         "evidence": evidence,
         "texts": texts.texts,
     }
 
 
-def _run(run: RunRecord) -> dict[str, Any]:
+def _run_data(run: RunRecord) -> dict[str, Any]:
     fields = ("name", "started", "ended", "shard", "cluster", "exit_status", "tests")
     return {name: getattr(run, name) for name in fields}
 
 
-def _wait(wait: WaitRecord, runs: dict[str, int], base: float, texts: _Texts) -> list[Any]:
+def _wait_row(wait: WaitRecord, runs: dict[str, int], base: float, texts: _TextTable) -> list[Any]:
     # Read by data.js in this order.
     row: list[Any] = [
         runs.get(wait.run, -1),
@@ -134,7 +134,7 @@ def _wait(wait: WaitRecord, runs: dict[str, int], base: float, texts: _Texts) ->
     return row
 
 
-def _test(test: TestRecord, runs: dict[str, int], texts: _Texts) -> list[Any]:
+def _test_row(test: TestRecord, runs: dict[str, int], texts: _TextTable) -> list[Any]:
     return [
         runs.get(test.run, -1),
         texts.number(test.worker),

@@ -12,7 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.engine.pending import PendingWait
+    from pytest_kwait.engine.pending import ActiveWait
     from pytest_kwait.engine.report import WaitReport
 
 __all__ = [
@@ -22,19 +22,19 @@ __all__ = [
     "TestRecord",
     "VerdictChange",
     "WaitRecord",
-    "bounded",
-    "cut",
-    "ended",
-    "explanation",
-    "failure_text",
+    "limit_failure_text",
+    "limit_size",
+    "record_ended_wait",
+    "record_explanation",
+    "truncate_middle",
 ]
 
 UNFINISHED = "unfinished"
 """The outcome of a wait whose process ended before it."""
 
-_LINE = 500
-_TEXT = 16_000
-_EVIDENCE = 32_000
+_MAX_LINE = 500
+_MAX_TEXT = 16_000
+_MAX_EVIDENCE = 32_000
 _BOUNDS = ((25, 500), (10, 200), (4, 120), (1, 60))
 """Entries of a list and characters of a text, until the evidence of a wait is small enough."""
 
@@ -158,7 +158,7 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
     evidence_left_out: int = 0
 
 
-def ended(wait: PendingWait, id: str, run: str, started: float) -> WaitRecord:
+def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> WaitRecord:
     """Return the record of a wait that is over, with nothing in it that must not be shown.
 
     Args:
@@ -171,23 +171,23 @@ def ended(wait: PendingWait, id: str, run: str, started: float) -> WaitRecord:
     return WaitRecord(
         id=id,
         run=run,
-        subject=cut(wait.hide(wait.subject), _LINE),
-        goal=cut(wait.hide(wait.goal), _LINE),
+        subject=truncate_middle(wait.hide(wait.subject), _MAX_LINE),
+        goal=truncate_middle(wait.hide(wait.goal), _MAX_LINE),
         started=round(started, 3),
         seconds=round(max(wait.deadline.clock.monotonic() - wait.started, 0.0), 3),
         outcome=wait.outcome,
         retries=wait.retries,
-        trouble=cut(wait.hide(wait.trouble), _LINE) if wait.trouble else "",
+        trouble=truncate_middle(wait.hide(wait.trouble), _MAX_LINE) if wait.trouble else "",
         inner=wait.inner,
         changes=[
-            VerdictChange(round(change.at, 3), cut(wait.hide(change.text), _LINE))
+            VerdictChange(round(change.at, 3), truncate_middle(wait.hide(change.text), _MAX_LINE))
             for change in (*timeline.first, *timeline.latest)
         ],
         left_out=timeline.left_out,
     )
 
 
-def explanation(id: str, report: WaitReport) -> Explanation:
+def record_explanation(id: str, report: WaitReport) -> Explanation:
     """Return what is known of a wait that did not come true."""
     facts = msgspec.to_builtins(
         {
@@ -199,13 +199,18 @@ def explanation(id: str, report: WaitReport) -> Explanation:
     )
     evidence: dict[str, Any] = {}
     for items, length in _BOUNDS:
-        evidence = bounded(facts, items, length)
-        if len(msgspec.json.encode(evidence)) <= _EVIDENCE:
+        evidence = limit_size(facts, items, length)
+        if len(msgspec.json.encode(evidence)) <= _MAX_EVIDENCE:
             break
-    return Explanation(id, cut(report.headline, 2 * _LINE), cut(report.render(), _TEXT), evidence)
+    return Explanation(
+        id,
+        truncate_middle(report.headline, 2 * _MAX_LINE),
+        truncate_middle(report.render(), _MAX_TEXT),
+        evidence,
+    )
 
 
-def bounded(value: Any, items: int, length: int) -> Any:
+def limit_size(value: Any, items: int, length: int) -> Any:
     """Return JSON values with short lists and texts.
 
     How many entries a list of an object lacks is said beside it, in `…_left_out`.
@@ -216,11 +221,11 @@ def bounded(value: Any, items: int, length: int) -> Any:
         length: how many characters a text may have.
     """
     if isinstance(value, str):
-        return cut(value, length)
+        return truncate_middle(value, length)
     if isinstance(value, (list, tuple)):
-        return [bounded(each, items, length) for each in value[:items]]
+        return [limit_size(each, items, length) for each in value[:items]]
     if isinstance(value, dict):
-        parts = {str(key): bounded(each, items, length) for key, each in value.items()}
+        parts = {str(key): limit_size(each, items, length) for key, each in value.items()}
         for key, each in value.items():
             if isinstance(each, (list, tuple)) and len(each) > items:
                 parts[f"{key}_left_out"] = len(each) - items
@@ -228,12 +233,12 @@ def bounded(value: Any, items: int, length: int) -> Any:
     return value
 
 
-def failure_text(text: str, hide: Callable[[str], str]) -> str:
+def limit_failure_text(text: str, hide: Callable[[str], str]) -> str:
     """Return what pytest says of a failure, bounded, with nothing that must not be shown."""
-    return cut(hide(cut(text, 4 * _TEXT)), _TEXT)
+    return truncate_middle(hide(truncate_middle(text, 4 * _MAX_TEXT)), _MAX_TEXT)
 
 
-def cut(text: str, limit: int) -> str:
+def truncate_middle(text: str, limit: int) -> str:
     """Return a text of about `limit` characters; what its middle lacks is counted there."""
     if len(text) <= limit:
         return text

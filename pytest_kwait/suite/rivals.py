@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.api.objects import decode_object
 from pytest_kwait.api.resource import LEASES
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.heartbeat import BEATS, server_time
-from pytest_kwait.suite.liveness import RunLease, read_lease
-from pytest_kwait.suite.owners import LABEL_RUN, LABEL_SHARD, run_digest, shard_label
+from pytest_kwait.suite.heartbeat import RENEWALS_PER_DURATION, read_server_time
+from pytest_kwait.suite.liveness import RunLease, read_run_lease
+from pytest_kwait.suite.owners import LABEL_RUN, LABEL_SHARD, run_label_value, shard_label_value
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Rival", "living_rival"]
+__all__ = ["DuplicateRun", "find_duplicate_run"]
 
-_LATE = 1.5
+_LATE_FACTOR = 1.5
 """How many intervals after a renewal the next one must have come."""
 
-_PAUSE = 1.0
+_POLL_INTERVAL = 1.0
 
 
-class Rival(NamedTuple):
+class DuplicateRun(NamedTuple):
     """Another run of the same id.
 
     Args:
@@ -48,7 +48,7 @@ class Rival(NamedTuple):
     @property
     def overdue(self) -> float:
         """Seconds after a renewal by which the next one must have come if it lives."""
-        return _LATE * self.lease.duration / BEATS
+        return _LATE_FACTOR * self.lease.duration / RENEWALS_PER_DURATION
 
     def message(self, run: str, source: str) -> str:
         """Say what is wrong, and what to do.
@@ -64,14 +64,14 @@ class Rival(NamedTuple):
         )
 
 
-def living_rival(
+def find_duplicate_run(
     session: Session,
     run: str,
     shard: str,
     place: str,
     deadline: Deadline,
     tell: Callable[[str], object] = lambda line: None,
-) -> Rival | None:
+) -> DuplicateRun | None:
     """Return an earlier run of the same id and shard that goes on; None if there is none.
 
     Nobody is found where Leases may not be listed: but for their id, the two never meet.
@@ -86,7 +86,7 @@ def living_rival(
     """
     clock = deadline.clock
     try:
-        rivals, now = _look(session, run, shard, place, deadline)
+        rivals, now = _list_runs(session, run, shard, place, deadline)
         own = rivals.pop(place, None)
         # Those that came later see us, and give way.
         open_ones = {
@@ -101,13 +101,13 @@ def living_rival(
                 age = max(now - rival.lease.renewed, 0.0) if now is not None else 0.0
                 if age + elapsed > rival.overdue:
                     del open_ones[each]
-            if not open_ones or deadline.remaining <= _PAUSE:
+            if not open_ones or deadline.remaining <= _POLL_INTERVAL:
                 return None
             if not told:
                 tell(f"a run {run} was here a moment ago: looking whether it lives")
                 told = True
-            clock.sleep(_PAUSE)
-            seen, _ = _look(session, run, shard, place, deadline)
+            clock.sleep(_POLL_INTERVAL)
+            seen, _ = _list_runs(session, run, shard, place, deadline)
             for each, rival in list(open_ones.items()):
                 current = seen.get(each)
                 if current is None or current.lease.uid != rival.lease.uid or current.lease.ended:
@@ -118,25 +118,25 @@ def living_rival(
         return None
 
 
-def _look(
+def _list_runs(
     session: Session, run: str, shard: str, place: str, deadline: Deadline
-) -> tuple[dict[str, Rival], float | None]:
+) -> tuple[dict[str, DuplicateRun], float | None]:
     """Return the runs of an id by the place of their Lease, our own as well; and the time there."""
-    answer = retrying(
+    answer = request_with_retry(
         lambda deadline: session.request(
             "GET",
             LEASES.path(place.partition("/")[0]),
-            query={"labelSelector": f"{LABEL_RUN}={run_digest(run)}"},
+            query={"labelSelector": f"{LABEL_RUN}={run_label_value(run)}"},
             deadline=deadline,
         ),
         deadline,
     )
     found = {}
     for obj in decode_object(answer.data).get("items") or []:
-        lease = read_lease(obj)
+        lease = read_run_lease(obj)
         labels = obj["metadata"].get("labels") or {}
-        if lease is not None and labels.get(LABEL_SHARD, "") == shard_label(shard):
+        if lease is not None and labels.get(LABEL_SHARD, "") == shard_label_value(shard):
             holder = str((obj.get("spec") or {}).get("holderIdentity") or "somebody")
             created = str(obj["metadata"].get("creationTimestamp"))
-            found[lease.place] = Rival(lease, holder, created)
-    return found, server_time(answer.headers)
+            found[lease.place] = DuplicateRun(lease, holder, created)
+    return found, read_server_time(answer.headers)

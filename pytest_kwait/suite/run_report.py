@@ -22,16 +22,24 @@ from pytest_kwait.suite.report_records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_kwait.suite.journal import Entry
+    from pytest_kwait.suite.journal import JournalEntry
 
-__all__ = ["VERSION", "RunReport", "assembled", "decoded", "encoded", "merged", "notes"]
+__all__ = [
+    "VERSION",
+    "RunReport",
+    "assemble_report",
+    "decode_report",
+    "encode_report",
+    "list_omissions",
+    "merge_reports",
+]
 
 VERSION = 1
 """The version of the format; raised whenever an older program could misread it."""
 
-WAITS = 50_000
-TESTS = 50_000
-EVIDENCE = 16_000_000
+MAX_WAITS = 50_000
+MAX_TESTS = 50_000
+MAX_EVIDENCE = 16_000_000
 """Bytes of messages and evidence in all."""
 
 _Record = TypeVar("_Record", RunRecord, TestRecord, WaitRecord)
@@ -53,7 +61,7 @@ class RunReport(msgspec.Struct):
     tests: list[TestRecord]
 
 
-def assembled(entries: Iterable[Entry]) -> RunReport:
+def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
     """Return the report of what journals say, in whatever order they are read.
 
     A wait that was begun and is not over lasted until its test was over, or else until the last
@@ -66,20 +74,20 @@ def assembled(entries: Iterable[Entry]) -> RunReport:
     latest: dict[str, float] = {}
     dropped: dict[str, int] = {}
     bare: dict[str, int] = {}
-    room = EVIDENCE
+    room = MAX_EVIDENCE
     for entry in entries:
         if entry.run is not None:
-            _take(runs, entry.run, _fuller_run)
+            _merge_record(runs, entry.run, _fuller_run)
         if entry.begun is not None:
             begun = msgspec.structs.asdict(entry.begun)
             open_waits[entry.begun.id] = WaitRecord(**begun, seconds=0.0, outcome=UNFINISHED)
-            _later(latest, entry.begun.run, entry.begun.started)
+            _update_latest(latest, entry.begun.run, entry.begun.started)
         if entry.wait is not None:
             open_waits.pop(entry.wait.id, None)
             waits[entry.wait.id] = entry.wait
-            _later(latest, entry.wait.run, entry.wait.started + entry.wait.seconds)
-            if len(waits) >= 2 * WAITS:
-                _drop(waits, dropped)
+            _update_latest(latest, entry.wait.run, entry.wait.started + entry.wait.seconds)
+            if len(waits) >= 2 * MAX_WAITS:
+                _drop_waits(waits, dropped)
         if entry.explained is not None and entry.explained.id in waits:
             # After its wait, in the same journal.
             wait, known = waits[entry.explained.id], entry.explained
@@ -91,7 +99,7 @@ def assembled(entries: Iterable[Entry]) -> RunReport:
                 bare[wait.run] = bare.get(wait.run, 0) + 1
         if entry.test is not None:
             tests[entry.test.id] = entry.test
-            _later(latest, entry.test.run, entry.test.ended)
+            _update_latest(latest, entry.test.run, entry.test.ended)
     for record in open_waits.values():
         ends = [
             test.ended
@@ -107,7 +115,7 @@ def assembled(entries: Iterable[Entry]) -> RunReport:
     return _report(runs, waits, tests, dropped)
 
 
-def merged(reports: Iterable[RunReport]) -> RunReport:
+def merge_reports(reports: Iterable[RunReport]) -> RunReport:
     """Return one report of several; what several of them have is in it once."""
     runs: dict[str, RunRecord] = {}
     waits: dict[str, WaitRecord] = {}
@@ -115,17 +123,17 @@ def merged(reports: Iterable[RunReport]) -> RunReport:
     dropped: dict[str, int] = {}
     for report in reports:
         for run in report.runs:
-            _take(runs, run, _fuller_run)
+            _merge_record(runs, run, _fuller_run)
         for test in report.tests:
-            _take(tests, test, lambda a, b: a)
+            _merge_record(tests, test, lambda a, b: a)
         for wait in report.waits:
-            _take(waits, wait, _fuller_wait)
-        if len(waits) >= 2 * WAITS:
-            _drop(waits, dropped)
+            _merge_record(waits, wait, _fuller_wait)
+        if len(waits) >= 2 * MAX_WAITS:
+            _drop_waits(waits, dropped)
     return _report(runs, waits, tests, dropped)
 
 
-def encoded(report: RunReport) -> bytes:
+def encode_report(report: RunReport) -> bytes:
     """Return a report as JSON, a line for each wait."""
     return b"".join(
         (
@@ -148,7 +156,7 @@ _head_decoder = msgspec.json.Decoder(_Head)
 _report_decoder = msgspec.json.Decoder(RunReport)
 
 
-def decoded(data: bytes, what: str, value: object) -> RunReport:
+def decode_report(data: bytes, what: str, value: object) -> RunReport:
     """Return the report that JSON has.
 
     Args:
@@ -188,18 +196,18 @@ def decoded(data: bytes, what: str, value: object) -> RunReport:
         raise InvalidArgument(what, value, f"it is a broken report: {error}") from None
 
 
-def notes(report: RunReport) -> list[str]:
+def list_omissions(report: RunReport) -> list[str]:
     """Return what a reader must know of what is not in a report, a sentence each."""
     said = []
     shards: dict[int, dict[int, list[RunRecord]]] = {}
     for run in report.runs:
         part, _, parts = run.shard.partition("/")
-        if part.isdecimal() and parts.isdecimal() and 0 < int(parts) <= WAITS:
+        if part.isdecimal() and parts.isdecimal() and 0 < int(parts) <= MAX_WAITS:
             shards.setdefault(int(parts), {}).setdefault(int(part), []).append(run)
     for total, present in sorted(shards.items()):
         missing = [f"{index}/{total}" for index in range(1, total + 1) if index not in present]
         if missing:
-            said.append(f"not in this report: {_listed('shard', missing)}")
+            said.append(f"not in this report: {_format_names('shard', missing)}")
         for index, runs in sorted(present.items()):
             if len(runs) > 1:
                 names = ", ".join(run.name for run in runs)
@@ -220,13 +228,13 @@ def notes(report: RunReport) -> list[str]:
     return said
 
 
-def _listed(noun: str, names: list[str]) -> str:
+def _format_names(noun: str, names: list[str]) -> str:
     shown = names[:10]
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return f"{noun}{'s' if len(names) > 1 else ''} {', '.join(shown)}{more}"
 
 
-def _take(
+def _merge_record(
     into: dict[str, _Record], record: _Record, better: Callable[[_Record, _Record], _Record]
 ) -> None:
     known = into.get(record.id)
@@ -247,7 +255,7 @@ def _fuller_wait(known: WaitRecord, other: WaitRecord) -> WaitRecord:
     return max(known, other, key=fullness)
 
 
-def _later(latest: dict[str, float], run: str, at: float) -> None:
+def _update_latest(latest: dict[str, float], run: str, at: float) -> None:
     latest[run] = max(latest.get(run, at), at)
 
 
@@ -259,9 +267,9 @@ def _weight(wait: WaitRecord) -> tuple[bool, float, str]:
     return wait.outcome == "met", -wait.seconds, wait.id
 
 
-def _drop(waits: dict[str, WaitRecord], dropped: dict[str, int]) -> None:
+def _drop_waits(waits: dict[str, WaitRecord], dropped: dict[str, int]) -> None:
     """Keep as many waits as a report may have, and count the others by their run."""
-    for wait in sorted(waits.values(), key=_weight)[WAITS:]:
+    for wait in sorted(waits.values(), key=_weight)[MAX_WAITS:]:
         del waits[wait.id]
         dropped[wait.run] = dropped.get(wait.run, 0) + 1
 
@@ -272,12 +280,12 @@ def _report(
     tests: dict[str, TestRecord],
     dropped: dict[str, int],
 ) -> RunReport:
-    _drop(waits, dropped)
+    _drop_waits(waits, dropped)
     for each, count in dropped.items():
         if each in runs:
             runs[each].waits_left_out += count
     kept = sorted(waits.values(), key=lambda wait: (wait.started, wait.id))
-    room = EVIDENCE
+    room = MAX_EVIDENCE
     for wait in kept:
         if wait.text or wait.evidence:
             room -= _size(wait)
@@ -292,7 +300,9 @@ def _report(
         if test.outcome in ("failed", "error", "crashed") or (test.run, test.test) in waited
     ]
     # Failures first, should there be too many.
-    shown = sorted(shown, key=lambda test: (test.outcome == "passed", test.ended, test.id))[:TESTS]
+    shown = sorted(shown, key=lambda test: (test.outcome == "passed", test.ended, test.id))[
+        :MAX_TESTS
+    ]
     return RunReport(
         VERSION,
         sorted(runs.values(), key=lambda run: (run.started, run.id)),

@@ -12,8 +12,8 @@ from pytest_kwait import wait
 from pytest_kwait.api.session import Session
 from pytest_kwait.engine.options import check_name
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler import Algorithm, ConfigFactory, PlacesPods, Scheduler
-from pytest_kwait.scheduler.binding import PodBinder
+from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler, SchedulingAlgorithm
+from pytest_kwait.scheduler.binding import DefaultBinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.cycle import NodeLister
     from pytest_kwait.scheduler.algorithm.registry import Predicate
 
-__all__ = ["RunningScheduler", "chosen_algorithm"]
+__all__ = ["RunningScheduler", "choose_algorithm"]
 
 _log = logging.getLogger(__name__)
 
 # The API takes 128 characters for the name of who reports, a hyphen and the name of the host.
-_LONGEST_NAME = 63
+_MAX_NAME_LENGTH = 63
 
-Places: TypeAlias = Callable[[Mapping[str, Any], "NodeLister"], str]
+PlacementFunction: TypeAlias = Callable[[Mapping[str, Any], "NodeLister"], str]
 
 
 class RunningScheduler:
@@ -50,18 +50,18 @@ class RunningScheduler:
     def __init__(
         self,
         client: ApiClient,
-        algorithm: PlacesPods,
+        algorithm: SchedulingAlgorithm,
         name: str | None = None,
         **options: Any,
     ) -> None:
-        if name is not None and len(check_name("name", name)) > _LONGEST_NAME:
-            raise InvalidArgument("name", name, f"at most {_LONGEST_NAME} characters")
+        if name is not None and len(check_name("name", name)) > _MAX_NAME_LENGTH:
+            raise InvalidArgument("name", name, f"at most {_MAX_NAME_LENGTH} characters")
         self.name = name or f"kwait-scheduler-{secrets.token_hex(4)}"
         """To be put into the `spec.schedulerName` of pods."""
         factory = ConfigFactory(client, scheduler_names={self.name: algorithm}, **options)
         self.config = factory.create()
         """What it is made of: its queue, its cache, its informers."""
-        self._binds = PodBinder(Session.of(client))
+        self._binds = DefaultBinder(Session.of(client))
         self._ctx, self._stop = wait.with_cancel(wait.background(self.config.clock))
         self._error: Exception | None = None
         self._thread = threading.Thread(
@@ -118,21 +118,21 @@ class RunningScheduler:
             _log.exception("scheduler %s ended", self.name)
 
 
-class _Placing:
+class _FunctionAlgorithm:
     """A function in the place of an algorithm."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: PlacementFunction) -> None:
         self._places = places
 
     def schedule(self, pod: Mapping[str, Any], node_lister: NodeLister, /) -> str:
         return self._places(pod, node_lister)
 
 
-def chosen_algorithm(
+def choose_algorithm(
     predicates: Iterable[str | Predicate] | None = None,
     priorities: Mapping[Any, int] | None = None,
-    algorithm: PlacesPods | Places | None = None,
-) -> PlacesPods:
+    algorithm: SchedulingAlgorithm | PlacementFunction | None = None,
+) -> SchedulingAlgorithm:
     """Return the algorithm that is meant: one that is given whole, or made of the parts given.
 
     Args:
@@ -152,8 +152,8 @@ def chosen_algorithm(
     if isinstance(algorithm, type):
         raise InvalidArgument("algorithm", algorithm, "an object, not its class")
     if callable(getattr(algorithm, "schedule", None)):
-        return cast("PlacesPods", algorithm)
+        return cast("SchedulingAlgorithm", algorithm)
     if not callable(algorithm):
         valid = "an object with schedule(pod, node_lister), or such a function"
         raise InvalidArgument("algorithm", algorithm, valid)
-    return _Placing(algorithm)
+    return _FunctionAlgorithm(algorithm)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.definitions import DEFINITIONS, TIMEOUTS, Definition
-from pytest_kwait.suite.values import read_timeouts, suggestion
+from pytest_kwait.suite.definitions import SETTING_DEFINITIONS, TIMEOUTS, SettingDefinition
+from pytest_kwait.suite.values import read_timeouts, suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.timeouts import Timeouts
     from pytest_kwait.suite.pod_security import PodSecurity
-    from pytest_kwait.suite.shards import AskedShard
+    from pytest_kwait.suite.shards import RequestedShard
 
-__all__ = ["DEFAULT", "DEFINITIONS", "TIMEOUTS", "Definition", "Setting", "Settings"]
+__all__ = [
+    "DEFAULT_SOURCE",
+    "SETTING_DEFINITIONS",
+    "TIMEOUTS",
+    "Setting",
+    "SettingDefinition",
+    "Settings",
+]
 
-DEFAULT = "default"
+DEFAULT_SOURCE = "default"
 """The source of a value that nobody gave."""
 
 
@@ -56,7 +63,7 @@ class Settings:
     def merged(
         self,
         given: Mapping[str, Any],
-        source: Callable[[Definition], str],
+        source: Callable[[SettingDefinition], str],
         timeouts: Any = None,
     ) -> Settings:
         """Return these settings with a nearer layer on top.
@@ -73,10 +80,12 @@ class Settings:
         for name, raw in given.items():
             if raw is None:
                 continue
-            definition = DEFINITIONS.get(name)
+            definition = SETTING_DEFINITIONS.get(name)
             if definition is None:
-                near = suggestion(name, list(DEFINITIONS))
-                raise InvalidArgument(name, raw, f"{near}the settings are {', '.join(DEFINITIONS)}")
+                near = suggest_name(name, list(SETTING_DEFINITIONS))
+                raise InvalidArgument(
+                    name, raw, f"{near}the settings are {', '.join(SETTING_DEFINITIONS)}"
+                )
             origin = source(definition)
             shown = ", ".join(raw) if isinstance(raw, list) else str(raw)
             values[name] = Setting(definition.read(raw, name, origin), origin, shown)
@@ -86,7 +95,7 @@ class Settings:
                 continue
             origin = source(TIMEOUTS)
             for name, seconds in read_timeouts(raw, "timeout", origin).items():
-                limits[name] = Setting(seconds, origin, _written(seconds))
+                limits[name] = Setting(seconds, origin, _format_seconds(seconds))
         return Settings(values, limits)
 
     def setting(self, name: str) -> Setting:
@@ -95,16 +104,16 @@ class Settings:
         Raises:
             InvalidArgument: there is no setting of that name.
         """
-        if name not in DEFINITIONS:
-            near = suggestion(name, list(DEFINITIONS))
+        if name not in SETTING_DEFINITIONS:
+            near = suggest_name(name, list(SETTING_DEFINITIONS))
             raise InvalidArgument(
-                "setting", name, f"{near}the settings are {', '.join(DEFINITIONS)}"
+                "setting", name, f"{near}the settings are {', '.join(SETTING_DEFINITIONS)}"
             )
         if name in self._values:
             return self._values[name]
         if name == "poll" and "poll" in self._timeouts:
             return self._timeouts["poll"]
-        return Setting(DEFINITIONS[name].default, DEFAULT)
+        return Setting(SETTING_DEFINITIONS[name].default, DEFAULT_SOURCE)
 
     def source(self, name: str) -> str:
         """Where the value of a setting came from, for example `env KWAIT_POLL`."""
@@ -116,7 +125,7 @@ class Settings:
 
     def changed(self) -> Iterator[tuple[str, Setting]]:
         """Name and value of each setting that somebody gave, in the order of the help."""
-        for name in DEFINITIONS:
+        for name in SETTING_DEFINITIONS:
             if name in self._values:
                 yield name, self._values[name]
         for name in sorted(self._timeouts):
@@ -223,9 +232,9 @@ class Settings:
         return cast("str | None", self.setting("run_id").value)
 
     @property
-    def shard(self) -> AskedShard | None:
+    def shard(self) -> RequestedShard | None:
         """The part of the suite that is asked for; None for all of it."""
-        return cast("AskedShard | None", self.setting("shard").value)
+        return cast("RequestedShard | None", self.setting("shard").value)
 
     @property
     def session_waits(self) -> bool:
@@ -282,7 +291,7 @@ class Settings:
         return table.merged({"poll": self.poll})
 
 
-def _written(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     from pytest_kwait.wait.durations import format_duration
 
     return format_duration(seconds)

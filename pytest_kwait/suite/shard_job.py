@@ -11,11 +11,11 @@ from pytest_kwait.api.resource import JOBS, NODES, PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
 from pytest_kwait.resources.jobs import wait_for_job_finish
-from pytest_kwait.suite.owners import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_digest
-from pytest_kwait.suite.shard_results import ShardResults, unpacked
+from pytest_kwait.suite.owners import LABEL_MANAGED_BY, LABEL_RUN, MANAGED_BY, run_label_value
+from pytest_kwait.suite.shard_results import ShardResults, unpack_results
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["ShardJob", "ShardOutcome", "ShardSuite"]
 
 CONTAINER = "pytest"
-_INDEX = "batch.kubernetes.io/job-completion-index"
-_JOB = "batch.kubernetes.io/job-name"
+_INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
+_JOB_LABEL = "batch.kubernetes.io/job-name"
 _EMBEDDED = "pytest-kwait embedded"
-_KEPT = 3600
+_TTL_SECONDS = 3600
 """Seconds after which the cluster removes a Job that is over, whatever became of who made it."""
 
-_OVERRUN = 60
+_DEADLINE_MARGIN = 60
 """Seconds that the pods may outlive their limit, for a submitter that was killed."""
 
-_LEAVE = 120
+_TERMINATION_GRACE = 120
 """Seconds that the tests of a pod which is deleted have for their teardown."""
 
 
@@ -72,7 +72,7 @@ class ShardSuite:
         Raises:
             InvalidArgument: neither the image nor the template says what to run.
         """
-        labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_digest(self.run)}
+        labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_label_value(self.run)}
         template: dict[str, Any] = copy.deepcopy(dict(self.template))
         metadata = template.setdefault("metadata", {})
         metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
@@ -96,7 +96,7 @@ class ShardSuite:
             f"--kwait-shard=auto/{self.shards}",
         ]
         spec["restartPolicy"] = "Never"
-        spec.setdefault("terminationGracePeriodSeconds", _LEAVE)
+        spec.setdefault("terminationGracePeriodSeconds", _TERMINATION_GRACE)
         if self.service_account is not None:
             spec["serviceAccountName"] = self.service_account
         return {
@@ -109,8 +109,8 @@ class ShardSuite:
                 "parallelism": min(self.parallelism or self.shards, self.shards),
                 # A shard that was lost is said so: to run its tests twice is not ours to decide.
                 "backoffLimitPerIndex": 0,
-                "activeDeadlineSeconds": int(timeout) + _OVERRUN,
-                "ttlSecondsAfterFinished": _KEPT,
+                "activeDeadlineSeconds": int(timeout) + _DEADLINE_MARGIN,
+                "ttlSecondsAfterFinished": _TTL_SECONDS,
                 "template": template,
             },
         }
@@ -182,7 +182,7 @@ class ShardJob:
             WaitFailed: the pods can no longer end: their image cannot be pulled, …
             WaitTimeout: they did not end in time.
         """
-        self._must_be_real(deadline)
+        self._check_cluster(deadline)
         manifest = self._suite.manifest(deadline.remaining)
         try:
             made = self._session.create(JOBS, manifest, self._namespace, deadline=deadline)
@@ -191,7 +191,7 @@ class ShardJob:
         name = made["metadata"]["name"]
         self._tell(f"job {self._namespace}/{name} runs {self._suite.shards} shards")
         factory = SharedInformerFactory(
-            self._client, namespace=self._namespace, label_selector=f"{_JOB}={name}"
+            self._client, namespace=self._namespace, label_selector=f"{_JOB_LABEL}={name}"
         )
         pods = factory.informer_for("pods")
         pods.add_event_handler(add=self._seen, update=lambda _, pod: self._seen(pod))
@@ -206,9 +206,9 @@ class ShardJob:
             if not keep:
                 self._remove(name)
 
-    def _must_be_real(self, deadline: Deadline) -> None:
+    def _check_cluster(self, deadline: Deadline) -> None:
         try:
-            answer = retrying(
+            answer = request_with_retry(
                 lambda deadline: self._session.request(
                     "GET", NODES.path(), query={"limit": 1}, deadline=deadline
                 ),
@@ -226,9 +226,9 @@ class ShardJob:
             )
 
     def _pods(self, name: str, deadline: Deadline) -> list[dict[str, Any]]:
-        listed = retrying(
+        listed = request_with_retry(
             lambda deadline: self._session.list(
-                PODS, self._namespace, label_selector=f"{_JOB}={name}", deadline=deadline
+                PODS, self._namespace, label_selector=f"{_JOB_LABEL}={name}", deadline=deadline
             ),
             deadline,
         )
@@ -236,7 +236,7 @@ class ShardJob:
 
     def _seen(self, pod: Mapping[str, Any]) -> None:
         metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
-        said = str((metadata.get("annotations") or {}).get(_INDEX, ""))
+        said = str((metadata.get("annotations") or {}).get(_INDEX_ANNOTATION, ""))
         if not said.isdecimal():
             return
         number, name, phase = int(said) + 1, str(metadata.get("name")), status.get("phase")
@@ -253,7 +253,7 @@ class ShardJob:
     def _shard(self, number: int, name: str, pod: Mapping[str, Any]) -> ShardOutcome:
         container = _container(pod)
         try:
-            log = retrying(
+            log = request_with_retry(
                 lambda deadline: self._session.logs(
                     self._namespace, name, container=container, deadline=deadline
                 ),
@@ -261,9 +261,11 @@ class ShardJob:
             )
         except (KwaitError, DeadlineExceeded) as error:
             return ShardOutcome(number, name, None, f"its log could not be read: {error}")
-        results = unpacked(log)
+        results = unpack_results(log)
         if results is None:
-            return ShardOutcome(number, name, None, f"no results: {_end(pod, container)}", log)
+            return ShardOutcome(
+                number, name, None, f"no results: {_termination_reason(pod, container)}", log
+            )
         return ShardOutcome(number, name, results, log=results.log)
 
     def _rest(self) -> None:
@@ -275,7 +277,7 @@ class ShardJob:
 
     def _remove(self, name: str) -> None:
         try:
-            retrying(
+            request_with_retry(
                 lambda deadline: self._session.delete(
                     JOBS,
                     name,
@@ -294,7 +296,7 @@ def _container(pod: Mapping[str, Any]) -> str:
     return CONTAINER if CONTAINER in names else str(names[0])
 
 
-def _end(pod: Mapping[str, Any], container: str) -> str:
+def _termination_reason(pod: Mapping[str, Any], container: str) -> str:
     status = pod.get("status") or {}
     for each in status.get("containerStatuses") or []:
         ended = (each.get("state") or {}).get("terminated")

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.suite.shard_results import JUNIT, REPORT, packed
+from pytest_kwait.suite.shard_results import JUNIT, REPORT, pack_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             signal.signal(signal.SIGTERM, before)
         files = {path.name: path.read_bytes() for path in made if path.exists()}
-    sys.stdout.write(packed(status, files))
+    sys.stdout.write(pack_results(status, files))
     sys.stdout.flush()
     return 0
 

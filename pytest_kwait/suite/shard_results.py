@@ -17,16 +17,16 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["JUNIT", "REPORT", "ShardResults", "packed", "unpacked"]
+__all__ = ["JUNIT", "REPORT", "ShardResults", "pack_results", "unpack_results"]
 
 JUNIT = "junit.xml"
 REPORT = "report.json"
 """The names of the files that a shard makes."""
 
-_FIRST = "kwait-shard-results"
-_LAST = "kwait-shard-results-end"
-_WIDTH = 4000
-_LARGEST = 256_000_000
+_HEADER = "kwait-shard-results"
+_TRAILER = "kwait-shard-results-end"
+_LINE_WIDTH = 4000
+_MAX_SIZE = 256_000_000
 """Bytes of all files together, above which a log is not believed."""
 
 
@@ -45,7 +45,7 @@ class ShardResults:
     log: str = ""
 
 
-def packed(status: int, files: Mapping[str, bytes]) -> str:
+def pack_results(status: int, files: Mapping[str, bytes]) -> str:
     """Return lines for the end of a log.
 
     Args:
@@ -54,30 +54,30 @@ def packed(status: int, files: Mapping[str, bytes]) -> str:
     """
     data = zlib.compress(msgspec.msgpack.encode((status, dict(files))))
     text = base64.b64encode(data).decode()
-    lines = [text[at : at + _WIDTH] for at in range(0, len(text), _WIDTH)]
-    return "\n".join([f"{_FIRST} {hashlib.sha256(data).hexdigest()}", *lines, _LAST, ""])
+    lines = [text[at : at + _LINE_WIDTH] for at in range(0, len(text), _LINE_WIDTH)]
+    return "\n".join([f"{_HEADER} {hashlib.sha256(data).hexdigest()}", *lines, _TRAILER, ""])
 
 
-_content = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
+_results_decoder = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
 
 
-def unpacked(log: str) -> ShardResults | None:
+def unpack_results(log: str) -> ShardResults | None:
     """Return what a log ends with; None if it has no results, or not all of them.
 
     Args:
         log: what the pod has written.
     """
-    before, found, rest = log.rpartition(_FIRST + " ")
+    before, found, rest = log.rpartition(_HEADER + " ")
     # Where a test's own output had no newline at its end, the mark follows on the same line.
     lines = rest.splitlines()
-    if not found or _LAST not in lines:
+    if not found or _TRAILER not in lines:
         return None
     try:
-        data = base64.b64decode("".join(lines[1 : lines.index(_LAST)]), validate=True)
+        data = base64.b64decode("".join(lines[1 : lines.index(_TRAILER)]), validate=True)
         if hashlib.sha256(data).hexdigest() != lines[0]:
             return None
-        content = zlib.decompressobj().decompress(data, _LARGEST)
-        status, files = _content.decode(content)
+        content = zlib.decompressobj().decompress(data, _MAX_SIZE)
+        status, files = _results_decoder.decode(content)
     except (ValueError, zlib.error, msgspec.DecodeError):
         return None
     return ShardResults(status, files, before)

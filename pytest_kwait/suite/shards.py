@@ -21,13 +21,13 @@ __all__ = [
     "BETWEEN",
     "FIRST",
     "LAST",
-    "AskedShard",
-    "Entry",
+    "RequestedShard",
     "Shard",
+    "SplitEntry",
     "Unit",
-    "by_count",
     "parse_shard",
     "split",
+    "split_by_count",
 ]
 
 FIRST, BETWEEN, LAST = range(3)
@@ -56,7 +56,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedShard:
+class RequestedShard:
     """What was asked for: a shard, or that the CI system says which.
 
     Args:
@@ -68,7 +68,7 @@ class AskedShard:
     total: int | None
 
 
-class Entry(NamedTuple):
+class SplitEntry(NamedTuple):
     """A test as far as splitting goes.
 
     Args:
@@ -108,14 +108,14 @@ class Unit:
             return LAST
         return FIRST if FIRST in self._ranks else BETWEEN
 
-    def add(self, position: int, entry: Entry) -> None:
+    def add(self, position: int, entry: SplitEntry) -> None:
         """Take a test in."""
         self.positions.append(position)
         self.ids.append(entry.id)
         self._ranks.add(entry.rank)
 
 
-def parse_shard(value: object, what: str, source: str | None) -> AskedShard:
+def parse_shard(value: object, what: str, source: str | None) -> RequestedShard:
     """Return what `I/N`, `auto` or `auto/N` asks for.
 
     Args:
@@ -130,14 +130,14 @@ def parse_shard(value: object, what: str, source: str | None) -> AskedShard:
     if match is not None:
         auto, index, total = match.groups()
         if auto and (total is None or int(total) > 0):
-            return AskedShard(None, int(total) if total else None)
+            return RequestedShard(None, int(total) if total else None)
         if index and total and 1 <= int(index) <= int(total):
-            return AskedShard(int(index), int(total))
+            return RequestedShard(int(index), int(total))
     raise InvalidArgument(what, value, _VALID, source)
 
 
 def split(
-    entries: Sequence[Entry],
+    entries: Sequence[SplitEntry],
     total: int,
     place: Callable[[Sequence[Unit], int], list[int]] | None = None,
 ) -> list[list[int]]:
@@ -151,7 +151,7 @@ def split(
         entries: the tests.
         total: how many shards there are, at least 1.
         place: given the units sorted by what they are known by, returns the shard of each, from 0;
-            None for `by_count`.
+            None for `split_by_count`.
     """
     units: dict[str, Unit] = {}
     for position, entry in enumerate(entries):
@@ -159,7 +159,7 @@ def split(
     # Whatever has shuffled the tests may have done it otherwise for another shard.
     known = [units[name] for name in sorted(units)]
     shares: list[list[Unit]] = [[] for _ in range(total)]
-    for unit, shard in zip(known, (place or by_count)(known, total), strict=True):
+    for unit, shard in zip(known, (place or split_by_count)(known, total), strict=True):
         shares[shard].append(unit)
     return [
         [
@@ -171,7 +171,7 @@ def split(
     ]
 
 
-def by_count(units: Sequence[Unit], total: int) -> list[int]:
+def split_by_count(units: Sequence[Unit], total: int) -> list[int]:
     """Return the shard of each unit, from 0, so that each shard has about as many tests.
 
     Where each unit is one test, no two shards differ by more than one; neither do their slow tests.
@@ -185,7 +185,7 @@ def by_count(units: Sequence[Unit], total: int) -> list[int]:
     places: dict[str, int] = {}
     for _, alike in groupby(sorted(units, key=lambda unit: unit.rank), lambda unit: unit.rank):
         group = list(alike)
-        bounds = list(accumulate(_levelled(loads, sum(len(unit.ids) for unit in group))))
+        bounds = list(accumulate(_spread_evenly(loads, sum(len(unit.ids) for unit in group))))
         shard = passed = 0
         for unit in group:
             middle = passed + len(unit.ids) / 2
@@ -197,7 +197,7 @@ def by_count(units: Sequence[Unit], total: int) -> list[int]:
     return [places[unit.nodeid] for unit in units]
 
 
-def _levelled(loads: Sequence[int], count: int) -> list[int]:
+def _spread_evenly(loads: Sequence[int], count: int) -> list[int]:
     """Return how many of `count` each shard takes if each goes to where there are fewest."""
     heap = [(load, shard) for shard, load in enumerate(loads)]
     heapq.heapify(heap)

@@ -9,10 +9,10 @@ import msgspec
 from pytest_kwait.api.objects import decode_object
 from pytest_kwait.api.resource import EVENTS, NAMESPACES
 from pytest_kwait.api.transport import JSON
-from pytest_kwait.engine.container_states import container_reports
-from pytest_kwait.engine.redaction import redacted_object
+from pytest_kwait.engine.container_states import report_containers
+from pytest_kwait.engine.redaction import redact_object
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.suite.artifact_folder import portable_name
+from pytest_kwait.suite.artifact_folder import make_portable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.artifact_folder import ArtifactFolder
 
-__all__ = ["ContainerRun", "Snapshot", "container_runs", "event_lines", "is_failing"]
+__all__ = ["ContainerRun", "NamespaceDump", "format_events", "is_failing", "list_container_runs"]
 
-REQUEST = 5.0
+REQUEST_TIMEOUT = 5.0
 """Seconds that one request may take: others go on meanwhile."""
 
-OBJECTS = 500
+MAX_OBJECTS = 500
 """Objects of one kind that are written at most."""
 
-OBJECTS_SIZE = 2 * 1024 * 1024
+MAX_OBJECTS_SIZE = 2 * 1024 * 1024
 """Bytes of the objects of one kind that are written at most."""
 
-EVENT_LINES = 2000
+MAX_EVENT_LINES = 2000
 """Events that are written at most, the latest ones."""
 
-LOG_LINES = 2000
+MAX_LOG_LINES = 2000
 """Lines of one log that are written at most, the latest ones."""
 
-LOG_SIZE = 256 * 1024
+MAX_LOG_SIZE = 256 * 1024
 """Bytes of one log that are written at most, the latest ones."""
 
-LOG_READ = 16 * LOG_SIZE
+MAX_LOG_READ = 16 * MAX_LOG_SIZE
 """Bytes of one log that are read at most, the earliest ones; of a longer one fewer lines are."""
 
-FEW_LOG_LINES = 50
+SHORT_LOG_LINES = 50
 """Lines that are read of logs whose lines are long."""
 
 Obj = dict[str, Any]
@@ -71,13 +71,13 @@ class ContainerRun:
     def file(self) -> str:
         """The name of the file that its log goes to."""
         run = ".previous" if self.previous else ""
-        return f"logs/{portable_name(self.pod)}/{portable_name(self.container)}{run}.log"
+        return f"logs/{make_portable_name(self.pod)}/{make_portable_name(self.container)}{run}.log"
 
     def __str__(self) -> str:
         return f"logs of {self.pod}/{self.container}{' (previous run)' if self.previous else ''}"
 
 
-class Snapshot:
+class NamespaceDump:
     """Writes what is in one namespace; what cannot be had is noted in the folder, never raised.
 
     Each method is a task of its own, to be run beside the others.
@@ -104,16 +104,16 @@ class Snapshot:
         self._place = f"{place}/" if place else ""
         self._deadline = deadline
 
-    def itself(self) -> None:
+    def write_namespace(self) -> None:
         """Write the namespace as an object."""
         name = self._namespace or ""
-        with _Noted(self._folder, f"namespace {name}"):
+        with _RecordErrors(self._folder, f"namespace {name}"):
             found = self._session.get(NAMESPACES, name, deadline=self._request())
             self._write_objects("namespace.yaml", NAMESPACES, [found], 0)
 
     def objects(self, resource: Resource) -> list[Obj]:
         """Write the objects of a kind, and return them."""
-        with _Noted(self._folder, f"{resource.qualified}{self._where}"):
+        with _RecordErrors(self._folder, f"{resource.qualified}{self._where}"):
             try:
                 found, left = self._listed(resource)
             except ApiError as error:
@@ -122,47 +122,47 @@ class Snapshot:
                     return []
                 raise
             if found:
-                name = f"objects/{portable_name(resource.qualified)}.yaml"
+                name = f"objects/{make_portable_name(resource.qualified)}.yaml"
                 self._write_objects(name, resource, found, left)
             return found
         return []
 
     def events(self) -> None:
         """Write the events, the earliest first."""
-        with _Noted(self._folder, f"events{self._where}"):
+        with _RecordErrors(self._folder, f"events{self._where}"):
             listed = self._session.list(EVENTS, self._namespace, deadline=self._deadline)
-            lines = event_lines(item.object for item in listed.items)
-            if len(lines) > EVENT_LINES:
-                note = f"# cut: the last {EVENT_LINES} of {len(lines)} events"
-                lines = [note, *lines[-EVENT_LINES:]]
+            lines = format_events(item.object for item in listed.items)
+            if len(lines) > MAX_EVENT_LINES:
+                note = f"# cut: the last {MAX_EVENT_LINES} of {len(lines)} events"
+                lines = [note, *lines[-MAX_EVENT_LINES:]]
             if lines:
                 text = "".join(f"{line}\n" for line in lines)
                 self._folder.write(f"{self._place}events.txt", text, keep="end")
 
     def log(self, run: ContainerRun) -> None:
         """Write what a container has written in one of its runs."""
-        with _Noted(self._folder, f"{run}{self._where}"):
+        with _RecordErrors(self._folder, f"{run}{self._where}"):
             # Before it is cut: half of a secret is no longer known by its form.
             lines = self._folder.redact(self._tail(run)).splitlines(keepends=True)
-            if len(lines) > LOG_LINES:
-                lines = [f"# cut: the last {LOG_LINES} lines\n", *lines[-LOG_LINES:]]
+            if len(lines) > MAX_LOG_LINES:
+                lines = [f"# cut: the last {MAX_LOG_LINES} lines\n", *lines[-MAX_LOG_LINES:]]
             if lines:
                 name, text = f"{self._place}{run.file}", "".join(lines)
-                self._folder.write(name, text, keep="end", limit=LOG_SIZE, redacted=True)
+                self._folder.write(name, text, keep="end", limit=MAX_LOG_SIZE, redacted=True)
 
     def _tail(self, run: ContainerRun) -> str:
         text = ""
-        for lines in (LOG_LINES + 1, FEW_LOG_LINES):
+        for lines in (MAX_LOG_LINES + 1, SHORT_LOG_LINES):
             text = self._session.logs(
                 self._namespace or "",
                 run.pod,
                 container=run.container,
                 previous=run.previous,
                 tail_lines=lines,
-                limit_bytes=LOG_READ,
+                limit_bytes=MAX_LOG_READ,
                 deadline=self._request(),
             )
-            if len(text.encode()) < LOG_READ:
+            if len(text.encode()) < MAX_LOG_READ:
                 break
             # The server cuts off the latest.
         return text
@@ -173,7 +173,7 @@ class Snapshot:
         answer = self._session.transport.send(
             "GET",
             resource.path(self._namespace),
-            query={"limit": OBJECTS},
+            query={"limit": MAX_OBJECTS},
             accept=JSON,
             deadline=self._request(),
         )
@@ -190,9 +190,9 @@ class Snapshot:
         for obj in found:
             # A list does not say of each what it is.
             whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-            document = yaml_text(redacted_object(whole, redact))
+            document = to_yaml(redact_object(whole, redact))
             size += len(document)
-            if documents and (size > OBJECTS_SIZE or self._deadline.expired):
+            if documents and (size > MAX_OBJECTS_SIZE or self._deadline.expired):
                 break
             documents.append(document)
         total = len(found) + left
@@ -203,14 +203,14 @@ class Snapshot:
         self._folder.write(f"{self._place}{name}", text, redacted=True)
 
     def _request(self) -> Deadline:
-        return self._deadline.at_most(REQUEST)
+        return self._deadline.at_most(REQUEST_TIMEOUT)
 
     @property
     def _where(self) -> str:
         return f" in {self._namespace}" if self._namespace else ""
 
 
-class _Noted:
+class _RecordErrors:
     """Notes in a folder what went wrong with the server within the block, and goes on after it.
 
     Args:
@@ -232,14 +232,14 @@ class _Noted:
         return False
 
 
-def container_runs(pods: Iterable[Obj]) -> list[ContainerRun]:
+def list_container_runs(pods: Iterable[Obj]) -> list[ContainerRun]:
     """Return the runs of the containers of pods, those of failing ones first."""
     runs = []
     for pod in pods:
         name = str((pod.get("metadata") or {}).get("name"))
         status = pod.get("status") or {}
         for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
-            for report in container_reports(status.get(field)):
+            for report in report_containers(status.get(field)):
                 failing = report.failing
                 if report.state != "waiting":
                     runs.append(ContainerRun(name, report.name, previous=False, failing=failing))
@@ -260,9 +260,9 @@ def is_failing(pod: Obj) -> bool:
     return not ready or status.get("phase") == "Failed"
 
 
-def event_lines(events: Iterable[Obj]) -> list[str]:
+def format_events(events: Iterable[Obj]) -> list[str]:
     """Return a line for each event, the earliest first."""
-    return [_event_line(event) for event in sorted(events, key=_event_time)]
+    return [_format_event(event) for event in sorted(events, key=_event_time)]
 
 
 def _event_time(event: Obj) -> str:
@@ -279,7 +279,7 @@ def _event_time(event: Obj) -> str:
     return latest.rstrip("Z")
 
 
-def _event_line(event: Obj) -> str:
+def _format_event(event: Obj) -> str:
     about = event.get("involvedObject") or {}
     subject = f"{str(about.get('kind') or '?').lower()}/{about.get('name') or '?'}"
     count = (event.get("series") or {}).get("count") or event.get("count") or 1
@@ -295,7 +295,7 @@ def _event_line(event: Obj) -> str:
     )
 
 
-def yaml_text(value: Any) -> str:
+def to_yaml(value: Any) -> str:
     """Return JSON values as YAML."""
     import yaml
 

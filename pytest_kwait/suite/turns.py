@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from pytest_kwait.api.objects import decode_object
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.owners import LABEL_RUN, NOTE, run_digest
+from pytest_kwait.suite.owners import ANNOTATION_PREFIX, LABEL_RUN, run_label_value
 from pytest_kwait.wait.interruption import DeadlineExceeded
 
 if TYPE_CHECKING:
     from pytest_kwait.api.session import Session
 
-__all__ = ["Turns"]
+__all__ = ["NamespaceQuota"]
 
-_PAUSE = 0.5
-_UNSEEN = 5.0
+_QUOTA_POLL_INTERVAL = 0.5
+_UNLISTED_SECONDS = 5.0
 """Seconds after which a namespace that was never seen is taken for one that is gone again.
 
 Less than a real one takes to go; that of a request that was tried again for longer is counted when
@@ -32,7 +32,7 @@ it is seen.
 """
 
 
-class Turns:
+class NamespaceQuota:
     """Lets namespaces of one run be made, one after the other.
 
     Args:
@@ -48,7 +48,7 @@ class Turns:
     ) -> None:
         self._session = session
         self._clock = session.clock
-        self._selector = f"{LABEL_RUN}={run_digest(run)}"
+        self._selector = f"{LABEL_RUN}={run_label_value(run)}"
         self._limit = limit
         self._rate = rate
         self._sources = sources
@@ -78,9 +78,9 @@ class Turns:
                 self._count(deadline)
                 if len(self._taken) < self._limit or self.problem is not None:
                     break
-                if deadline.remaining <= _PAUSE:
+                if deadline.remaining <= _QUOTA_POLL_INTERVAL:
                     return self._reason()
-                self._clock.sleep(_PAUSE)
+                self._clock.sleep(_QUOTA_POLL_INTERVAL)
             if not self._paced(deadline):
                 return self._reason()
             if self.problem is None:
@@ -95,7 +95,7 @@ class Turns:
             return
         asked = self._clock.monotonic()
         try:
-            answer = retrying(
+            answer = request_with_retry(
                 lambda deadline: self._session.request(
                     "GET",
                     NAMESPACES.path(None),
@@ -121,12 +121,12 @@ class Turns:
         there = {
             name: metadata
             for name, metadata in listed.items()
-            if (metadata.get("annotations") or {}).get(NOTE + "kept") != "true"
+            if (metadata.get("annotations") or {}).get(ANNOTATION_PREFIX + "kept") != "true"
         }
         self._taken = {
             name: taken
             for name, taken in self._taken.items()
-            if name in there or (name not in self._seen and asked - taken < _UNSEEN)
+            if name in there or (name not in self._seen and asked - taken < _UNLISTED_SECONDS)
         }
         self._seen &= self._taken.keys()
         self._going = sum(bool(there[name].get("deletionTimestamp")) for name in self._seen)

@@ -16,23 +16,23 @@ from pytest_kwait.errors import InvalidArgument
 
 __all__ = [
     "Reader",
-    "read_allowance",
     "read_bool",
     "read_choice",
     "read_dns_label",
     "read_duration",
-    "read_number",
+    "read_limit",
     "read_path",
     "read_patterns",
-    "read_pause",
     "read_pod_security",
+    "read_positive_duration",
+    "read_positive_int",
     "read_reports",
     "read_scale",
     "read_shard",
     "read_taints",
     "read_text",
     "read_timeouts",
-    "suggestion",
+    "suggest_name",
 ]
 
 Reader = Callable[[Any, str, str | None], Any]
@@ -42,7 +42,7 @@ _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _QUALIFIED = r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
-def suggestion(name: str, known: Sequence[str], *, prefix: str = "") -> str:
+def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:
     """`did you mean poll? ` when a known name is near, else an empty text.
 
     Args:
@@ -65,7 +65,7 @@ def read_duration(value: Any, what: str, source: str | None) -> float:
     return to_seconds(value, what=what, source=source)
 
 
-def read_pause(value: Any, what: str, source: str | None) -> float:
+def read_positive_duration(value: Any, what: str, source: str | None) -> float:
     """Seconds of a duration above zero."""
     from pytest_kwait.wait.durations import to_seconds
 
@@ -77,8 +77,8 @@ def read_choice(*valid: str) -> Reader:
 
     def read(value: Any, what: str, source: str | None) -> str:
         if value not in valid:
-            near = suggestion(value, valid) if isinstance(value, str) else ""
-            raise InvalidArgument(what, value, f"{near}use {_alternatives(valid)}", source)
+            near = suggest_name(value, valid) if isinstance(value, str) else ""
+            raise InvalidArgument(what, value, f"{near}use {_join_alternatives(valid)}", source)
         return str(value)
 
     return read
@@ -119,7 +119,7 @@ def read_taints(value: Any, what: str, source: str | None) -> tuple[str, ...]:
     )
 
 
-def read_allowance(value: Any, what: str, source: str | None) -> int:
+def read_limit(value: Any, what: str, source: str | None) -> int:
     """Return a whole number, 0 or more, or -1 for no limit."""
     if re.fullmatch(r"-1|\d{1,9}", str(value).strip(), re.ASCII):
         return int(value)
@@ -137,7 +137,7 @@ def read_scale(value: Any, what: str, source: str | None) -> float:
     return number
 
 
-def read_number(value: Any, what: str, source: str | None) -> int:
+def read_positive_int(value: Any, what: str, source: str | None) -> int:
     """Return a whole number above zero."""
     text = str(value)
     if isinstance(value, bool) or not re.fullmatch("[1-9][0-9]{0,8}", text):
@@ -213,10 +213,12 @@ def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]
 
     table = Timeouts()
     return {
-        table.entry(name, source=source).name: read_pause(duration, f"{what} {name}", source)
+        table.entry(name, source=source).name: read_positive_duration(
+            duration, f"{what} {name}", source
+        )
         for name, duration in pairs
     }
 
 
-def _alternatives(valid: Sequence[str]) -> str:
+def _join_alternatives(valid: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(valid[:-1]), valid[-1])))

@@ -8,17 +8,17 @@ from typing import Any, cast
 from pytest_kwait.errors import WaitTimeout
 from pytest_kwait.resources.catalogue import VERBS
 from pytest_kwait.suite.bound_wait import BoundWait
-from pytest_kwait.suite.place import Place
-from pytest_kwait.suite.settings import DEFAULT
+from pytest_kwait.suite.place import NamespacedClient
+from pytest_kwait.suite.settings import DEFAULT_SOURCE
 from pytest_kwait.wait.durations import Duration, to_seconds
 
 __all__ = ["WorkloadVerbs"]
 
-_AT_THE_END = 0.5
+_LIMIT_REACHED = 0.5
 """Seconds left of a test's limit at which something was ended by it."""
 
 
-class WorkloadVerbs(Place):
+class WorkloadVerbs(NamespacedClient):
     """`scale`, `restart`, `rolling_update` and `delete_and_wait`, with the options of waits."""
 
     def scale(self, target: str, replicas: int, **options: Any) -> dict[str, Any]:
@@ -77,20 +77,20 @@ class WorkloadVerbs(Place):
                 (`rolling_update`).
         """
         terms = self._terms()
-        if not strict and terms.settings.source("mode") == DEFAULT:
+        if not strict and terms.settings.source("mode") == DEFAULT_SOURCE:
             options.setdefault("mode", "poll")
-        if terms.settings.source("poll") == DEFAULT:
+        if terms.settings.source("poll") == DEFAULT_SOURCE:
             options.setdefault("poll", terms.timeouts["rolling_update_poll"])
         allowance = terms.allowance()
         if allowance is not None:
-            options["within"] = _least(options.get("within"), allowance.seconds)
+            options["within"] = _shorter_limit(options.get("within"), allowance.seconds)
         try:
             replaced = self._verb("rolling_update")(target, update_period, strict=strict, **options)
         except WaitTimeout as error:
             left = terms.allowance()
             if (
                 left is not None
-                and left.seconds < _AT_THE_END
+                and left.seconds < _LIMIT_REACHED
                 and not getattr(error, "__notes__", ())
             ):
                 error.add_note(f"all of it had to end before {left.reason}")
@@ -115,7 +115,7 @@ class WorkloadVerbs(Place):
         return BoundWait(VERBS[name], self._terms())
 
 
-def _least(given: Duration | None, left: float) -> Duration:
+def _shorter_limit(given: Duration | None, left: float) -> Duration:
     """Return the shorter of a limit and what is left, in tenths, for the sake of messages."""
     left = max(math.floor(left * 10) / 10, 0.1)
     return left if given is None else min(to_seconds(given, what="within", allow_zero=False), left)

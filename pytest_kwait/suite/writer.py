@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import CUSTOM_RESOURCE_DEFINITIONS, split_api_version
-from pytest_kwait.engine.creation import create
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.creation import create_once
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.suite.belongings import Belongings
-from pytest_kwait.suite.heartbeat import kind_name
+from pytest_kwait.suite.belongings import CreatedObjects
+from pytest_kwait.suite.heartbeat import format_kind
 from pytest_kwait.suite.manifests import Document, InvalidManifest
-from pytest_kwait.suite.owners import kept_notes
-from pytest_kwait.suite.provenance import sealed
+from pytest_kwait.suite.owners import kept_annotations
+from pytest_kwait.suite.provenance import with_seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pytest_kwait.api.resource import Resource
     from pytest_kwait.api.session import Session
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.suite.belongings import Belonging
+    from pytest_kwait.suite.belongings import CreatedObject
     from pytest_kwait.suite.owners import Owner
 
-__all__ = ["Writer"]
+__all__ = ["ManifestWriter"]
 
 
-class Writer:
+class ManifestWriter:
     """Applies and creates objects, and remembers those that do not go away with the namespace.
 
     Args:
@@ -59,7 +59,7 @@ class Writer:
         self._deadline = deadline
         self._established = established
         self._gone = gone
-        self._belongings = Belongings(session)
+        self._belongings = CreatedObjects(session)
 
     def apply(self, documents: list[Document]) -> list[dict[str, Any]]:
         """Apply on the server's side, in order.
@@ -92,10 +92,10 @@ class Writer:
         Returns:
             what could not be noted, each with its reason.
         """
-        notes = kept_notes(self._session.clock.time())
+        notes = kept_annotations(self._session.clock.time())
         return self._belongings.keep(notes, self._deadline)
 
-    def delete(self, see_off: Callable[[Belonging], None] | None = None) -> list[str]:
+    def delete(self, see_off: Callable[[CreatedObject], None] | None = None) -> list[str]:
         """Ask for the deletion of what does not go away with the namespace, last made first.
 
         Args:
@@ -142,7 +142,7 @@ class Writer:
         return self._resolve(document.object)
 
     def _resolve(self, obj: dict[str, Any]) -> Resource:
-        return retrying(
+        return request_with_retry(
             lambda left: self._session.resolve(obj["kind"], obj["apiVersion"], deadline=left),
             self._deadline(),
         )
@@ -153,7 +153,7 @@ class Writer:
         if "." not in group:
             return None
         try:
-            found = retrying(
+            found = request_with_retry(
                 lambda left: self._session.list(CUSTOM_RESOURCE_DEFINITIONS, deadline=left),
                 self._deadline(),
             )
@@ -163,7 +163,7 @@ class Writer:
             spec = definition["spec"]
             served = {each["name"] for each in spec["versions"] if each["served"]}
             if (spec["group"], spec["names"]["kind"]) == (group, obj["kind"]) and version in served:
-                return None if _is_going(definition) else str(definition["metadata"]["name"])
+                return None if _is_terminating(definition) else str(definition["metadata"]["name"])
         return None
 
     def _apply(
@@ -175,22 +175,22 @@ class Writer:
         while True:
             # What was there before us must be there after us, and without our labels.
             there = self._found(resource, obj, namespace) if outlives else None
-            if there is not None and _is_going(there) and not meant:
-                self._await_room(resource, namespace, there)
+            if there is not None and _is_terminating(there) and not meant:
+                self._wait_for_deletion(resource, namespace, there)
                 there = None
             foreign = outlives and there is None
-            labelled = self._sealed(resource, obj, namespace) if foreign else obj
+            labelled = self._with_seal(resource, obj, namespace) if foreign else obj
             applied = self._applied(resource, labelled, namespace)
-            if meant or not _is_going(applied):
+            if meant or not _is_terminating(applied):
                 if foreign:
                     self._belongings.add(resource, applied)
                 return applied
-            self._await_room(resource, namespace, applied)
+            self._wait_for_deletion(resource, namespace, applied)
 
     def _applied(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
-        return retrying(
+        return request_with_retry(
             lambda deadline: self._session.apply(resource, obj, namespace, deadline=deadline),
             self._deadline(),
         )
@@ -199,15 +199,17 @@ class Writer:
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
         foreign = self._outlives(resource, namespace)
-        labelled = self._sealed(resource, obj, namespace) if foreign else obj
+        labelled = self._with_seal(resource, obj, namespace) if foreign else obj
         while True:
             try:
-                created = create(self._session, resource, labelled, namespace, self._deadline())
+                created = create_once(
+                    self._session, resource, labelled, namespace, self._deadline()
+                )
             except ApiError as error:
                 created = self._in_the_way(resource, obj, namespace, error)
-            if not _is_going(created):
+            if not _is_terminating(created):
                 break
-            self._await_room(resource, namespace, created)
+            self._wait_for_deletion(resource, namespace, created)
         if foreign:
             self._belongings.add(resource, created)
         return created
@@ -222,11 +224,13 @@ class Writer:
             there = self._found(resource, obj, namespace)
         except ApiError:
             raise refusal from None
-        if there is None or not _is_going(there):
+        if there is None or not _is_terminating(there):
             raise refusal
         return there
 
-    def _await_room(self, resource: Resource, namespace: str | None, going: dict[str, Any]) -> None:
+    def _wait_for_deletion(
+        self, resource: Resource, namespace: str | None, going: dict[str, Any]
+    ) -> None:
         metadata = going["metadata"]
         try:
             self._gone(resource, namespace, metadata["name"], metadata["uid"])
@@ -243,7 +247,7 @@ class Writer:
     ) -> dict[str, Any] | None:
         name = obj["metadata"]["name"]
         try:
-            return retrying(
+            return request_with_retry(
                 lambda deadline: self._session.get(resource, name, namespace, deadline=deadline),
                 self._deadline(),
             )
@@ -252,17 +256,17 @@ class Writer:
                 return None
             raise
 
-    def _sealed(
+    def _with_seal(
         self, resource: Resource, obj: dict[str, Any], namespace: str | None
     ) -> dict[str, Any]:
         pulse, heartbeat = self._owner.pulse, ""
         if pulse is not None:
             # A janitor must know of the kind before there is anything of it to be left behind.
             heartbeat = pulse.place()
-            pulse.record(kind_name(resource))
+            pulse.record(format_kind(resource))
         now = self._session.clock.time()
-        return sealed(self._owner, resource, obj, namespace, now, heartbeat)
+        return with_seal(self._owner, resource, obj, namespace, now, heartbeat)
 
 
-def _is_going(obj: dict[str, Any]) -> bool:
+def _is_terminating(obj: dict[str, Any]) -> bool:
     return bool(obj["metadata"].get("deletionTimestamp"))

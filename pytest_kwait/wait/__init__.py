@@ -12,7 +12,7 @@ Source: k8s.io/apimachinery/pkg/util/wait (1.36).
 
 from __future__ import annotations
 
-from .backoff import (
+from pytest_kwait.wait.backoff import (
     Backoff,
     BackoffManager,
     ExponentialBackoffManager,
@@ -21,7 +21,7 @@ from .backoff import (
     exponential_backoff_with_context,
     jitter,
 )
-from .context import (
+from pytest_kwait.wait.context import (
     CancelFunc,
     Context,
     background,
@@ -30,18 +30,18 @@ from .context import (
     with_deadline,
     with_timeout,
 )
-from .delay import DelayFunc
-from .durations import Duration, format_duration, to_seconds
-from .group import Group
-from .interruption import (
+from pytest_kwait.wait.delay import DelayFunc
+from pytest_kwait.wait.durations import Duration, format_duration, to_seconds
+from pytest_kwait.wait.group import Group
+from pytest_kwait.wait.interruption import (
     Canceled,
     DeadlineExceeded,
     ErrWaitTimeout,
     error_interrupted,
     interrupted,
 )
-from .loop import ConditionFunc, ConditionWithContextFunc
-from .polling import (
+from pytest_kwait.wait.loop import ConditionFunc, ConditionWithContextFunc
+from pytest_kwait.wait.polling import (
     WaitFunc,
     poll,
     poll_immediate,
@@ -61,7 +61,7 @@ from .polling import (
     wait_for,
     wait_for_with_context,
 )
-from .repetition import (
+from pytest_kwait.wait.repetition import (
     NEVER_STOP,
     backoff_until,
     backoff_until_with_context,
@@ -74,7 +74,7 @@ from .repetition import (
     until,
     until_with_context,
 )
-from .timer import FixedTimer, NoopTimer, Tick, Timer, VariableTimer
+from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, Timer, VariableTimer
 
 __all__ = [
     "NEVER_STOP",

@@ -8,22 +8,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-
-from .context import Context, background
-from .delay import DelayFunc
-from .durations import to_seconds
-from .interruption import ErrWaitTimeout
-from .loop import (
+from pytest_kwait.wait.context import Context, background
+from pytest_kwait.wait.delay import DelayFunc
+from pytest_kwait.wait.durations import to_seconds
+from pytest_kwait.wait.interruption import ErrWaitTimeout
+from pytest_kwait.wait.loop import (
     ConditionFunc,
     ConditionWithContextFunc,
     loop_condition_until_context,
     raise_interruption,
 )
-from .timer import FixedTimer, NoopTimer, Tick, VariableTimer
+from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, VariableTimer
 
 if TYPE_CHECKING:
-    from .durations import Duration
-    from .timer import Timer
+    from pytest_kwait.wait.durations import Duration
+    from pytest_kwait.wait.timer import Timer
 
 __all__ = [
     "Backoff",

@@ -11,9 +11,8 @@ import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-
-from .durations import Duration, to_seconds
-from .interruption import Canceled, DeadlineExceeded
+from pytest_kwait.wait.durations import Duration, to_seconds
+from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

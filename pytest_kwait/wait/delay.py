@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from .loop import ConditionWithContextFunc, loop_condition_until_context, raise_interruption
-from .timer import VariableTimer
+from pytest_kwait.wait.loop import (
+    ConditionWithContextFunc,
+    loop_condition_until_context,
+    raise_interruption,
+)
+from pytest_kwait.wait.timer import VariableTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .context import Context
-    from .timer import Timer
+    from pytest_kwait.wait.context import Context
+    from pytest_kwait.wait.timer import Timer
 
 __all__ = ["DelayFunc"]
 

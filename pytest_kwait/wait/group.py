@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .context import Context
+    from pytest_kwait.wait.context import Context
 
 __all__ = ["Group"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from .context import Context
-from .interruption import Canceled, DeadlineExceeded, ErrWaitTimeout
-from .timer import Tick
+from pytest_kwait.wait.context import Context
+from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded, ErrWaitTimeout
+from pytest_kwait.wait.timer import Tick
 
 if TYPE_CHECKING:
-    from .timer import Timer
+    from pytest_kwait.wait.timer import Timer
 
 __all__ = [
     "ConditionFunc",

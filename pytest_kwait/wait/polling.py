@@ -13,18 +13,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-
-from .backoff import Backoff
-from .context import Context, background, context_for_channel
-from .durations import Duration, to_seconds
-from .interruption import ErrWaitTimeout
-from .loop import (
+from pytest_kwait.wait.backoff import Backoff
+from pytest_kwait.wait.context import Context, background, context_for_channel
+from pytest_kwait.wait.durations import Duration, to_seconds
+from pytest_kwait.wait.interruption import ErrWaitTimeout
+from pytest_kwait.wait.loop import (
     ConditionFunc,
     ConditionWithContextFunc,
     loop_condition_until_context,
     raise_interruption,
 )
-from .timer import Tick, next_on_grid
+from pytest_kwait.wait.timer import Tick, next_on_grid
 
 if TYPE_CHECKING:
     import threading
@@ -254,7 +253,7 @@ def poller(interval: Duration, timeout: Duration) -> WaitFunc:
     """
     every = to_seconds(interval, what="interval", allow_zero=False)
     limit = to_seconds(timeout, what="timeout") or math.inf
-    return lambda ctx: _Ticks(ctx, every, limit)
+    return lambda ctx: _PollerTicks(ctx, every, limit)
 
 
 def wait_for(
@@ -288,7 +287,10 @@ def _poll(
     ctx: Context, immediate: bool, wait: WaitFunc, condition: ConditionWithContextFunc
 ) -> None:
     """Source: util/wait/poll.go poll."""
-    if loop_condition_until_context(ctx, _Driven(wait), immediate, True, condition) is not None:
+    if (
+        loop_condition_until_context(ctx, _WaitFuncTimer(wait), immediate, True, condition)
+        is not None
+    ):
         raise ErrWaitTimeout
 
 
@@ -296,7 +298,7 @@ def _with_context(condition: ConditionFunc) -> ConditionWithContextFunc:
     return lambda _ctx: condition()
 
 
-class _Ticks(Iterator[None]):
+class _PollerTicks(Iterator[None]):
     """The ticks of `poller`."""
 
     def __init__(self, ctx: Context, interval: float, timeout: float) -> None:
@@ -315,7 +317,7 @@ class _Ticks(Iterator[None]):
         self._due += self._interval
 
 
-class _Driven:
+class _WaitFuncTimer:
     """The timer that a `WaitFunc` makes."""
 
     def __init__(self, wait: WaitFunc) -> None:

@@ -6,16 +6,15 @@ import threading
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-
-from .backoff import BackoffManager, JitteredBackoffManager
-from .context import Context, context_for_channel
-from .loop import loop_condition_until_context
-from .timer import VariableTimer
+from pytest_kwait.wait.backoff import BackoffManager, JitteredBackoffManager
+from pytest_kwait.wait.context import Context, context_for_channel
+from pytest_kwait.wait.loop import loop_condition_until_context
+from pytest_kwait.wait.timer import VariableTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .durations import Duration
+    from pytest_kwait.wait.durations import Duration
 
 __all__ = [
     "NEVER_STOP",

@@ -11,13 +11,11 @@ from pytest_kwait.api.chunked_body import Dechunker
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError
-
-from .server import Exchange, ScriptedServer, encoded, stream
+from tests.api.server import Exchange, ScriptedServer, encoded, stream
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
-
-    from .conftest import Authority
+    from tests.api.conftest import Authority
 
 TLS = pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 PATH = "/api/v1/namespaces/a/pods"

@@ -13,13 +13,12 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
-
-from .server import Exchange, ScriptedServer, answer
+from tests.api.server import Exchange, ScriptedServer, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Authority
+    from tests.api.conftest import Authority
 
 LIMIT = 0.15
 PATH = "/api/v1/namespaces/a/pods/p"

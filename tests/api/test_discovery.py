@@ -8,8 +8,7 @@ from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.resource import BUILT_IN, Resource
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError, InvalidArgument
-
-from .server import Exchange, Handler, ScriptedServer, answer
+from tests.api.server import Exchange, Handler, ScriptedServer, answer
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline

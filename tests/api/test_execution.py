@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.api.channels import V4, V5
-from pytest_kwait.api.execution import Execution
+from pytest_kwait.api.execution import ExecResult
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
-
-from .server import Exchange, ScriptedServer, answer
+from tests.api.server import Exchange, ScriptedServer, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Authority
+    from tests.api.conftest import Authority
 
 PATH = "/api/v1/namespaces/a/pods/p/exec"
 SUCCESS = {"metadata": {}, "status": "Success"}
@@ -46,7 +45,7 @@ def ended(
     return handle
 
 
-def run(server: ScriptedServer, deadline: Deadline, *command: str, **options: Any) -> Execution:
+def run(server: ScriptedServer, deadline: Deadline, *command: str, **options: Any) -> ExecResult:
     client = server.client()
     client.configuration.api_key["BearerToken"] = "Bearer secret"
     return Session.of(client).exec("a", "p", command, deadline=deadline, **options)
@@ -72,7 +71,7 @@ def test_output_error_output_and_exit_code(soon: Deadline) -> None:
 
 def test_success_is_zero(soon: Deadline) -> None:
     with ScriptedServer(ended(SUCCESS)) as server:
-        assert run(server, soon, "true") == Execution(0, b"", b"")
+        assert run(server, soon, "true") == ExecResult(0, b"", b"")
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

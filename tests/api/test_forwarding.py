@@ -11,13 +11,12 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
-
-from .server import Exchange, ScriptedServer, answer
+from tests.api.server import Exchange, ScriptedServer, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Authority
+    from tests.api.conftest import Authority
 
 PATH = "/api/v1/namespaces/a/pods/p/portforward"
 RUNNING = answer({"status": {"phase": "Running"}})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.api import connections
-from pytest_kwait.api.guard import Cause, Duplicate, Guard, Watchdog
+from pytest_kwait.api.guard import Cause, DuplicateSocket, Guard, Watchdog
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.testing import FakeClock
 
@@ -39,8 +39,8 @@ def test_the_time_that_is_left_counts_whatever_the_clock() -> None:
 
 def test_a_guard_is_bound_no_longer_than_its_own_request_lasts() -> None:
     outer, inner = guard(30), guard(30)
-    with connections.guarded_by(outer):
-        with pytest.raises(OSError, match="broken"), connections.guarded_by(inner):
+    with connections.guard_connections(outer):
+        with pytest.raises(OSError, match="broken"), connections.guard_connections(inner):
             raise OSError("broken")
         bound = [connections._current.guard]
     bound.append(connections._current.guard)
@@ -82,7 +82,7 @@ def test_the_first_cause_stays() -> None:
 
 def test_what_is_over_cannot_be_cut(pair: tuple[socket.socket, socket.socket]) -> None:
     near, far = pair
-    duplicate = Duplicate(near)
+    duplicate = DuplicateSocket(near)
     found = guard()
     found.bind(duplicate)
     assert found.release() is None
@@ -96,7 +96,7 @@ def test_what_is_over_cannot_be_cut(pair: tuple[socket.socket, socket.socket]) -
 
 def test_cutting_wakes_the_reader(pair: tuple[socket.socket, socket.socket]) -> None:
     near, _ = pair
-    duplicate = Duplicate(near)
+    duplicate = DuplicateSocket(near)
     found = guard(0.1)
     found.bind(duplicate)
     assert near.recv(1) == b""
@@ -108,7 +108,7 @@ def test_a_connection_bound_too_late_is_shut_at_once(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     near, _ = pair
-    duplicate = Duplicate(near)
+    duplicate = DuplicateSocket(near)
     found = guard()
     found.cut(Cause.CLOSED)
     found.bind(duplicate)
@@ -121,7 +121,7 @@ def test_a_connection_taken_over_by_another_request_is_not_the_first_one_s_to_sh
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     near, far = pair
-    duplicate = Duplicate(near)
+    duplicate = DuplicateSocket(near)
     first, second = guard(), guard()
     first.bind(duplicate)
     second.bind(duplicate)
@@ -139,7 +139,7 @@ def test_a_duplicate_outlives_the_connection_while_a_guard_holds_it(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     near, far = pair
-    duplicate = Duplicate(near)
+    duplicate = DuplicateSocket(near)
     found = guard()
     found.bind(duplicate)
     duplicate.drop()
@@ -151,7 +151,7 @@ def test_a_duplicate_outlives_the_connection_while_a_guard_holds_it(
 
 def test_shutting_what_has_ended_is_no_error(pair: tuple[socket.socket, socket.socket]) -> None:
     near, far = pair
-    duplicate = Duplicate(near)
+    duplicate = DuplicateSocket(near)
     far.close()
     near.shutdown(socket.SHUT_RDWR)
     found = guard()

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
 
-from pytest_kwait.api.objects import ObjectMeta, OnlyMetadata
+from pytest_kwait.api.objects import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError
-
-from .server import Handler, ScriptedServer, answer, encoded
+from tests.api.server import Handler, ScriptedServer, answer, encoded
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
@@ -137,9 +136,9 @@ def test_metadata_alone_is_asked_for_and_whole_objects_will_do(soon: Deadline, w
     }
     with ScriptedServer(answer(page("p")), answer(encoded(event))) as server:
         session = Session.of(server.client())
-        found = session.list(PODS, "a", deadline=soon, type=OnlyMetadata)
+        found = session.list(PODS, "a", deadline=soon, type=PartialObjectMetadata)
         with session.watch(
-            PODS, "a", resource_version="1", deadline=soon, type=OnlyMetadata
+            PODS, "a", resource_version="1", deadline=soon, type=PartialObjectMetadata
         ) as watch:
             seen = [each.object for each in watch]
         session.close()

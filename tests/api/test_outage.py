@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.api.outage import Outage
+from pytest_kwait.api.outage import StartupGrace
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 
@@ -21,24 +21,24 @@ by_refusal = pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 
 @by_refusal
 def test_without_an_outage_a_refusal_is_final(refusal: ApiError) -> None:
-    outage = Outage(FakeClock())
+    outage = StartupGrace(FakeClock())
 
-    assert not outage.excuses(refusal)
-    assert not outage.excuses(ApiError("slow down", status=429))
-    assert not outage.excuses(refusal)
+    assert not outage.tolerates(refusal)
+    assert not outage.tolerates(ApiError("slow down", status=429))
+    assert not outage.tolerates(refusal)
 
 
 @by_refusal
 @pytest.mark.parametrize("away", AWAY, ids=str)
 def test_after_an_outage_a_refusal_must_hold(away: ApiError, refusal: ApiError) -> None:
     clock = FakeClock()
-    outage = Outage(clock)
-    assert not outage.excuses(away)
+    outage = StartupGrace(clock)
+    assert not outage.tolerates(away)
 
     clock.advance(60.0)
     excused = []
     for _ in range(4):
-        excused.append(outage.excuses(refusal))
+        excused.append(outage.tolerates(refusal))
         clock.advance(2.0)
 
     assert excused == [True, True, True, False]
@@ -46,28 +46,28 @@ def test_after_an_outage_a_refusal_must_hold(away: ApiError, refusal: ApiError) 
 
 def test_each_outage_has_its_own_time_to_settle() -> None:
     clock = FakeClock()
-    outage = Outage(clock)
+    outage = StartupGrace(clock)
     for error in (AWAY[0], REFUSALS[1]):
-        outage.excuses(error)
+        outage.tolerates(error)
     clock.advance(4.0)
-    outage.excuses(AWAY[0])
+    outage.tolerates(AWAY[0])
     clock.advance(4.0)
 
-    assert outage.excuses(REFUSALS[1])
+    assert outage.tolerates(REFUSALS[1])
 
 
 def test_an_answer_ends_the_outage() -> None:
-    outage = Outage(FakeClock())
-    outage.excuses(AWAY[0])
+    outage = StartupGrace(FakeClock())
+    outage.tolerates(AWAY[0])
 
     outage.over()
 
-    assert not outage.excuses(REFUSALS[1])
+    assert not outage.tolerates(REFUSALS[1])
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 409, 415, 422])
 def test_what_else_is_final_stays_so(status: int) -> None:
-    outage = Outage(FakeClock())
-    outage.excuses(AWAY[0])
+    outage = StartupGrace(FakeClock())
+    outage.tolerates(AWAY[0])
 
-    assert not outage.excuses(ApiError("no", status=status))
+    assert not outage.tolerates(ApiError("no", status=status))

@@ -11,7 +11,7 @@ from pytest_kwait.api.resource import (
     Resource,
     split_api_version,
 )
-from pytest_kwait.api.selectors import selector_text
+from pytest_kwait.api.selectors import normalize_label_selector
 from pytest_kwait.errors import InvalidArgument
 
 
@@ -86,7 +86,7 @@ def test_built_in_names_mean_one_resource_each() -> None:
     ],
 )
 def test_selectors(selector: object, text: str | None) -> None:
-    assert selector_text(selector) == text  # type: ignore[arg-type]  # parametrized
+    assert normalize_label_selector(selector) == text  # type: ignore[arg-type]  # parametrized
 
 
 @pytest.mark.parametrize(
@@ -100,5 +100,5 @@ def test_selectors(selector: object, text: str | None) -> None:
 )
 def test_selectors_that_are_none(selector: object, message: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        selector_text(selector)  # type: ignore[arg-type]  # that is the point
+        normalize_label_selector(selector)  # type: ignore[arg-type]  # that is the point
     assert str(raised.value) == message

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.api.selectors import field_selector_text, selector_text
+from pytest_kwait.api.selectors import normalize_field_selector, normalize_label_selector
 from pytest_kwait.errors import InvalidArgument
 
 
@@ -32,18 +32,18 @@ from pytest_kwait.errors import InvalidArgument
     ],
 )
 def test_selectors_that_the_server_takes(text: str) -> None:
-    assert selector_text(text) == text
+    assert normalize_label_selector(text) == text
 
 
 @pytest.mark.parametrize("selector", [None, "", {}])
 def test_everything(selector: Any) -> None:
-    assert selector_text(selector) is None
+    assert normalize_label_selector(selector) is None
 
 
 def test_mapping() -> None:
-    assert selector_text({"app": "web", "tier": None}) == "app=web,tier"
-    assert field_selector_text({"metadata.name": "a"}) == "metadata.name=a"
-    assert field_selector_text("spec.nodeName=,status.phase!=Running") is not None
+    assert normalize_label_selector({"app": "web", "tier": None}) == "app=web,tier"
+    assert normalize_field_selector({"metadata.name": "a"}) == "metadata.name=a"
+    assert normalize_field_selector("spec.nodeName=,status.phase!=Running") is not None
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_mapping() -> None:
 )
 def test_no_selector(selector: Any, problem: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        selector_text(selector)
+        normalize_label_selector(selector)
     assert str(caught.value) == (
         f"selector={selector!r} is not valid: {problem}; "
         "a label selector is written like 'app=web,tier in (a,b),!old'"
@@ -81,6 +81,6 @@ def test_no_selector(selector: Any, problem: str) -> None:
 
 @pytest.mark.parametrize("value", [3, ["app"], {"app": 3}, {3: "a"}])
 def test_neither_text_nor_mapping(value: Any) -> None:
-    for text in (selector_text, field_selector_text):
+    for text in (normalize_label_selector, normalize_field_selector):
         with pytest.raises(InvalidArgument):
             text(value)

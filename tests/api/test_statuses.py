@@ -13,10 +13,10 @@ from urllib3 import HTTPConnectionPool, exceptions
 from urllib3.connection import HTTPConnection
 
 from pytest_kwait.api.statuses import (
-    error_of_answer,
-    error_of_connection,
-    error_of_status,
-    warnings_of,
+    make_connection_error,
+    make_response_error,
+    make_status_error,
+    parse_warnings,
 )
 from pytest_kwait.testing import FakeClock
 
@@ -92,7 +92,7 @@ def status(**fields: Any) -> dict[str, Any]:
 def test_errors_of_answers(
     code: int, headers: dict[str, str], data: bytes, text: str, retry_after: float | None
 ) -> None:
-    error = error_of_answer("GET", "/x", code, headers, data, CLOCK)
+    error = make_response_error("GET", "/x", code, headers, data, CLOCK)
     assert (error.status, str(error), error.retry_after) == (code, text, retry_after)
 
 
@@ -106,7 +106,7 @@ def test_errors_of_answers(
     ],
 )
 def test_errors_in_a_stream_have_a_status(body: dict[str, Any], code: int) -> None:
-    error = error_of_status(body, "GET", "/x")
+    error = make_status_error(body, "GET", "/x")
     assert error.status == code
     assert error.body is body
 
@@ -187,7 +187,7 @@ UNREACHABLE = OSError(errno.EHOSTUNREACH, "No route to host")
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_errors_of_connections(error: Exception, reason: str, text: str | None) -> None:
-    found = error_of_connection("GET", "/x", error, "https://h")
+    found = make_connection_error("GET", "/x", error, "https://h")
     assert (found.status, found.reason) == (0, reason)
     if text is not None:
         assert str(found) == f"GET /x: {reason}: https://h: {text}"
@@ -203,4 +203,4 @@ def test_errors_of_connections(error: Exception, reason: str, text: str | None) 
     ],
 )
 def test_warnings(value: str | None, texts: list[str]) -> None:
-    assert list(warnings_of({"Warning": value} if value else {})) == texts
+    assert list(parse_warnings({"Warning": value} if value else {})) == texts

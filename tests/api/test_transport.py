@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import ApiClient, Configuration, CoreV1Api
 
-from pytest_kwait.api.connections import guarded_manager
+from pytest_kwait.api.connections import make_guarded_manager
 from pytest_kwait.api.guard import Guard
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError, InvalidArgument
-
-from .server import Exchange, ScriptedServer, answer
+from tests.api.server import Exchange, ScriptedServer, answer
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
-
-    from .conftest import Authority
+    from tests.api.conftest import Authority
 
 POD = {"kind": "Pod"}
 PATH = "/api/v1/namespaces/a/pods/p"
@@ -330,7 +328,7 @@ def test_a_proxy_that_refuses_is_a_proxy_error(authority: Authority, soon: Deadl
 def test_pool_settings_are_taken_over_whatever_they_are() -> None:
     client = ApiClient(Configuration())
     client.rest_client.pool_manager.connection_pool_kw["ca_certs"] = "somewhere"
-    own = guarded_manager(client.rest_client.pool_manager)
+    own = make_guarded_manager(client.rest_client.pool_manager)
     assert own.connection_pool_kw["ca_certs"] == "somewhere"
     assert own.pools is not client.rest_client.pool_manager.pools
 

@@ -10,8 +10,7 @@ from pytest_kwait.api.bodies import JSON_PATCH
 from pytest_kwait.api.resource import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError, InvalidArgument
-
-from .server import ScriptedServer, answer
+from tests.api.server import ScriptedServer, answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,11 +12,10 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.api.watch import EventDecoder, Watch
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
-
-from .server import Exchange, ScriptedServer, answer, encoded, stream
+from tests.api.server import Exchange, ScriptedServer, answer, encoded, stream
 
 if TYPE_CHECKING:
-    from .conftest import Authority
+    from tests.api.conftest import Authority
 
 PATH = "/api/v1/namespaces/a/pods"
 

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait import cache
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.cache.distribution import Distribution
-
-from .fakes import item, pod, raw
+from pytest_kwait.cache.distribution import DeltaProcessor
+from tests.cache.fakes import item, pod, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ def test_a_list_is_taken_in_without_a_second_copy_of_its_objects() -> None:
     for obj in bare:
         del obj["kind"], obj["apiVersion"]
     items: list[Any] = [item(obj) for obj in (*bare, {"metadata": {}})]
-    Distribution(PODS, store, change, None).replace(items, "10")
+    DeltaProcessor(PODS, store, change, None).replace(items, "10")
 
     stored = [content for _, content in store.raws()]
     assert stored == [raw({"apiVersion": "v1", "kind": "Pod"} | obj) for obj in bare]

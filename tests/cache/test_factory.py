@@ -11,8 +11,7 @@ from pytest_kwait.api.session import Session
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.testing import FakeClock
-
-from .fakes import PATIENCE, Live, pod, refused
+from tests.cache.fakes import PATIENCE, Live, pod, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

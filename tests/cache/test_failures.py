@@ -11,8 +11,7 @@ from pytest_kwait.cache.failures import (
     is_watch_error_retriable,
 )
 from pytest_kwait.errors import ApiError, InvalidArgument
-
-from .fakes import connection_refused, expired, refused
+from tests.cache.fakes import connection_refused, expired, refused
 
 SHORT = VeryShortWatchError("pods", 0.25)
 MALFORMED = refused(200, "NotJSON", "expected an event, got <html>")

@@ -7,8 +7,7 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.cache.handlers import HandlerRegistration
-
-from .fakes import PATIENCE, pod
+from tests.cache.fakes import PATIENCE, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,7 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.errors import InvalidArgument
-
-from .fakes import pod
+from tests.cache.fakes import pod
 
 
 def test_key_is_namespace_and_name() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.cache.labels import label_matcher, labels_of
+from pytest_kwait.cache.labels import compile_label_selector, get_labels
 from pytest_kwait.errors import InvalidArgument
 
 LABELS = {"app": "web", "tier": "front", "empty": "", "weight": "7", "example.com/zone": "a"}
@@ -48,12 +48,12 @@ LABELS = {"app": "web", "tier": "front", "empty": "", "weight": "7", "example.co
     ],
 )
 def test_selects_as_the_server_does(selector: Any, selected: bool) -> None:
-    assert label_matcher(selector)(LABELS) is selected
+    assert compile_label_selector(selector)(LABELS) is selected
 
 
 def test_what_the_server_would_refuse_is_refused() -> None:
     with pytest.raises(InvalidArgument) as caught:
-        label_matcher("app in web")
+        compile_label_selector("app in web")
     assert str(caught.value) == (
         "selector='app in web' is not valid: 'app in web' is no requirement on a label; "
         "a label selector is written like 'app=web,tier in (a,b),!old'"
@@ -62,4 +62,4 @@ def test_what_the_server_would_refuse_is_refused() -> None:
 
 @pytest.mark.parametrize("obj", [{}, {"metadata": None}, {"metadata": {"labels": None}}])
 def test_an_object_without_labels_has_none(obj: dict[str, Any]) -> None:
-    assert labels_of(obj) == {}
+    assert get_labels(obj) == {}

@@ -9,8 +9,7 @@ from pytest_kwait.api.resource import JOBS, NODES, PODS, Resource
 from pytest_kwait.cache import Lister
 from pytest_kwait.cache.keys import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.errors import ApiError, InvalidArgument
-
-from .fakes import pod
+from tests.cache.fakes import pod
 
 
 def labelled(name: str, namespace: str, **labels: str) -> dict[str, Any]:

@@ -9,14 +9,18 @@ from pytest_kwait import cache
 from pytest_kwait.api.resource import PODS
 from pytest_kwait.cache import publication
 from pytest_kwait.cache.distribution import ObjectMetadata
-from pytest_kwait.cache.publication import Feed, Publication, Publications, version_number
+from pytest_kwait.cache.publication import (
+    SharedWatch,
+    SharedWatches,
+    SharedWatchFollower,
+    parse_resource_version,
+)
 from pytest_kwait.cache.reflector import WATCH_INACTIVITY
-from pytest_kwait.cache.selection import Selection
+from pytest_kwait.cache.selection import ResourceCollection
 from pytest_kwait.clock import Deadline
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
-
-from .fakes import (
+from tests.cache.fakes import (
     PATIENCE,
     Live,
     LiveWatch,
@@ -35,13 +39,13 @@ if TYPE_CHECKING:
 
     from pytest_kwait.errors import ApiError
 
-PODS_OF_CI = Selection.of(PODS, "default", None, None)
-ALL_PODS = Selection.of(PODS, None, None, None)
+PODS_OF_CI = ResourceCollection.of(PODS, "default", None, None)
+ALL_PODS = ResourceCollection.of(PODS, None, None, None)
 
 
 @pytest.fixture
-def here() -> Publications:
-    return Publications()
+def here() -> SharedWatches:
+    return SharedWatches()
 
 
 @pytest.fixture
@@ -49,15 +53,15 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-def publish(here: Publications, clock: FakeClock, version: str = "10") -> Publication:
+def publish(here: SharedWatches, clock: FakeClock, version: str = "10") -> SharedWatch:
     published = here.publish("session", PODS_OF_CI, version, clock=clock, silence=90.0)
     assert published is not None
     return published
 
 
 def follow(
-    here: Publications, clock: FakeClock, version: str = "10", seconds: float = 1000.0, **more: Any
-) -> Feed | None:
+    here: SharedWatches, clock: FakeClock, version: str = "10", seconds: float = 1000.0, **more: Any
+) -> SharedWatchFollower | None:
     return here.follow(
         more.pop("session", "session"),
         more.pop("collection", PODS_OF_CI),
@@ -68,17 +72,19 @@ def follow(
     )
 
 
-def show(published: Publication, type: str, obj: dict[str, Any]) -> None:
+def show(published: SharedWatch, type: str, obj: dict[str, Any]) -> None:
     published.show(type, obj, raw(obj), obj["metadata"]["resourceVersion"])
 
 
-def take(feed: Feed | None, count: int) -> list[str]:
+def take(feed: SharedWatchFollower | None, count: int) -> list[str]:
     assert feed is not None
     events = [next(feed) for _ in range(count)]
     return [f"{each.type} {each.object['metadata']['resourceVersion']}" for each in events]
 
 
-def test_a_follower_is_told_what_comes_after_its_list(here: Publications, clock: FakeClock) -> None:
+def test_a_follower_is_told_what_comes_after_its_list(
+    here: SharedWatches, clock: FakeClock
+) -> None:
     published = publish(here, clock)
     show(published, "ADDED", pod("a", 11))
     show(published, "MODIFIED", pod("a", 12))
@@ -92,7 +98,7 @@ def test_a_follower_is_told_what_comes_after_its_list(here: Publications, clock:
 
 
 def test_what_came_before_it_was_published_is_not_there(
-    here: Publications, clock: FakeClock
+    here: SharedWatches, clock: FakeClock
 ) -> None:
     published = publish(here, clock)
     assert follow(here, clock, "9") is None
@@ -102,9 +108,9 @@ def test_what_came_before_it_was_published_is_not_there(
     assert len(take(follow(here, clock, "12"), publication._RECENT)) == publication._RECENT
 
 
-def test_a_follower_of_less_is_told_less(here: Publications, clock: FakeClock) -> None:
+def test_a_follower_of_less_is_told_less(here: SharedWatches, clock: FakeClock) -> None:
     published = publish(here, clock)
-    named = Selection.of(PODS, "default", None, "metadata.name=b")
+    named = ResourceCollection.of(PODS, "default", None, "metadata.name=b")
     feed = follow(here, clock, collection=named, shape=ObjectMetadata)
     show(published, "ADDED", pod("a", 11))
     show(published, "ADDED", pod("b", 12, spec={"big": True}))
@@ -118,12 +124,14 @@ def test_a_follower_of_less_is_told_less(here: Publications, clock: FakeClock) -
 @pytest.mark.parametrize(
     "other", [{"session": "another"}, {"collection": ALL_PODS}, {"version": "x"}]
 )
-def test_others_are_not_served(here: Publications, clock: FakeClock, other: dict[str, Any]) -> None:
+def test_others_are_not_served(
+    here: SharedWatches, clock: FakeClock, other: dict[str, Any]
+) -> None:
     publish(here, clock)
     assert follow(here, clock, **other) is None
 
 
-def test_a_collection_is_published_once(here: Publications, clock: FakeClock) -> None:
+def test_a_collection_is_published_once(here: SharedWatches, clock: FakeClock) -> None:
     first = publish(here, clock)
     assert here.publish("session", PODS_OF_CI, "10", clock=clock, silence=None) is None
     assert here.publish("session", ALL_PODS, "10", clock=clock, silence=None) is not None
@@ -133,7 +141,7 @@ def test_a_collection_is_published_once(here: Publications, clock: FakeClock) ->
     assert here.publish("session", PODS_OF_CI, "abc", clock=clock, silence=None) is None
 
 
-def test_the_narrower_of_two_is_followed(here: Publications, clock: FakeClock) -> None:
+def test_the_narrower_of_two_is_followed(here: SharedWatches, clock: FakeClock) -> None:
     here.publish("session", ALL_PODS, "10", clock=clock, silence=None)
     narrow = publish(here, clock)
     feed = follow(here, clock)
@@ -146,7 +154,7 @@ def test_the_narrower_of_two_is_followed(here: Publications, clock: FakeClock) -
     [pod("b", 11), pod("b", 10), pod("b", "opaque"), {"metadata": {"resourceVersion": ""}}],
 )
 def test_versions_that_do_not_grow_end_it(
-    here: Publications, clock: FakeClock, second: dict[str, Any]
+    here: SharedWatches, clock: FakeClock, second: dict[str, Any]
 ) -> None:
     published = publish(here, clock)
     feed = follow(here, clock)
@@ -161,12 +169,12 @@ def test_versions_that_do_not_grow_end_it(
     assert follow(here, clock) is None
 
 
-def take_next(feed: Feed | None) -> Any:
+def take_next(feed: SharedWatchFollower | None) -> Any:
     assert feed is not None
     return feed.__next__()
 
 
-def test_silence_ends_it_and_lets_the_follower_go(here: Publications, clock: FakeClock) -> None:
+def test_silence_ends_it_and_lets_the_follower_go(here: SharedWatches, clock: FakeClock) -> None:
     published = publish(here, clock)
     feed = follow(here, clock)
     clock.advance(89)
@@ -179,7 +187,7 @@ def test_silence_ends_it_and_lets_the_follower_go(here: Publications, clock: Fak
     assert published.ended
 
 
-def test_the_deadline_of_a_follower_is_its_own(here: Publications, clock: FakeClock) -> None:
+def test_the_deadline_of_a_follower_is_its_own(here: SharedWatches, clock: FakeClock) -> None:
     published = publish(here, clock)
     feed = follow(here, clock, seconds=5.0)
     with pytest.raises(DeadlineExceeded):
@@ -188,7 +196,7 @@ def test_the_deadline_of_a_follower_is_its_own(here: Publications, clock: FakeCl
     assert not published.ended
 
 
-def test_closing_ends_the_reading_and_the_telling(here: Publications) -> None:
+def test_closing_ends_the_reading_and_the_telling(here: SharedWatches) -> None:
     clock = FakeClock(auto=False)
     published = publish(here, clock)
     feed = follow(here, clock)
@@ -207,9 +215,9 @@ def test_closing_ends_the_reading_and_the_telling(here: Publications) -> None:
     assert list(feed._told) == []
 
 
-def test_a_forked_child_starts_anew(here: Publications, clock: FakeClock) -> None:
+def test_a_forked_child_starts_anew(here: SharedWatches, clock: FakeClock) -> None:
     publish(here, clock)
-    here.start_anew()
+    here.reset_after_fork()
     assert follow(here, clock) is None
 
 
@@ -218,7 +226,7 @@ def test_a_forked_child_starts_anew(here: Publications, clock: FakeClock) -> Non
     [("1", 1), ("0", None), ("", None), ("-1", None), ("1.5", None), ("٣", None), ("x", None)],
 )
 def test_versions_are_numbers_or_nothing(version: str, number: int | None) -> None:
-    assert version_number(version) == number
+    assert parse_resource_version(version) == number
 
 
 Inform: TypeAlias = Any
@@ -239,7 +247,7 @@ def inform() -> Iterator[Callable[..., cache.SharedInformer]]:
     for informer in made:
         informer.stop()
         assert informer.join(PATIENCE)
-    assert publication.PUBLICATIONS._of_session == {}
+    assert publication.SHARED_WATCHES._of_session == {}
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -12,8 +12,7 @@ from pytest_kwait.cache import Reflector, VeryShortWatchError
 from pytest_kwait.cache.reflector import WATCH_INACTIVITY
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.stream import INACTIVITY
-
-from .fakes import (
+from tests.cache.fakes import (
     Live,
     Script,
     bookmark,
@@ -114,7 +113,7 @@ def test_asks_for_what_the_list_watch_names() -> None:
     narrowed = pods_of(
         script, "ci", label_selector={"app": "web"}, field_selector="spec.nodeName=n"
     )
-    reflector = Reflector(narrowed.decoding(Trimmed), Told(), inactivity=7.0, list_timeout=11.0)
+    reflector = Reflector(narrowed.with_type(Trimmed), Told(), inactivity=7.0, list_timeout=11.0)
     script.on_end = reflector.stop
 
     reflector.run()

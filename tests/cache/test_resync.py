@@ -11,8 +11,7 @@ import pytest
 from pytest_kwait import cache
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.testing import FakeClock
-
-from .fakes import PATIENCE, Live, event, pod, pods_of
+from tests.cache.fakes import PATIENCE, Live, event, pod, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,32 +5,33 @@ from typing import Any
 import pytest
 
 from pytest_kwait.api.resource import JOBS, NODES, PODS
-from pytest_kwait.cache.selection import Passing, Selection, Shown
+from pytest_kwait.cache.selection import EventFilter, ResourceCollection, SharedEvent
+from tests.cache.fakes import pod, raw
 
-from .fakes import pod, raw
-
-EVERYTHING = Selection.of(PODS, None, None, None)
-CI = Selection.of(PODS, "ci", None, None)
-WEB = Selection.of(PODS, "ci", "app=web", None)
-ONE = Selection.of(PODS, "ci", None, "metadata.name=a")
+EVERYTHING = ResourceCollection.of(PODS, None, None, None)
+CI = ResourceCollection.of(PODS, "ci", None, None)
+WEB = ResourceCollection.of(PODS, "ci", "app=web", None)
+ONE = ResourceCollection.of(PODS, "ci", None, "metadata.name=a")
 
 
-def shown(type: str, name: str = "a", namespace: str = "ci", **labels: str) -> Shown:
+def shown(type: str, name: str = "a", namespace: str = "ci", **labels: str) -> SharedEvent:
     obj = pod(name, 5, namespace=namespace)
     obj["metadata"]["labels"] = labels
     bare = {"metadata": {key: obj["metadata"][key] for key in ("name", "namespace", "uid")}}
-    return Shown(type, bare, raw(obj), 5)
+    return SharedEvent(type, bare, raw(obj), 5)
 
 
-def passing(narrow: Selection, wide: Selection, *, by_labels: bool = True) -> Passing:
+def passing(
+    narrow: ResourceCollection, wide: ResourceCollection, *, by_labels: bool = True
+) -> EventFilter:
     passing = narrow.within(wide, by_labels=by_labels)
     assert passing is not None
     return passing
 
 
 def test_the_same_collection_passes_whole_however_it_was_written() -> None:
-    written = Selection.of(PODS, "ci", {"app": "web"}, {"metadata.name": "a"})
-    same = Selection.of(PODS, "ci", "app=web", "metadata.name=a")
+    written = ResourceCollection.of(PODS, "ci", {"app": "web"}, {"metadata.name": "a"})
+    same = ResourceCollection.of(PODS, "ci", "app=web", "metadata.name=a")
     assert written == same
     assert passing(written, same)(shown("ADDED", "other")) == "ADDED"
 
@@ -38,20 +39,20 @@ def test_the_same_collection_passes_whole_however_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("narrow", "wide"),
     [
-        (CI, Selection.of(PODS, "other", None, None)),
+        (CI, ResourceCollection.of(PODS, "other", None, None)),
         (EVERYTHING, CI),
         (CI, WEB),
-        (ONE, Selection.of(PODS, "ci", None, "metadata.name=b")),
+        (ONE, ResourceCollection.of(PODS, "ci", None, "metadata.name=b")),
         (CI, ONE),
-        (CI, Selection.of(JOBS, "ci", None, None)),
-        (Selection.of(PODS, "ci", None, "spec.nodeName=n"), CI),
-        (Selection.of(PODS, "ci", None, "metadata.name=a,spec.nodeName=n"), CI),
-        (Selection.of(PODS, "ci", None, "metadata.name!=a"), CI),
-        (Selection.of(PODS, "ci", "app=db", None), WEB),
+        (CI, ResourceCollection.of(JOBS, "ci", None, None)),
+        (ResourceCollection.of(PODS, "ci", None, "spec.nodeName=n"), CI),
+        (ResourceCollection.of(PODS, "ci", None, "metadata.name=a,spec.nodeName=n"), CI),
+        (ResourceCollection.of(PODS, "ci", None, "metadata.name!=a"), CI),
+        (ResourceCollection.of(PODS, "ci", "app=db", None), WEB),
     ],
 )
 def test_what_does_not_come_whole_by_the_other_is_not_shared(
-    narrow: Selection, wide: Selection
+    narrow: ResourceCollection, wide: ResourceCollection
 ) -> None:
     assert narrow.within(wide, by_labels=True) is None
 
@@ -63,8 +64,11 @@ def test_namespace_and_name_are_told_from_the_object() -> None:
     one = passing(ONE, EVERYTHING)
     assert one(shown("MODIFIED")) == "MODIFIED"
     assert one(shown("MODIFIED", "b")) is None
-    node = Selection.of(NODES, None, None, "metadata.name=n")
-    assert passing(node, Selection.of(NODES, None, None, None))(shown("ADDED", "n")) == "ADDED"
+    node = ResourceCollection.of(NODES, None, None, "metadata.name=n")
+    assert (
+        passing(node, ResourceCollection.of(NODES, None, None, None))(shown("ADDED", "n"))
+        == "ADDED"
+    )
 
 
 def test_labels_are_judged_only_where_that_is_asked_for() -> None:

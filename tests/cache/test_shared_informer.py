@@ -15,8 +15,7 @@ from pytest_kwait.api.resource import Resource
 from pytest_kwait.cache.distribution import ObjectMetadata
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.testing import FakeClock
-
-from .fakes import (
+from tests.cache.fakes import (
     PATIENCE,
     Live,
     bookmark,

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.errors import InvalidArgument
-
-from .fakes import item, pod, raw
+from tests.cache.fakes import item, pod, raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,8 +9,7 @@ import pytest
 from pytest_kwait import cache, wait
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError, WaitFailed, WaitTimeout
 from pytest_kwait.testing import FakeClock
-
-from .fakes import PATIENCE, Live, connection_refused, listed, pod, pods_of, refused
+from tests.cache.fakes import PATIENCE, Live, connection_refused, listed, pod, pods_of, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

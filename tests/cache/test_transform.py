@@ -10,8 +10,7 @@ import pytest
 from pytest_kwait import cache, wait
 from pytest_kwait.errors import WaitFailed
 from pytest_kwait.testing import FakeClock
-
-from .fakes import PATIENCE, Live, event, item, listed, pod, pods_of
+from tests.cache.fakes import PATIENCE, Live, event, item, listed, pod, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,8 +18,7 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.testing import FakeClock
-
-from .fakes import (
+from tests.cache.fakes import (
     PATIENCE,
     Live,
     Script,
@@ -31,7 +30,7 @@ from .fakes import (
     pods_of,
     refused,
 )
-from .test_shared_informer import Recorder
+from tests.cache.test_shared_informer import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ import pytest_kwait.clusters.provider as provider
 from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.cli import main
 from pytest_kwait.errors import ApiError, ClusterError
-from pytest_kwait.suite.owners import Owner, kept_notes
+from pytest_kwait.suite.owners import Owner, kept_annotations
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_what_a_run_has_kept_goes_before_it_expires_if_asked_for(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = _LEFT["metadata"]
-    notes = found["annotations"] | kept_notes(0)
+    notes = found["annotations"] | kept_annotations(0)
     kept = {**_LEFT, "metadata": {**found, "annotations": notes}}
     path = NAMESPACES.path(None, _NAME)
     cluster.transport.objects[path] = kept

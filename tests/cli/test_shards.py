@@ -10,9 +10,9 @@ import pytest_kwait.clusters.provider as provider
 import pytest_kwait.suite.shard_job as shard_job
 from pytest_kwait.cli import main
 from pytest_kwait.errors import ClusterError, WaitFailed
-from pytest_kwait.suite.junit import tally
+from pytest_kwait.suite.junit import count_tests
 from pytest_kwait.suite.report_records import RunRecord
-from pytest_kwait.suite.run_report import VERSION, RunReport, decoded, encoded
+from pytest_kwait.suite.run_report import VERSION, RunReport, decode_report, encode_report
 from pytest_kwait.suite.shard_job import ShardOutcome, ShardSuite
 from pytest_kwait.suite.shard_results import ShardResults
 from tests.suite.fakes import FakeCluster
@@ -82,7 +82,7 @@ def test_failed_tests_are_status_1(
         "shard 2/2 failed (pytest's exit status 1); its log:\n  one\n  bad\n"
         "5 passed, 1 failed, 0 errors, 0 skipped in 2 shards\n"
     )
-    assert tally((tmp_path / "all.xml").read_bytes()).tests == 6
+    assert count_tests((tmp_path / "all.xml").read_bytes()).tests == 6
     assert (tmp_path / "out/shard-2/log.txt").read_text() == "one\nbad\n"
     assert (tmp_path / "out/shard-1/junit.xml").read_bytes() == JUNIT % 0
     assert submitted.suite == ShardSuite(
@@ -102,13 +102,13 @@ def test_shards_that_passed_are_status_0(
 def test_one_report_of_all_shards(submitted: Submitted, tmp_path: Path) -> None:
     def shard(number: int) -> ShardOutcome:
         run = RunRecord(f"r{number}", "r1", started=float(number), shard=f"{number}/2")
-        files = {"report.json": encoded(RunReport(VERSION, [run], [], []))}
+        files = {"report.json": encode_report(RunReport(VERSION, [run], [], []))}
         return ShardOutcome(number, f"a-{number}", ShardResults(0, files))
 
     submitted.outcomes = [shard(2), shard(1)]
     made = tmp_path / "all.json"
     assert main([*RUN, f"--report={made}", f"--report={tmp_path}/all.html"]) == 0
-    report = decoded(made.read_bytes(), "FILE", made)
+    report = decode_report(made.read_bytes(), "FILE", made)
     assert [each.shard for each in report.runs] == ["1/2", "2/2"]
     assert "<html" in (tmp_path / "all.html").read_text()
 

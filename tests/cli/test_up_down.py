@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.cli import main, running, up
-from pytest_kwait.cli.running import Running, default_kubeconfig
+from pytest_kwait.cli.running import StateFile, default_kubeconfig
 from pytest_kwait.clusters.process_identity import ProcessIdentity
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.wait import ErrWaitTimeout
@@ -40,13 +40,13 @@ def behave(monkeypatch: pytest.MonkeyPatch, behaviour: str) -> None:
 def ready(monkeypatch: pytest.MonkeyPatch, file: Path) -> Iterator[None]:
     behave(monkeypatch, "ready")
     yield
-    left = Running(file).process()
+    left = StateFile(file).process()
     if left is not None and left.alive and left.pid != os.getpid():
         os.kill(left.pid, signal.SIGKILL)
 
 
 def noted(file: Path) -> ProcessIdentity:
-    process = Running(file).process()
+    process = StateFile(file).process()
     assert process is not None
     return process
 
@@ -80,7 +80,7 @@ def test_detached_it_is_ready_and_stays_until_down(
 def test_what_is_asked_for_is_handed_to_the_process(file: Path) -> None:
     arguments = ["--nodes", "1", "--timing", "real", "--port", "6443", "--kubeconfig", str(file)]
     assert main(["up", "--detach", *arguments]) == 0
-    log = Running(file).log.read_text()
+    log = StateFile(file).log.read_text()
     assert f"--nodes 1 --timing real --port 6443 --kubeconfig {file} --ready-fd" in log
     assert "--owner-fd" not in log
     main(["down", "--kubeconfig", str(file)])
@@ -96,7 +96,7 @@ def test_further_users_get_contexts(
     start = ["up", "--detach", "--kubeconfig", str(file)]
     assert main([*start, "--token-auth-file", str(tokens), *users]) == 0
     assert "\nfurther contexts: jane, robot, ops\n" in capsys.readouterr().err
-    log = Running(file).log.read_text()
+    log = StateFile(file).log.read_text()
     assert f"--token-auth-file {tokens} --user ops=system:masters --user jane" in log
     main(["down", "--kubeconfig", str(file)])
 
@@ -287,7 +287,7 @@ def test_down_never_ends_a_process_that_only_has_the_same_id(
 ) -> None:
     bystander = subprocess.Popen(["sleep", "60"])
     try:
-        record = Running(tmp_path / "kubeconfig")
+        record = StateFile(tmp_path / "kubeconfig")
         record.kubeconfig.touch()
         record.state.write_text(json.dumps({"pid": bystander.pid, "started": "long ago"}))
         assert main(["down", "--kubeconfig", str(record.kubeconfig)]) == 0
@@ -304,7 +304,7 @@ def test_down_never_ends_a_process_that_only_has_the_same_id(
 def test_a_note_that_cannot_be_read_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, command: str
 ) -> None:
-    record = Running(tmp_path / "kubeconfig")
+    record = StateFile(tmp_path / "kubeconfig")
     record.state.write_text(text)
     assert main([command, "--kubeconfig", str(record.kubeconfig)]) == 1
     assert capsys.readouterr().err == (
@@ -331,7 +331,7 @@ def test_a_process_that_cannot_be_ended_keeps_its_files(
         raise error
 
     monkeypatch.setattr(ProcessIdentity, "end", refuse)
-    record = Running(tmp_path / "kubeconfig")
+    record = StateFile(tmp_path / "kubeconfig")
     record.state.write_text(json.dumps({"pid": 7, "started": "now"}))
     assert main(["down", "--kubeconfig", str(record.kubeconfig)]) == 1
     assert capsys.readouterr().err == message
@@ -349,9 +349,9 @@ def test_the_default_kubeconfig_is_among_the_users_state_files(
 def test_two_at_the_same_moment_do_not_share_a_kubeconfig(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = Running(tmp_path / "kubeconfig")
+    record = StateFile(tmp_path / "kubeconfig")
     record.state.write_text(json.dumps({"pid": 1, "started": "?"}))
-    monkeypatch.setattr(running.Running, "process", lambda _self: None)
+    monkeypatch.setattr(running.StateFile, "process", lambda _self: None)
     assert main(["up", "--kubeconfig", str(record.kubeconfig)]) == 1
     assert capsys.readouterr().err == (
         f"kwait up: another `kwait up` is taking kubeconfig {record.kubeconfig} at this moment\n"

@@ -12,8 +12,7 @@ from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.errors import ApiError, ClusterError
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
-
-from .kubeconfigs import contents, written
+from tests.clusters.kubeconfigs import contents, written
 
 if TYPE_CHECKING:
     from pathlib import Path

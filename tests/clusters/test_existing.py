@@ -10,8 +10,7 @@ from pytest_kwait.clusters.existing import ExistingCluster, ExistingProvider
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.request import ClusterRequest
 from pytest_kwait.errors import ApiError, ClusterError
-
-from .kubeconfigs import contents, written
+from tests.clusters.kubeconfigs import contents, written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

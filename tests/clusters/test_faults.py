@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_kwait.clusters.faults import FaultPlace, Faults
+from pytest_kwait.clusters.faults import Faults, FaultScope
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def transport() -> Transport:
 def faults_of(
     transport: Transport, namespace: str = "t", client: Any = None, *, alone: bool = True
 ) -> Faults:
-    place = FaultPlace(namespace, cast("ApiClient | None", client), alone)
+    place = FaultScope(namespace, cast("ApiClient | None", client), alone)
     session = cast("Session", SimpleNamespace(transport=transport))
     return Faults(lambda: session, SERVER, lambda: place)
 

@@ -14,8 +14,7 @@ from pytest_kwait.clusters.kubeconfig import (
     standard_paths,
 )
 from pytest_kwait.errors import ClusterError
-
-from .kubeconfigs import contents, written
+from tests.clusters.kubeconfigs import contents, written
 
 SOURCE = "option --kwait-kubeconfig"
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_kwait.clusters.pod_rules import rules_for
+from pytest_kwait.clusters.pod_rules import script_pods
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.pod_scripts import script_of
+from pytest_kwait.simulator.pod_scripts import script_from_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.clusters.faults import Faults
-    from pytest_kwait.clusters.pod_rules import PodRules
+    from pytest_kwait.clusters.pod_rules import ScriptedPods
 
 
 class _Sent:
@@ -27,9 +27,9 @@ class _Sent:
         self.rules.append((asked, namespace))
 
 
-def _rules(sent: _Sent, **whom: Any) -> PodRules:
+def _rules(sent: _Sent, **whom: Any) -> ScriptedPods:
     given = {"label": "", "name": "", "container": "", "namespace": None, **whom}
-    return rules_for(cast("Faults", sent), **given)
+    return script_pods(cast("Faults", sent), **given)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,15 @@ def _rules(sent: _Sent, **whom: Any) -> PodRules:
         (lambda rules: rules.logs(["a b", "c"]), {"log": ["a b", "c"]}),
     ],
 )
-def test_each_rule_is_a_script(make: Callable[[PodRules], object], script: dict[str, Any]) -> None:
+def test_each_rule_is_a_script(
+    make: Callable[[ScriptedPods], object], script: dict[str, Any]
+) -> None:
     sent = _Sent()
     make(_rules(sent, label="app=web", container="c", namespace="n"))
     whom = {"label": "app=web", "pod": "", "container": "c"}
     assert sent.rules == [({"kind": "script", **whom, "script": script}, "n")]
     # The cluster understands it.
-    script_of(script)
+    script_from_mapping(script)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_each_rule_is_a_script(make: Callable[[PodRules], object], script: dict[
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_it_is_sent(
-    make: Callable[[PodRules], object], told: str
+    make: Callable[[ScriptedPods], object], told: str
 ) -> None:
     sent = _Sent()
     with pytest.raises(InvalidArgument) as refused:

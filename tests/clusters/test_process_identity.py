@@ -86,7 +86,7 @@ def test_end_leaves_a_process_alone_that_got_the_id_later(
 
 
 def test_end_uses_force_when_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_identity, "_END_LIMIT", 0.1)
+    monkeypatch.setattr(process_identity, "_END_TIMEOUT", 0.1)
     process = spawn("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     identity = ProcessIdentity.of(process.pid)
     assert identity is not None

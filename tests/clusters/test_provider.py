@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.api.session import Session
-from pytest_kwait.clusters import PROVIDERS, choose, connect
+from pytest_kwait.clusters import PROVIDERS, choose_provider, connect
 from pytest_kwait.clusters.connection import ConnectedCluster
 from pytest_kwait.errors import ClusterError, InvalidArgument
-
-from .kubeconfigs import contents, written
+from tests.clusters.kubeconfigs import contents, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,13 +33,13 @@ def let_in(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_auto_is_embedded_whatever_lies_around(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(home / ".kube/config", contents("a"))
     monkeypatch.setenv("KUBECONFIG", str(file))
-    assert choose().name == "embedded"
-    assert choose("auto").name == "embedded"
+    assert choose_provider().name == "embedded"
+    assert choose_provider("auto").name == "embedded"
 
 
 def test_auto_is_existing_where_a_kubeconfig_is_given(home: Path, let_in: list[str]) -> None:
     file = written(home / "mine", contents("a"))
-    provider = choose("auto", kubeconfig=file)
+    provider = choose_provider("auto", kubeconfig=file)
     assert provider.name == "existing"
     assert let_in == [], "nobody is asked before the start"
     cluster = provider.start()
@@ -50,21 +49,23 @@ def test_auto_is_existing_where_a_kubeconfig_is_given(home: Path, let_in: list[s
 
 def test_auto_is_existing_where_a_context_is_given(home: Path, let_in: list[str]) -> None:
     file = written(home / ".kube/config", contents("a", "b"))
-    cluster = choose("auto", context="b").start()
+    cluster = choose_provider("auto", context="b").start()
     assert (cluster.kubeconfig, cluster.context) == (file, "b")
 
 
 def test_a_bad_kubeconfig_is_refused_before_anything_is_started(home: Path) -> None:
     missing = home / "nowhere"
     with pytest.raises(ClusterError) as caught:
-        choose("auto", kubeconfig=missing, kubeconfig_source="env KWAIT_KUBECONFIG")
+        choose_provider("auto", kubeconfig=missing, kubeconfig_source="env KWAIT_KUBECONFIG")
     assert str(caught.value) == f"kubeconfig {missing} (from env KWAIT_KUBECONFIG) does not exist"
 
 
 def test_a_bad_context_is_refused_with_its_source(home: Path) -> None:
     file = written(home / "mine", contents("a"))
     with pytest.raises(ClusterError) as caught:
-        choose("existing", kubeconfig=str(file), context="b", context_source="ini kwait_context")
+        choose_provider(
+            "existing", kubeconfig=str(file), context="b", context_source="ini kwait_context"
+        )
     assert str(caught.value) == (
         f"context 'b' (from ini kwait_context) is not in kubeconfig {file}; it has a"
     )
@@ -72,7 +73,7 @@ def test_a_bad_context_is_refused_with_its_source(home: Path) -> None:
 
 def test_every_provider_can_be_named() -> None:
     assert list(PROVIDERS) == ["existing", "embedded"]
-    assert choose("embedded").name == "embedded"
+    assert choose_provider("embedded").name == "embedded"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_every_provider_can_be_named() -> None:
 )
 def test_an_unknown_provider_is_answered_with_those_there_are(name: str, hint: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        choose(name, cluster_source="option --kwait-cluster")
+        choose_provider(name, cluster_source="option --kwait-cluster")
     assert str(caught.value) == (
         f"cluster={name!r} (from option --kwait-cluster) is not valid: "
         f"{hint}use auto, existing, embedded"
@@ -90,22 +91,27 @@ def test_an_unknown_provider_is_answered_with_those_there_are(name: str, hint: s
 def test_embedded_has_no_use_for_a_kubeconfig_or_context() -> None:
     why = "the embedded cluster brings its own; use --kwait-cluster=existing with it"
     with pytest.raises(InvalidArgument) as caught:
-        choose("embedded", kubeconfig="/a", kubeconfig_source="option --kwait-kubeconfig")
+        choose_provider("embedded", kubeconfig="/a", kubeconfig_source="option --kwait-kubeconfig")
     assert str(caught.value) == (
         f"kubeconfig='/a' (from option --kwait-kubeconfig) is not valid: {why}"
     )
     with pytest.raises(InvalidArgument) as caught:
-        choose("embedded", context="a")
+        choose_provider("embedded", context="a")
     assert str(caught.value) == f"context='a' is not valid: {why}"
 
 
 def test_timing_is_the_embedded_clusters_alone(home: Path) -> None:
     file = written(home / "mine", contents("a"))
-    assert choose("embedded", timing="real", timing_source="ini kwait_timing").name == "embedded"
-    assert choose(kubeconfig=file, timing="real", timing_source="ini kwait_timing").name
-    assert choose(kubeconfig=file, timing="fast").name == "existing", "the default asks for nothing"
+    assert (
+        choose_provider("embedded", timing="real", timing_source="ini kwait_timing").name
+        == "embedded"
+    )
+    assert choose_provider(kubeconfig=file, timing="real", timing_source="ini kwait_timing").name
+    assert choose_provider(kubeconfig=file, timing="fast").name == "existing", (
+        "the default asks for nothing"
+    )
     with pytest.raises(InvalidArgument) as caught:
-        choose(kubeconfig=file, timing="fast", timing_source="option --kwait-timing")
+        choose_provider(kubeconfig=file, timing="fast", timing_source="option --kwait-timing")
     assert str(caught.value) == (
         "timing='fast' (from option --kwait-timing) is not valid: an existing cluster has its own "
         "time; leave it out, or use the embedded one"

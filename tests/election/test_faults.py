@@ -13,7 +13,7 @@ from pytest_kwait import wait
 from pytest_kwait.election import JITTER_FACTOR, LeaderElector, LeaseLock
 from pytest_kwait.wait import backoff
 from tests.election.lease_store import LeaseStore, StoreClient
-from tests.election.world import FaultySession, Host, World
+from tests.election.world import FaultySession, Host, VirtualTime
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -35,7 +35,7 @@ class Candidate:
     """An elector on a host of its own, started again whenever it has ended."""
 
     def __init__(
-        self, world: World, store: LeaseStore, name: str, rng: random.Random, release: bool
+        self, world: VirtualTime, store: LeaseStore, name: str, rng: random.Random, release: bool
     ) -> None:
         self.name = name
         self.host = Host(world, started=rng.uniform(0, 1e6))
@@ -73,7 +73,7 @@ class Round:
 
     def __init__(self, seed: int, *, calm: bool = False) -> None:
         rng = self.rng = random.Random(seed)
-        self.world = World(self.watch)
+        self.world = VirtualTime(self.watch)
         self.store = LeaseStore()
         self.candidates: list[Candidate] = []
         for name in "abc":

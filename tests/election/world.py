@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["FaultySession", "Host", "World"]
+__all__ = ["FaultySession", "Host", "VirtualTime"]
 
 _EPOCH = 1_767_225_600.0
 
 
-class World:
+class VirtualTime:
     """The time of all hosts: it moves when each of them waits.
 
     Args:
@@ -71,7 +71,7 @@ class Host:
         started: what its monotonic clock says at the beginning of the world.
     """
 
-    world: World
+    world: VirtualTime
     started: float
     wall: float = 0.0
     frozen_until: float = 0.0

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.api.resource import JOBS, PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine import watch_mode
-from pytest_kwait.engine.error_policy import Troubles
-from pytest_kwait.engine.judge import Judge
+from pytest_kwait.engine.error_policy import ErrorLog
+from pytest_kwait.engine.judge import Evaluator
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.tally import Tally
-from pytest_kwait.engine.verdicts import Pending, Progress
+from pytest_kwait.engine.tally import ObjectCounter
+from pytest_kwait.engine.verdicts import LazyPending, Pending
 from pytest_kwait.engine.watch_mode import WatchMode
 from pytest_kwait.resources.jobs import job_pods_running
 from tests.engine.fake_session import FakeSession, job, pod
@@ -28,7 +28,7 @@ class Unheard:
     def close(self) -> None:
         pass
 
-    def leave_to_others(self) -> bool:
+    def close_if_shared(self) -> bool:
         return True
 
 
@@ -36,10 +36,10 @@ class Told:
     """A wait for Running pods of a job, told of its changes by hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-        monkeypatch.setattr(watch_mode, "share_of", lambda *_: Unheard())
+        monkeypatch.setattr(watch_mode, "subscribe", lambda *_: Unheard())
         session = FakeSession()
         condition = job_pods_running("ci-1", "sleepers", count)
-        self.judge = Judge(condition, WaitSettings(timeout=60.0), session.clock)
+        self.judge = Evaluator(condition, WaitSettings(timeout=60.0), session.clock)
         self.mode = WatchMode(
             session,
             condition,
@@ -47,13 +47,13 @@ class Told:
             Deadline.after(60.0, session.clock),
             poll=2.0,
             probe=None,
-            troubles=Troubles(session.clock),
+            troubles=ErrorLog(session.clock),
         )
         self.mode._follow_sources()
         for resource, items in ((JOBS, [(job(), RAW)]), (PODS, [])):
             (source,) = (each for each in condition.sources() if each.resource is resource)
             self.mode.listed(source, items, 0.0)
-            self.mode.take_in()
+            self.mode.process_changes()
         self.pods = source
 
     def change(self, *changes: tuple[str, dict[str, Any]]) -> list[str]:
@@ -61,7 +61,7 @@ class Told:
         recorded = self.judge.timeline.changes
         for kind, obj in changes:
             self.mode.changed(self.pods, kind, obj, RAW)
-        self.mode.take_in()
+        self.mode.process_changes()
         return [change.text for change in self.judge.timeline.first[recorded:]]
 
 
@@ -84,14 +84,14 @@ def test_what_is_of_no_further_use_is_put_into_words_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = Told(monkeypatch, 3)
-    summed_up: list[Tally] = []
-    summary = Tally.summary
+    summed_up: list[ObjectCounter] = []
+    summary = ObjectCounter.summary
 
-    def counted(self: Tally) -> str:
+    def counted(self: ObjectCounter) -> str:
         summed_up.append(self)
         return summary(self)
 
-    monkeypatch.setattr(Tally, "summary", counted)
+    monkeypatch.setattr(ObjectCounter, "summary", counted)
     told.change(*[("ADDED", pod(name, "Pending")) for name in "abcdefg"])
     assert len(summed_up) == 1
 
@@ -107,7 +107,7 @@ def test_a_change_after_the_last_verdict_does_not_hide_it(monkeypatch: pytest.Mo
 
 def test_progress_is_what_pending_is_with_the_same_words() -> None:
     count = 1
-    progress = Progress(lambda: f"{count} of 3")
+    progress = LazyPending(lambda: f"{count} of 3")
     assert progress == Pending("1 of 3")
     assert Pending("1 of 3") == progress
     assert progress != Pending("2 of 3")

@@ -5,17 +5,19 @@ from typing import Any
 import pytest
 
 from pytest_kwait.api.resource import EVENTS, PODS
-from pytest_kwait.engine.condition import ObjectReference, Scope, Source
-from pytest_kwait.engine.container_states import container_reports
-from pytest_kwait.engine.evidence import EventGroup, LogTail, gather
-from pytest_kwait.engine.inventory import Inventory
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.container_states import report_containers
+from pytest_kwait.engine.evidence import EventGroup, LogTail, gather_evidence
+from pytest_kwait.engine.inventory import ExistingObjects
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.interruption import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, pod
 
 SELECTOR = "batch.kubernetes.io/controller-uid=uid-sleepers"
-SCOPE = Scope("ci-1", (ObjectReference("Job", "sleepers", "uid-sleepers", "jobs.batch"),), SELECTOR)
+SCOPE = EvidenceScope(
+    "ci-1", (ObjectReference("Job", "sleepers", "uid-sleepers", "jobs.batch"),), SELECTOR
+)
 
 
 def event(name: str, about: str, reason: str, message: str, **more: Any) -> dict[str, Any]:
@@ -37,9 +39,9 @@ def test_pods_that_decided_come_first_then_those_that_fail() -> None:
     session.put(PODS, pod("c", "Failed", reason="Evicted", message="no memory"))
     session.put(PODS, pod("d"))
     session.put(PODS, pod("other", owner="uid-other"))
-    scope = Scope("ci-1", pods=SELECTOR, suspects=["d"])
+    scope = EvidenceScope("ci-1", pods=SELECTOR, suspects=["d"])
 
-    findings = gather(session, scope)
+    findings = gather_evidence(session, scope)
 
     assert [p.name for p in findings.pods] == ["d", "c", "b", "a"]
     assert findings.pods[1].note == "Evicted: no memory"
@@ -51,7 +53,7 @@ def test_why_a_pod_is_not_scheduled_is_its_note() -> None:
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     session.put(PODS, pod("a", "Pending", node=None, conditions=[unscheduled | {"message": "0/2"}]))
 
-    (found,) = gather(session, SCOPE).pods
+    (found,) = gather_evidence(session, SCOPE).pods
 
     assert (found.node, found.note) == ("", "Unschedulable: 0/2")
 
@@ -71,7 +73,7 @@ def test_warnings_of_the_object_and_of_its_pods_are_grouped() -> None:
     session.put(EVENTS, event("5", "Pod/stranger", "Failed", "not ours"))
     session.put(EVENTS, event("6", "Pod/sleepers-a", "Pulled", "fine") | {"type": "Normal"})
 
-    assert gather(session, SCOPE).events == (
+    assert gather_evidence(session, SCOPE).events == (
         EventGroup("pod/sleepers-a", 1, "Failed", "no image", 5),
         EventGroup("job/sleepers", 0, "FailedCreate", 'pods "sleepers-abcde" is forbidden', 2),
         EventGroup(
@@ -92,7 +94,7 @@ def test_logs_of_failing_containers_that_have_run() -> None:
     session.put(PODS, pod("c", "Pending", waiting=("ErrImagePull", "")))
     session.log_texts = {"a/main": "\n".join(map(str, range(30))), "b/main": "boom\n"}
 
-    findings = gather(session, SCOPE)
+    findings = gather_evidence(session, SCOPE)
 
     assert findings.logs == (
         LogTail("a", "main", False, tuple(map(str, range(20, 30)))),
@@ -106,7 +108,7 @@ def test_what_cannot_be_gathered_is_a_line() -> None:
     session.put(PODS, crashed("a", state={"terminated": {"exitCode": 1}}))
     session.fail("list", EVENTS, ApiError("events is forbidden", status=403, reason="Forbidden"))
 
-    findings = gather(session, SCOPE)
+    findings = gather_evidence(session, SCOPE)
 
     assert [p.name for p in findings.pods] == ["a"]
     assert findings.errors == (
@@ -115,13 +117,13 @@ def test_what_cannot_be_gathered_is_a_line() -> None:
     )
 
     session.fail("list", PODS, DeadlineExceeded())
-    assert gather(session, SCOPE).errors == ("pods: context deadline exceeded",)
+    assert gather_evidence(session, SCOPE).errors == ("pods: context deadline exceeded",)
 
 
 def test_nothing_is_asked_for_a_subject_without_pods_and_namespace() -> None:
     session = FakeSession()
 
-    gather(session, Scope(None))
+    gather_evidence(session, EvidenceScope(None))
 
     assert session.requests == []
 
@@ -148,7 +150,7 @@ def test_nothing_is_asked_for_a_subject_without_pods_and_namespace() -> None:
     ],
 )
 def test_container_states(status: dict[str, Any], facts: tuple[object, ...]) -> None:
-    (report,) = container_reports([status])
+    (report,) = report_containers([status])
 
     assert (report.state, report.reason, report.exit_code, report.failing) == facts
 
@@ -158,19 +160,21 @@ def test_what_there_is_instead_of_a_name() -> None:
     for number in range(12):
         session.put(PODS, pod(f"p-{number:02}"))
     session.put(PODS, pod("wed"))
-    web = Source(PODS, "ci-1", Sighting(PODS, "web"), name="web")
-    there = Source(PODS, "ci-1", Sighting(PODS, "p-00"), name="p-00")
+    web = Source(PODS, "ci-1", SingleObject(PODS, "web"), name="web")
+    there = Source(PODS, "ci-1", SingleObject(PODS, "p-00"), name="p-00")
 
-    assert gather(session, SCOPE, [web, there]).existing == (
-        Inventory("pods", "ci-1", "web", ("wed", *(f"p-{number:02}" for number in range(9))), 13),
+    assert gather_evidence(session, SCOPE, [web, there]).existing == (
+        ExistingObjects(
+            "pods", "ci-1", "web", ("wed", *(f"p-{number:02}" for number in range(9))), 13
+        ),
     )
 
 
 def test_what_there_is_may_not_be_known() -> None:
     session = FakeSession()
-    web = Source(PODS, "ci-1", Sighting(PODS, "web"), name="web")
+    web = Source(PODS, "ci-1", SingleObject(PODS, "web"), name="web")
     session.fail("list", PODS, ApiError("pods is forbidden", status=403, reason="Forbidden"))
 
-    findings = gather(session, Scope(None), [web])
+    findings = gather_evidence(session, EvidenceScope(None), [web])
 
     assert (findings.existing, findings.errors) == ((), ("pods: 403 Forbidden: pods is forbidden",))

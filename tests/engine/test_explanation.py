@@ -6,8 +6,8 @@ import pytest
 
 from pytest_kwait.engine.condition import ObjectReference
 from pytest_kwait.engine.container_states import ContainerReport
-from pytest_kwait.engine.evidence import EventGroup, Findings, LogTail, PodReport
-from pytest_kwait.engine.inventory import Inventory
+from pytest_kwait.engine.evidence import EventGroup, Evidence, LogTail, PodReport
+from pytest_kwait.engine.inventory import ExistingObjects
 from pytest_kwait.engine.report import WaitReport
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
@@ -63,7 +63,7 @@ FULL = WaitReport(
         (2.3, f"final if it holds for 5s: pod sleepers-a: ErrImagePull: {PULL}"),
         (7.3, f"pod sleepers-a: ErrImagePull: {PULL}"),
     ),
-    findings=Findings(
+    findings=Evidence(
         "ci-1",
         (ObjectReference("Job", "sleepers", "uid", "jobs.batch"),),
         (
@@ -185,7 +185,7 @@ def test_lines_are_bounded_in_number_and_width() -> None:
         elapsed=1.0,
         mode="watch",
         timeline=timeline(*((float(n), f"{n} " * 100) for n in range(100))),
-        findings=Findings(
+        findings=Evidence(
             pods=many,
             events=tuple(EventGroup("pod/p", 0, f"R{n}", "m" * 500, n) for n in range(30)),
             logs=tuple(LogTail("p", "c", False, ("z" * 500,) * 10) for _ in range(3)),
@@ -242,16 +242,16 @@ def hint(*pods: PodReport, **reference: object) -> str:
     if reference:
         values = {"kind": "Job", "name": "pi", "uid": "u", "resource": "jobs.batch"}
         objects = (ObjectReference(**(values | reference)),)  # type: ignore[arg-type,assignment]  # facts
-    findings = Findings("ci-1", objects, pods)
+    findings = Evidence("ci-1", objects, pods)
     report = WaitReport("job", "finish", False, "", 1.0, 1.0, "watch", findings=findings)
     return report.render().splitlines()[-1]
 
 
 def test_what_there_is_instead_of_the_awaited_name() -> None:
-    near = Inventory("pods", "ci-1", "web", ("wed", "api"), 14)
-    nodes = Inventory("nodes", None, "n", (), 0)
+    near = ExistingObjects("pods", "ci-1", "web", ("wed", "api"), 14)
+    nodes = ExistingObjects("nodes", None, "n", (), 0)
     report = WaitReport(
-        "pod", "run", False, "", 1.0, 1.0, "watch", findings=Findings(existing=(near, nodes))
+        "pod", "run", False, "", 1.0, 1.0, "watch", findings=Evidence(existing=(near, nodes))
     )
 
     assert report.render().splitlines()[3:5] == [

@@ -9,12 +9,12 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.api.resource import JOBS, PODS
-from pytest_kwait.cache.publication import PUBLICATIONS
+from pytest_kwait.cache.publication import SHARED_WATCHES
 from pytest_kwait.engine import sharing
 from pytest_kwait.errors import ApiError
 from pytest_kwait.resources.pods import PodFields
 from tests.engine.fake_session import job, pod
-from tests.engine.test_sharing import Ear, PatientSession, web
+from tests.engine.test_sharing import PatientSession, RecordingSubscriber, web
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,8 +48,8 @@ class Running:
         until(lambda: self.session.count("watch") > watches)
         return informer
 
-    def listen(self, **where: Any) -> Ear:
-        ear = Ear(self.session, **where)
+    def listen(self, **where: Any) -> RecordingSubscriber:
+        ear = RecordingSubscriber(self.session, **where)
         self._shares.append(ear.join())
         until(lambda: ear.heard)
         return ear
@@ -75,7 +75,7 @@ def running(session: PatientSession) -> Iterator[Running]:
     yield running
     running.close()
     until(lambda: sharing._streams.open == {})
-    assert PUBLICATIONS._of_session == {}
+    assert SHARED_WATCHES._of_session == {}
 
 
 @pytest.mark.parametrize("namespace", ["ci-1", None])
@@ -197,7 +197,7 @@ def test_a_wait_does_not_believe_an_informer_that_is_silent_for_too_long(
 ) -> None:
     running.inform()
     ear = running.listen()
-    (published,) = PUBLICATIONS._of_session[id(session)]
+    (published,) = SHARED_WATCHES._of_session[id(session)]
     assert published.silence == 90.0
     published.alive_at -= 90.0
     for share in next(iter(sharing._streams.open.values()))._shares:

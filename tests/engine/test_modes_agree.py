@@ -17,7 +17,7 @@ from pytest_kwait.resources.jobs import (
     job_pods_succeeded,
 )
 from pytest_kwait.resources.object_conditions import ManyObjects, OneObject
-from pytest_kwait.resources.object_tests import parse_test
+from pytest_kwait.resources.object_tests import parse_predicate
 from pytest_kwait.resources.pod_lifetimes import pod_not_found
 from pytest_kwait.resources.pod_numbers import number_of_pods, pods_running
 from pytest_kwait.resources.pod_phases import pod_running, pod_success
@@ -141,8 +141,8 @@ def test_both_modes_come_to_the_same_on_any_object(
 ) -> None:
     def make() -> Any:
         if many:
-            return ManyObjects(PODS, "ci-1", "app=web", parse_test(text), None)
-        return OneObject(PODS, "ci-1", "a", parse_test(text))
+            return ManyObjects(PODS, "ci-1", "app=web", parse_predicate(text), None)
+        return OneObject(PODS, "ci-1", "a", parse_predicate(text))
 
     assert outcome("watch", history, troubles, make) == outcome("poll", history, [], make)
 

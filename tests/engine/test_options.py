@@ -10,7 +10,7 @@ from pytest_kwait.engine.options import (
     check_count,
     check_name,
     check_namespace,
-    resolve,
+    resolve_options,
 )
 from pytest_kwait.errors import InvalidArgument
 
@@ -18,17 +18,17 @@ FORMS = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s
 
 
 def test_nothing_given_is_the_table_and_the_defaults() -> None:
-    assert resolve({}, timeout="job") == WaitSettings(900.0, 2.0, "watch", True, None, 0.0)
+    assert resolve_options({}, timeout="job") == WaitSettings(900.0, 2.0, "watch", True, None, 0.0)
 
 
 def test_none_is_not_given() -> None:
     options: Any = dict.fromkeys(("timeout", "poll", "mode", "fail_fast", "grace", "stable_for"))
 
-    assert resolve(options, timeout="pod_start") == WaitSettings(300.0)
+    assert resolve_options(options, timeout="pod_start") == WaitSettings(300.0)
 
 
 def test_durations_in_every_form() -> None:
-    settings = resolve(
+    settings = resolve_options(
         {
             "timeout": "1m30s",
             "poll": 0.5,
@@ -79,7 +79,7 @@ def test_default_graces_shrink_with_the_time_of_the_cluster(
 )
 def test_what_cannot_be_meant_is_refused(options: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        resolve(options, timeout="job")
+        resolve_options(options, timeout="job")
 
     assert str(caught.value) == text
 

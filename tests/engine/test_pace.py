@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.engine.pace import Pace
+from pytest_kwait.engine.pace import EventPace
 from pytest_kwait.testing import FakeClock
 
 
-def busy(clock: FakeClock, pace: Pace, events: int, apart: float) -> list[bool]:
+def busy(clock: FakeClock, pace: EventPace, events: int, apart: float) -> list[bool]:
     said = []
     for _ in range(events):
         clock.advance(apart)
         said.append(pace.gather() > 0)
-        pace.rested()
+        pace.record_wakeup()
     return said
 
 
@@ -23,14 +23,14 @@ def test_events_gather_where_they_come_thick_one_by_one(
     apart: float, from_event: int | None
 ) -> None:
     clock = FakeClock()
-    said = busy(clock, Pace(clock), 30, apart)
+    said = busy(clock, EventPace(clock), 30, apart)
     assert (said.index(True) + 1 if any(said) else None) == from_event
     assert said == sorted(said)
 
 
 def test_a_quiet_moment_begins_anew() -> None:
     clock = FakeClock()
-    pace = Pace(clock)
+    pace = EventPace(clock)
     assert busy(clock, pace, 20, 0.004)[-1]
     clock.advance(0.2)
     assert not any(busy(clock, pace, 8, 0.004))
@@ -39,21 +39,21 @@ def test_a_quiet_moment_begins_anew() -> None:
 
 def test_what_was_done_with_an_event_is_no_wait_for_the_next() -> None:
     clock = FakeClock()
-    pace = Pace(clock)
+    pace = EventPace(clock)
     for _ in range(30):
         clock.advance(0.0001)
         assert not pace.gather()
         clock.advance(0.004)
-        pace.rested()
+        pace.record_wakeup()
 
 
 def test_what_comes_together_is_judged_by_what_came_before() -> None:
     clock = FakeClock()
-    pace = Pace(clock)
+    pace = EventPace(clock)
     # A burst after a quiet time: what comes next may be what was awaited.
     clock.advance(1.0)
     assert not pace.gather(20, drained=True)
-    pace.rested()
+    pace.record_wakeup()
     clock.advance(0.004)
     assert pace.gather(2, drained=True)
 
@@ -61,28 +61,28 @@ def test_what_comes_together_is_judged_by_what_came_before() -> None:
 @pytest.mark.parametrize("drained", [True, False])
 def test_what_is_there_already_is_read_first(drained: bool) -> None:
     clock = FakeClock()
-    pace = Pace(clock)
+    pace = EventPace(clock)
     for _ in range(3):
         clock.advance(0.05)
-        pace.rested()
+        pace.record_wakeup()
         busy = pace.gather(10, drained=drained)
     assert busy == (0.05 if drained else 0)
 
 
 def test_the_longer_it_lasts_the_longer_they_gather() -> None:
     clock = FakeClock()
-    pace = Pace(clock)
+    pace = EventPace(clock)
     said: list[float] = []
     for _ in range(60):
         # 100 events a second, and whatever they are let gather.
         together = 1 if not said or not said[-1] else round(said[-1] * 100)
         clock.advance(together / 100)
         said.append(pace.gather(together, drained=True))
-        pace.rested()
+        pace.record_wakeup()
     assert said[:9] == [0] * 8 + [0.05]
     assert said == sorted(said)
     # With the ninth one has come this way, with each of the next 40 five more.
     assert said.index(0.1) == 8 + 40
     clock.advance(1.0)
     assert pace.gather(3, drained=True) == 0
-    pace.rested()
+    pace.record_wakeup()

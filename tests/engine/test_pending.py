@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.api.resource import JOBS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.pending import PENDING, PendingWait, PendingWaits
+from pytest_kwait.engine.pending import ACTIVE_WAITS, ActiveWait, ActiveWaits
 from pytest_kwait.engine.timeline import Timeline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitTimeout
@@ -20,10 +20,10 @@ class Ears:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def begun(self, wait: PendingWait) -> None:
+    def begun(self, wait: ActiveWait) -> None:
         self.heard.append(f"begun {wait.subject}")
 
-    def over(self, wait: PendingWait) -> None:
+    def over(self, wait: ActiveWait) -> None:
         self.heard.append(f"over {wait.subject}")
 
 
@@ -32,9 +32,9 @@ def test_a_wait_is_pending_until_it_ends_however_that_is(mode: str) -> None:
     session = FakeSession()
     session.put(JOBS, job())
     seen: list[str] = []
-    session.at(3.0, lambda: seen.extend(str(wait) for wait in PENDING.waits()))
+    session.at(3.0, lambda: seen.extend(str(wait) for wait in ACTIVE_WAITS.waits()))
     ears = Ears()
-    PENDING.add(ears)
+    ACTIVE_WAITS.add(ears)
     settings = WaitSettings(12.0, mode=mode)  # type: ignore[arg-type]
     # Two seconds of its limit were used before: they are a part of the wait.
     deadline = Deadline.after(10.0, session.script_clock)
@@ -42,30 +42,30 @@ def test_a_wait_is_pending_until_it_ends_however_that_is(mode: str) -> None:
         with pytest.raises(WaitTimeout) as caught:
             wait_for_condition(session, job_pods_running("ci-1", "sleepers", 3), settings, deadline)
     finally:
-        PENDING.remove(ears)
+        ACTIVE_WAITS.remove(ears)
 
     text = "job ci-1/sleepers to have 3 pods Running: 0 of 3 pods Running (after 5s, 7s left)"
     assert seen == [text]
     assert caught.value.waited == 12.0
-    assert PENDING.waits() == []
+    assert ACTIVE_WAITS.waits() == []
     assert ears.heard == ["begun job ci-1/sleepers", "over job ci-1/sleepers"]
 
 
 def test_what_is_said_before_anything_was_seen() -> None:
     clock = FakeClock()
-    wait = PendingWait("pod ci-1/a", "be ready", Deadline.after(65.4, clock), Timeline(), 0.0)
+    wait = ActiveWait("pod ci-1/a", "be ready", Deadline.after(65.4, clock), Timeline(), 0.0)
     assert str(wait) == "pod ci-1/a to be ready: nothing seen yet (after 0s, 1m5s left)"
     wait.timeline.record(0.0, "two\nlines")
     assert wait.text == "pod ci-1/a to be ready: two lines"
 
 
 def test_waits_of_several_threads_are_kept_apart() -> None:
-    clock, pending = FakeClock(), PendingWaits()
-    wait = PendingWait("a", "b", Deadline.after(1.0, clock), Timeline(), 0.0)
+    clock, pending = FakeClock(), ActiveWaits()
+    wait = ActiveWait("a", "b", Deadline.after(1.0, clock), Timeline(), 0.0)
     inside, leave = threading.Event(), threading.Event()
 
     def other() -> None:
-        with pending.entered(PendingWait("c", "d", wait.deadline, Timeline(), 0.0)):
+        with pending.entered(ActiveWait("c", "d", wait.deadline, Timeline(), 0.0)):
             inside.set()
             leave.wait(10.0)
 

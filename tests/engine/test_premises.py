@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, PODS
-from pytest_kwait.engine.condition import Scope, Source
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.sighting import Sighting
+from pytest_kwait.engine.sighting import SingleObject
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
@@ -23,11 +23,11 @@ STAYS = {"metadata": {"name": "ci-1"}}
 class There:
     """A pod is there, or gone."""
 
-    in_caller = False
+    runs_user_code = False
     subject = "pod ci-1/web"
 
     def __init__(self, *, gone: bool = False, namespace: str | None = "ci-1") -> None:
-        self.pod = Sighting(PODS, "web")
+        self.pod = SingleObject(PODS, "web")
         self.gone = gone
         self._sources = (Source(PODS, namespace, self.pod, "web"),)
         self.goal = "go away" if gone else "come"
@@ -36,7 +36,7 @@ class There:
         return self._sources
 
     def verdict(self) -> Verdict:
-        absent = self.pod.absence()
+        absent = self.pod.missing_verdict()
         if self.gone:
             return Met() if absent else Pending("still there")
         return absent or Met()
@@ -47,8 +47,8 @@ class There:
     def result(self) -> Any:
         return "result"
 
-    def scope(self) -> Scope:
-        return Scope(None)
+    def scope(self) -> EvidenceScope:
+        return EvidenceScope(None)
 
 
 def wait(session: FakeSession, condition: Any = None, **options: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.api.resource import EVENTS, JOBS, PODS, SECRETS
 from pytest_kwait.api.session import Session
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.redaction import redacted_object, redaction
+from pytest_kwait.engine.redaction import make_redactor, redact_object
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.resources.general import general_condition
@@ -55,13 +55,13 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
     ],
 )
 def test_what_must_not_be_shown(text: str, shown: str) -> None:
-    assert redaction({"my-own-secret", "short"})(text) == shown
+    assert make_redactor({"my-own-secret", "short"})(text) == shown
 
 
 def test_of_a_credential_within_another_nothing_is_left() -> None:
     nested = {"own-words", "own-words-and-more", "and-more-own-words", "x-own-words-and-more-x"}
     for credential in nested:
-        assert redaction(nested)(f"<{credential}>") == "<(hidden)>"
+        assert make_redactor(nested)(f"<{credential}>") == "<(hidden)>"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_of_a_credential_within_another_nothing_is_left() -> None:
     ],
 )
 def test_what_says_what_is_wrong_stays(text: str) -> None:
-    assert redaction({"short"})(text) == text
+    assert make_redactor({"short"})(text) == text
 
 
 def test_nothing_secret_reaches_a_failure() -> None:
@@ -150,7 +150,7 @@ def test_credentials_of_a_client_are_known() -> None:
 def test_a_word_of_many_dashes_takes_no_time() -> None:
     # As ever newer starts within it would: hours.
     text = "a-" * 50_000 + " token=abcdef"
-    assert redaction(())(text) == text.replace("abcdef", "(hidden)")
+    assert make_redactor(())(text) == text.replace("abcdef", "(hidden)")
 
 
 def test_objects_are_shown_without_what_is_secret() -> None:
@@ -165,7 +165,7 @@ def test_objects_are_shown_without_what_is_secret() -> None:
         "data": {"a": "c2VjcmV0", "b": ""},
         "stringData": {"c": "plain words"},
     }
-    assert redacted_object(secret, redaction(())) == {
+    assert redact_object(secret, make_redactor(())) == {
         "kind": "Secret",
         "metadata": {"name": "keys", "annotations": {"note": "stays"}},
         "data": {"a": "(hidden)", "b": "(hidden)"},
@@ -196,7 +196,7 @@ def test_objects_are_shown_without_what_is_secret() -> None:
 )
 def test_parts_of_objects(part: dict[str, object], shown: dict[str, object]) -> None:
     obj = {"kind": "ConfigMap", "data": {"a": "b"}, "deep": [part]}
-    assert redacted_object(obj, redaction(())) == {**obj, "deep": [shown]}
+    assert redact_object(obj, make_redactor(())) == {**obj, "deep": [shown]}
 
 
 @pytest.mark.parametrize(
@@ -210,4 +210,4 @@ def test_parts_of_objects(part: dict[str, object], shown: dict[str, object]) -> 
     ],
 )
 def test_objects_of_odd_shape(obj: dict[str, object]) -> None:
-    assert redacted_object(obj, redaction(())) == obj
+    assert redact_object(obj, make_redactor(())) == obj

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.selectors import label_selector_text
+from pytest_kwait.engine.selectors import format_label_selector
 from pytest_kwait.engine.targets import Target, parse_target
 from pytest_kwait.errors import InvalidArgument
 
@@ -31,7 +31,7 @@ from pytest_kwait.errors import InvalidArgument
     ],
 )
 def test_label_selector(selector: dict[str, Any] | None, text: str | None) -> None:
-    assert label_selector_text(selector) == text
+    assert format_label_selector(selector) == text
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.engine import sharing
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.sharing import share_of
-from pytest_kwait.engine.tally import State, Tally
+from pytest_kwait.engine.sharing import subscribe
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError
-from pytest_kwait.resources.object_events import EventsAbout
+from pytest_kwait.resources.object_events import EventSource
 from pytest_kwait.resources.pods import PodFields
 from tests.engine.fake_session import FakeSession, job, pod
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.api.objects import ObjectList
-    from pytest_kwait.engine.stream import Share
+    from pytest_kwait.engine.stream import Subscription
 
 
 class GatedSession(FakeSession):
@@ -42,7 +42,7 @@ class GatedSession(FakeSession):
             assert self.gate.wait(10.0)
 
 
-class Ear:
+class RecordingSubscriber:
     """An audience that writes down what it is told."""
 
     def __init__(self, session: FakeSession, *, fields: Any = None, name: str | None = None):
@@ -50,15 +50,15 @@ class Ear:
         self.source = Source(
             PODS,
             "ci-1",
-            Tally(lambda pod, _: State("pod")),
+            ObjectCounter(lambda pod, _: ObjectState("pod")),
             name,
             selector=None if name else "app=web",
             fields=fields,
         )
         self._session = session
 
-    def join(self, seconds: float = 1000.0) -> Share:
-        return share_of(self._session, self.source, self, Deadline.after(seconds))
+    def join(self, seconds: float = 1000.0) -> Subscription:
+        return subscribe(self._session, self.source, self, Deadline.after(seconds))
 
     def listed(self, source: Source, items: list[Any], asked: float) -> None:
         assert source is self.source
@@ -74,7 +74,7 @@ class Ear:
     def broken(self, source: Source, error: BaseException) -> None:
         self.heard.append(f"broken {error}")
 
-    def take_in(self) -> None:
+    def process_changes(self) -> None:
         """Nothing to judge."""
 
 
@@ -95,7 +95,7 @@ def web(name: str, phase: str = "Running") -> dict[str, Any]:
     return pod(name, phase, labels={"app": "web"})
 
 
-def close(*shares: Share) -> None:
+def close(*shares: Subscription) -> None:
     for share in shares:
         share.close()
 
@@ -103,7 +103,7 @@ def close(*shares: Share) -> None:
 def test_twenty_waits_have_one_watch(session: GatedSession) -> None:
     session.put(PODS, web("a"))
     session.gate.clear()
-    ears = [Ear(session) for _ in range(20)]
+    ears = [RecordingSubscriber(session) for _ in range(20)]
     shares = [ears[0].join()]
     assert session.at_gate.wait(5.0)
     shares += [ear.join() for ear in ears[1:]]
@@ -121,10 +121,10 @@ def test_twenty_waits_have_one_watch(session: GatedSession) -> None:
 
 
 def test_what_is_selected_by_other_fields_is_looked_at_for_itself(session: GatedSession) -> None:
-    first, second = Ear(session), Ear(session)
+    first, second = RecordingSubscriber(session), RecordingSubscriber(session)
     for ear, name in ((first, "a"), (second, "b")):
-        book: Tally = Tally(lambda pod, _: State("pod"))
-        ear.source = EventsAbout(PODS, "ci-1", book, kind="Pod", about=name)
+        book: ObjectCounter = ObjectCounter(lambda pod, _: ObjectState("pod"))
+        ear.source = EventSource(PODS, "ci-1", book, kind="Pod", about=name)
     shares = [first.join(), second.join()]
     session.script_clock.settle()
 
@@ -134,7 +134,7 @@ def test_what_is_selected_by_other_fields_is_looked_at_for_itself(session: Gated
 
 
 def test_who_comes_later_is_told_only_what_was_asked_for_after_that(session: GatedSession) -> None:
-    first, second = Ear(session), Ear(session)
+    first, second = RecordingSubscriber(session), RecordingSubscriber(session)
     session.put(PODS, web("a"))
     shares = [first.join()]
     session.script_clock.settle()
@@ -149,7 +149,7 @@ def test_who_comes_later_is_told_only_what_was_asked_for_after_that(session: Gat
 
 
 def test_one_that_leaves_disturbs_nobody_and_the_last_ends_the_watch(session: GatedSession) -> None:
-    first, second = Ear(session), Ear(session)
+    first, second = RecordingSubscriber(session), RecordingSubscriber(session)
     shares = [first.join(), second.join()]
     session.script_clock.settle()
     before = list(session.requests)
@@ -166,10 +166,10 @@ def test_one_that_leaves_disturbs_nobody_and_the_last_ends_the_watch(session: Ga
 
 def test_other_fields_names_and_clients_have_streams_of_their_own(session: GatedSession) -> None:
     ears = [
-        Ear(session),
-        Ear(session, fields=PodFields),
-        Ear(session, name="a"),
-        Ear(GatedSession()),
+        RecordingSubscriber(session),
+        RecordingSubscriber(session, fields=PodFields),
+        RecordingSubscriber(session, name="a"),
+        RecordingSubscriber(GatedSession()),
     ]
     shares = [ear.join() for ear in ears]
     assert len(sharing._streams.open) == 4
@@ -179,7 +179,11 @@ def test_other_fields_names_and_clients_have_streams_of_their_own(session: Gated
 def test_a_refusal_ends_all_waits_of_the_stream_and_no_later_one(session: GatedSession) -> None:
     session.fail("list", PODS, ApiError("no", status=403, reason="Forbidden"))
     session.gate.clear()
-    first, second, third = Ear(session), Ear(session), Ear(session)
+    first, second, third = (
+        RecordingSubscriber(session),
+        RecordingSubscriber(session),
+        RecordingSubscriber(session),
+    )
     shares = [first.join(), second.join()]
     session.gate.set()
     for thread in readers():
@@ -195,7 +199,7 @@ def test_who_comes_while_a_stream_pauses_after_an_error_need_not_wait(
     session: GatedSession,
 ) -> None:
     session.fail("list", PODS, ApiError("busy", status=503, retry_after=500.0))
-    first, second = Ear(session), Ear(session)
+    first, second = RecordingSubscriber(session), RecordingSubscriber(session)
     shares = [first.join()]
     session.script_clock.settle()
     assert first.heard == ["troubled busy"]
@@ -207,7 +211,7 @@ def test_who_comes_while_a_stream_pauses_after_an_error_need_not_wait(
 
 def test_a_deadline_of_one_that_left_is_no_ones_else(session: GatedSession) -> None:
     session.gate.clear()
-    first, second = Ear(session), Ear(session)
+    first, second = RecordingSubscriber(session), RecordingSubscriber(session)
     short, long = first.join(5.0), second.join(1000.0)
     short.close()
     session.gate.set()
@@ -217,9 +221,9 @@ def test_a_deadline_of_one_that_left_is_no_ones_else(session: GatedSession) -> N
 
 
 def test_a_child_process_has_no_streams(session: GatedSession) -> None:
-    share = Ear(session).join()
+    share = RecordingSubscriber(session).join()
     kept = dict(sharing._streams.open)
-    sharing._streams.start_anew()
+    sharing._streams.reset_after_fork()
     assert sharing._streams.open == {}
     sharing._streams.open.update(kept)
     session.script_clock.settle()
@@ -230,13 +234,13 @@ class Counted:
     """A condition that is never met, and hangs in the caller's thread where it is told to."""
 
     subject, goal = "pods", "come"
-    in_caller = True
+    runs_user_code = True
 
     def __init__(self, hang: threading.Event | None = None) -> None:
-        self.book = Tally(lambda pod, _: State("pod"))
+        self.sink = ObjectCounter(lambda pod, _: ObjectState("pod"))
         self.hang = hang
         self.hangs = threading.Event()
-        self._sources = (Source(PODS, "ci-1", self.book, selector="app=web"),)
+        self._sources = (Source(PODS, "ci-1", self.sink, selector="app=web"),)
 
     def sources(self) -> Any:
         return self._sources
@@ -244,16 +248,16 @@ class Counted:
     def verdict(self) -> Any:
         from pytest_kwait.engine.verdicts import Met, Pending
 
-        if self.hang is not None and len(self.book) == 1:
+        if self.hang is not None and len(self.sink) == 1:
             self.hangs.set()
             assert self.hang.wait(10.0)
-        return Met() if len(self.book) == 3 else Pending(f"{len(self.book)} pods")
+        return Met() if len(self.sink) == 3 else Pending(f"{len(self.sink)} pods")
 
     def seen(self) -> str:
         return ""
 
     def result(self) -> int:
-        return len(self.book)
+        return len(self.sink)
 
     def scope(self) -> Any:
         raise AssertionError("it was met")
@@ -284,7 +288,7 @@ def test_code_of_the_user_that_hangs_delays_only_its_own_wait() -> None:
     threads[0].start()
     assert stuck.hangs.wait(10.0)
     threads[1].start()
-    while len(free.book) < 1:
+    while len(free.sink) < 1:
         threads[1].join(0.01)
     session.put(PODS, web("b"))
     session.put(PODS, web("c"))
@@ -299,10 +303,10 @@ def test_an_error_in_one_wait_is_not_another_ones() -> None:
     session = PatientSession()
 
     class Faulty(Counted):
-        in_caller = False
+        runs_user_code = False
 
         def verdict(self) -> Any:
-            if len(self.book) == 2:
+            if len(self.sink) == 2:
                 raise LookupError("its own")
             return super().verdict()
 
@@ -321,7 +325,7 @@ def test_an_error_in_one_wait_is_not_another_ones() -> None:
     session.put(PODS, web("a"))
     for thread in threads:
         thread.start()
-    while len(faulty.book) < 1 or len(sound.book) < 1:
+    while len(faulty.sink) < 1 or len(sound.sink) < 1:
         threads[0].join(0.01)
     session.put(PODS, web("b"))
     threads[0].join(10.0)
@@ -375,7 +379,7 @@ def test_a_wait_that_is_met_leaves_nothing_open() -> None:
     threading.Timer(0.1, session.put, (PODS, web("b"))).start()
     threading.Timer(0.2, session.put, (PODS, web("c"))).start()
     condition = Counted()
-    condition.in_caller = False
+    condition.runs_user_code = False
 
     assert wait_for_condition(session, condition, WaitSettings(timeout=20.0)) == 3
 

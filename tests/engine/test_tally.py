@@ -6,26 +6,26 @@ from typing import Any
 import pytest
 
 from pytest_kwait.api.resource import PODS
-from pytest_kwait.engine.tally import Doom, State, StateMemo, Tally
+from pytest_kwait.engine.tally import ObjectCounter, ObjectState, ObjectStateCache, TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-SURE = Doom("never", Patience.SHORT)
-PERHAPS = Doom("perhaps", Patience.LONG)
+SURE = TerminalState("never", Patience.SHORT)
+PERHAPS = TerminalState("perhaps", Patience.LONG)
 
 
-def state(obj: dict[str, Any], before: Doom | None) -> State:
+def state(obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
     phase = obj["phase"]
     doom = {"sure": SURE, "perhaps": PERHAPS}.get(phase)
-    return State(phase, (phase, "all"), keep=phase == "good", doom=doom)
+    return ObjectState(phase, (phase, "all"), keep=phase == "good", doom=doom)
 
 
-def put(tally: Tally, name: str, phase: str, now: float = 0.0) -> None:
+def put(tally: ObjectCounter, name: str, phase: str, now: float = 0.0) -> None:
     raw = f'{{"metadata":{{"name":"{name}"}},"phase":"{phase}"}}'.encode()
     tally.put({"metadata": {"name": name, "uid": name}, "phase": phase}, raw, now)
 
 
 def test_counts_follow_every_change() -> None:
-    tally = Tally(state)
+    tally = ObjectCounter(state)
 
     put(tally, "a", "new")
     put(tally, "b", "new")
@@ -41,7 +41,7 @@ def test_counts_follow_every_change() -> None:
 
 
 def test_only_what_is_to_be_kept_is_returned_as_it_came() -> None:
-    tally = Tally(state)
+    tally = ObjectCounter(state)
     for name in "cab":
         put(tally, name, "good")
     put(tally, "b", "new")
@@ -53,13 +53,13 @@ def test_only_what_is_to_be_kept_is_returned_as_it_came() -> None:
 
 
 def test_doom_is_that_of_the_object_that_makes_it_enough() -> None:
-    tally = Tally(state)
+    tally = ObjectCounter(state)
     put(tally, "a", "perhaps", 1.0)
     put(tally, "b", "sure", 2.0)
     put(tally, "c", "sure", 3.0)
 
     def told(n: int) -> object:
-        doom = tally.nth_doomed(n)
+        doom = tally.nth_terminal(n)
         return doom and (doom[0].name, doom[1], doom[2])
 
     assert told(1) == ("b", Patience.SHORT, 2.0)
@@ -71,20 +71,20 @@ def test_doom_is_that_of_the_object_that_makes_it_enough() -> None:
 
 
 def test_doom_lasts_while_it_changes_its_words_and_ends_with_a_break() -> None:
-    tally = Tally(state)
+    tally = ObjectCounter(state)
     put(tally, "a", "perhaps", 1.0)
     put(tally, "a", "sure", 5.0)
     put(tally, "a", "perhaps", 6.0)
 
-    first = tally.nth_doomed(1)
+    first = tally.nth_terminal(1)
     assert first is not None
     assert first[1:] == (Patience.LONG, 1.0)
 
     put(tally, "a", "new", 7.0)
-    assert tally.nth_doomed(1) is None
+    assert tally.nth_terminal(1) is None
 
     put(tally, "a", "sure", 8.0)
-    second = tally.nth_doomed(1)
+    second = tally.nth_terminal(1)
     assert second is not None
     assert second[1:] == (Patience.SHORT, 8.0)
 
@@ -92,32 +92,32 @@ def test_doom_lasts_while_it_changes_its_words_and_ends_with_a_break() -> None:
 def test_objects_that_look_alike_are_judged_once() -> None:
     judged: list[dict[str, Any]] = []
 
-    def judge(obj: dict[str, Any], before: Doom | None) -> State:
+    def judge(obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
         judged.append(obj)
-        return State(obj["status"]["phase"])
+        return ObjectState(obj["status"]["phase"])
 
-    memo = StateMemo(judge)
-    doom = Doom("stuck", Patience.LONG)
-    first = memo.recall({"metadata": {"name": "a"}, "status": {"phase": "Running"}}, None, False)
-    again = memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, None, False)
+    memo = ObjectStateCache(judge)
+    doom = TerminalState("stuck", Patience.LONG)
+    first = memo.get_state({"metadata": {"name": "a"}, "status": {"phase": "Running"}}, None, False)
+    again = memo.get_state({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, None, False)
     assert first is again
-    memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, doom, False)
-    memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, None, True)
-    memo.recall({"metadata": {"name": "b"}, "status": {"phase": "Failed"}}, None, False)
+    memo.get_state({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, doom, False)
+    memo.get_state({"metadata": {"name": "b"}, "status": {"phase": "Running"}}, None, True)
+    memo.get_state({"metadata": {"name": "b"}, "status": {"phase": "Failed"}}, None, False)
     assert len(judged) == 4
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    memo = StateMemo(lambda obj, before: State("pod"))
+    memo = ObjectStateCache(lambda obj, before: ObjectState("pod"))
     for number in range(3000):
-        memo.recall({"status": {"message": str(number)}}, None, False)
+        memo.get_state({"status": {"message": str(number)}}, None, False)
     assert len(memo._states) <= 1024
 
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
     was_enabled = gc.isenabled()
-    tally = Tally(lambda pod, _: State("pod", keep=True))
+    tally = ObjectCounter(lambda pod, _: ObjectState("pod", keep=True))
     tally.put({"metadata": {"name": "a", "uid": "a"}}, b'{"metadata":{"name":"a"}}', 0.0)
     try:
         (gc.enable if enabled else gc.disable)()

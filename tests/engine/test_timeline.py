@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pytest_kwait.engine.timeline import Change, Timeline
+from pytest_kwait.engine.timeline import Timeline, VerdictChange
 
 
 def test_only_changes_are_kept() -> None:
@@ -9,7 +9,11 @@ def test_only_changes_are_kept() -> None:
     told = [timeline.record(float(at), text) for at, text in enumerate(["a", "a", "b", "a"])]
 
     assert told == [True, False, True, True]
-    assert timeline.first == (Change(0.0, "a"), Change(2.0, "b"), Change(3.0, "a"))
+    assert timeline.first == (
+        VerdictChange(0.0, "a"),
+        VerdictChange(2.0, "b"),
+        VerdictChange(3.0, "a"),
+    )
     assert timeline.last == "a"
     assert timeline.left_out == 0
 

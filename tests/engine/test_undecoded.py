@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pytest_kwait.engine.undecoded import LARGE, UndecodedList, decoded_list
+from pytest_kwait.engine.undecoded import LARGE, LazyList, make_object_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,18 +34,18 @@ def decoding() -> Decoding:
 
 
 @pytest.fixture
-def objects(decoding: Decoding) -> UndecodedList:
-    return UndecodedList([json.dumps(each).encode() for each in PLAIN], decoding)
+def objects(decoding: Decoding) -> LazyList:
+    return LazyList([json.dumps(each).encode() for each in PLAIN], decoding)
 
 
 def test_few_objects_are_a_plain_list(decoding: Decoding) -> None:
-    found = decoded_list([b'{"name":"a"}'] * (LARGE - 1), decoding)
+    found = make_object_list([b'{"name":"a"}'] * (LARGE - 1), decoding)
     assert type(found) is list
     assert decoding.calls == LARGE - 1
 
 
 def test_many_objects_are_decoded_when_they_are_looked_at(decoding: Decoding) -> None:
-    found = decoded_list([b'{"name":"a"}'] * LARGE, decoding)
+    found = make_object_list([b'{"name":"a"}'] * LARGE, decoding)
     assert isinstance(found, list)
     assert len(found) == LARGE
     assert decoding.calls == 0
@@ -77,7 +77,7 @@ def test_many_objects_are_decoded_when_they_are_looked_at(decoding: Decoding) ->
     ],
 )
 def test_what_looks_at_all_of_it_finds_a_plain_list(
-    objects: UndecodedList, decoding: Decoding, look: Callable[[list[Any]], list[Any]]
+    objects: LazyList, decoding: Decoding, look: Callable[[list[Any]], list[Any]]
 ) -> None:
     found = look(objects)
     assert type(found) is list
@@ -85,14 +85,14 @@ def test_what_looks_at_all_of_it_finds_a_plain_list(
     assert decoding.calls == 3
 
 
-def test_it_equals_and_prints_as_the_plain_list(objects: UndecodedList) -> None:
+def test_it_equals_and_prints_as_the_plain_list(objects: LazyList) -> None:
     assert repr(objects) == repr(PLAIN)
     assert objects == PLAIN
     assert PLAIN == objects  # noqa: SIM300 - from both sides
     assert {"name": "b"} in objects
 
 
-def test_it_changes_as_a_plain_list(objects: UndecodedList, decoding: Decoding) -> None:
+def test_it_changes_as_a_plain_list(objects: LazyList, decoding: Decoding) -> None:
     objects.sort(key=lambda each: str(each["name"]), reverse=True)
     objects.append({"name": "d"})
     del objects[0]
@@ -101,12 +101,12 @@ def test_it_changes_as_a_plain_list(objects: UndecodedList, decoding: Decoding) 
     assert decoding.calls == 3
 
 
-def test_an_object_set_is_never_decoded(objects: UndecodedList) -> None:
+def test_an_object_set_is_never_decoded(objects: LazyList) -> None:
     objects[1] = {"name": "mine"}
     assert objects == [PLAIN[0], {"name": "mine"}, PLAIN[2]]
 
 
-def test_code_that_reads_past_the_class_says_so(objects: UndecodedList) -> None:
+def test_code_that_reads_past_the_class_says_so(objects: LazyList) -> None:
     with pytest.raises(TypeError, match="objects of type _Undecoded is unsupported"):
         msgspec.json.encode(objects)
     assert msgspec.json.decode(msgspec.json.encode(list(objects))) == PLAIN

@@ -321,7 +321,7 @@ def test_the_tests_own_timeout_waits_while_artifacts_are_written(
     def dump(*_: object) -> None:
         left.append(signal.getitimer(signal.ITIMER_REAL)[0])
 
-    monkeypatch.setattr("pytest_kwait.plugin.artifacts.Collector._dump", dump)
+    monkeypatch.setattr("pytest_kwait.plugin.artifacts.ArtifactCollector._dump", dump)
     pytester.makepyfile(
         test_it="""
         import pytest
@@ -337,7 +337,7 @@ def test_the_tests_own_timeout_waits_while_artifacts_are_written(
 def test_where_no_time_is_left_nothing_is_gathered_and_it_is_said(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_kwait.plugin.artifacts._LEAST", 14.0)
+    monkeypatch.setattr("pytest_kwait.plugin.artifacts._MIN_DUMP_SECONDS", 14.0)
     pytester.makepyfile(
         test_it="""
         import pytest
@@ -376,7 +376,7 @@ def test_a_test_that_ran_out_of_its_own_time(
 def test_a_run_gathers_for_so_long_only(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_kwait.plugin.artifacts.RUN_LIMIT", 0.0)
+    monkeypatch.setattr("pytest_kwait.plugin.artifacts.CRASH_DUMPS_TIMEOUT", 0.0)
     pytester.makepyfile(test_it="def test_it(kwait): assert False")
     run(pytester).assert_outcomes(failed=1)
     assert plain(files(pytester)["test_it-test_it-########/problems.txt"]) == (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import ClusterError
-from pytest_kwait.plugin.cluster_sources import ClusterDesk, OwnedSource, RemoteSource
+from pytest_kwait.plugin.cluster_sources import ClusterServer, OwnedSource, RemoteSource
 from pytest_kwait.plugin.distributed import uses_cluster
 from pytest_kwait.suite.settings import Settings
 
@@ -212,19 +212,19 @@ class Source:
 
 @pytest.fixture
 def desk() -> Any:
-    opened = ClusterDesk(Source())
+    opened = ClusterServer(Source())
     yield opened
     opened.close()
 
 
-def say(desk: ClusterDesk, words: bytes) -> bytes:
+def say(desk: ClusterServer, words: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", desk.port), timeout=5) as connection:
         connection.sendall(words)
         with connection.makefile("rb") as stream:
             return stream.readline()
 
 
-def test_desk_answers_who_knows_the_secret(desk: ClusterDesk) -> None:
+def test_desk_answers_who_knows_the_secret(desk: ClusterServer) -> None:
     assert json.loads(say(desk, desk.secret.encode() + b"\n")) == {
         "provider": "embedded",
         "kubeconfig": "/fake/kubeconfig",
@@ -234,7 +234,7 @@ def test_desk_answers_who_knows_the_secret(desk: ClusterDesk) -> None:
     }
 
 
-def test_desk_says_whether_the_cluster_is_ready_for_a_test(desk: ClusterDesk) -> None:
+def test_desk_says_whether_the_cluster_is_ready_for_a_test(desk: ClusterServer) -> None:
     source = RemoteSource(desk.port, desk.secret)
     assert source.problem("t.py::é[a b]") == "not for t.py::é[a b]"
     assert source.problem("x" * 10_000) == f"not for {'x' * 300}"
@@ -242,7 +242,7 @@ def test_desk_says_whether_the_cluster_is_ready_for_a_test(desk: ClusterDesk) ->
 
 def test_desk_hears_what_workers_wait_for() -> None:
     heard: list[tuple[str, str]] = []
-    desk = ClusterDesk(Source(), told=lambda worker, line: heard.append((worker, line)))
+    desk = ClusterServer(Source(), told=lambda worker, line: heard.append((worker, line)))
     source = RemoteSource(desk.port, desk.secret, "gw1")
     source.show("4s left: é to come")
     source.show("")
@@ -253,7 +253,7 @@ def test_desk_hears_what_workers_wait_for() -> None:
 
 
 @pytest.mark.parametrize("words", [b"guess\n", b"\n", b"x" * 5000, "é".encode() + b"\n"])
-def test_desk_answers_nobody_else(desk: ClusterDesk, words: bytes) -> None:
+def test_desk_answers_nobody_else(desk: ClusterServer, words: bytes) -> None:
     try:
         answer = say(desk, words)
     except ConnectionResetError:
@@ -262,7 +262,7 @@ def test_desk_answers_nobody_else(desk: ClusterDesk, words: bytes) -> None:
 
 
 def test_closed_desk_is_not_there_any_more() -> None:
-    desk = ClusterDesk(Source())
+    desk = ClusterServer(Source())
     desk.close()
     with pytest.raises(ClusterError) as caught:
         RemoteSource(desk.port, desk.secret).cluster()
@@ -297,7 +297,7 @@ def test_controller_that_ends_is_told() -> None:
 
 
 def test_trouble_of_the_controller_is_trouble_of_the_worker() -> None:
-    desk = ClusterDesk(Source("no room for a cluster"))
+    desk = ClusterServer(Source("no room for a cluster"))
     try:
         with pytest.raises(ClusterError, match=r"^no room for a cluster$"):
             RemoteSource(desk.port, desk.secret).cluster()

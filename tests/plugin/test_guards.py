@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .given_cluster import given
+from tests.plugin.given_cluster import given
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -390,7 +390,7 @@ def test_workers_hand_what_there_is_to_tell_to_their_controller(pytester: pytest
     locking.pytest_testnodedown(node)
     locking.pytest_testnodedown(SimpleNamespace(config=config, workeroutput=None))
 
-    assert locking.gate_of(config).lines == ["kwait: lost"]
+    assert locking.lock_holder_of(config).lines == ["kwait: lost"]
 
 
 _PLAIN = "def test_it(kwait): pass\n"
@@ -414,7 +414,7 @@ def test_a_cluster_of_the_run_alone_needs_a_lock_only_among_workers(
     if worker:
         vars(config)["workerinput"] = {}
 
-    assert locking.Gate(config)._is_needed(session) is needed
+    assert locking.LockHolder(config)._is_needed(session) is needed
 
 
 def test_a_given_namespace_has_a_lock_of_its_own(pytester: pytest.Pytester) -> None:

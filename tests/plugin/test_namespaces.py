@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .given_cluster import given
+from tests.plugin.given_cluster import given
 
 Log = Callable[[], str]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.pending import PendingWait, PendingWaits
+from pytest_kwait.engine.pending import ActiveWait, ActiveWaits
 from pytest_kwait.engine.timeline import Timeline
-from pytest_kwait.plugin.narration import HEARTBEAT, Narrator, Outlet
-from pytest_kwait.plugin.signals import SignalReport
+from pytest_kwait.plugin.narration import STATUS_INTERVAL, StatusReporter, StatusWriter
+from pytest_kwait.plugin.signals import SignalHandler
 from pytest_kwait.testing import FakeClock
 
 if TYPE_CHECKING:
@@ -60,20 +60,22 @@ class Stage:
         self._reader, writer = os.pipe()
         os.set_blocking(self._reader, False)
         self.clock = StepClock()
-        self.pending = PendingWaits()
+        self.pending = ActiveWaits()
         self.limit: tuple[Deadline, float] | None = None
         self.mid_line = False
-        outlet = Outlet(writer, "kwait: ", live=live, heartbeat=not live, break_line=self._break)
-        self.narrator = Narrator(outlet, self.pending, lambda: self.limit, self.clock)
+        outlet = StatusWriter(
+            writer, "kwait: ", live=live, heartbeat=not live, break_line=self._break
+        )
+        self.narrator = StatusReporter(outlet, self.pending, lambda: self.limit, self.clock)
         self.pending.add(self.narrator)
 
     def _break(self) -> bool:
         begun, self.mid_line = self.mid_line, False
         return begun
 
-    def wait(self, subject: str = "pod ci-1/a", seconds: float = 300.0) -> PendingWait:
+    def wait(self, subject: str = "pod ci-1/a", seconds: float = 300.0) -> ActiveWait:
         deadline = Deadline.after(seconds, self.clock)
-        wait = PendingWait(subject, "be ready", deadline, Timeline(), self.clock.monotonic())
+        wait = ActiveWait(subject, "be ready", deadline, Timeline(), self.clock.monotonic())
         wait.timeline.record(0.0, "Pending")
         return wait
 
@@ -114,7 +116,7 @@ def test_in_a_log_a_wait_is_told_of_once_a_minute(log: Stage) -> None:
         log.clock.advance(2.0)
         text = "pod ci-1/a to be ready: Pending"
         assert log.said() == f"\nkwait: still waiting: {text} (after 1m0s, 4m0s left)\n"
-        log.clock.advance(HEARTBEAT)
+        log.clock.advance(STATUS_INTERVAL)
         assert log.said() == f"kwait: still waiting: {text} (after 2m0s, 3m0s left)\n"
     assert log.said() == ""
 
@@ -129,7 +131,7 @@ def test_of_several_waits_the_log_names_the_one_that_ends_first(log: Stage) -> N
 def test_a_terminal_shows_one_line_below_the_cursor(terminal: Stage) -> None:
     wait = terminal.wait()
     with terminal.pending.entered(wait):
-        terminal.narrator.hush()
+        terminal.narrator.suspend()
         terminal.narrator.resume()
         terminal.clock.advance(0.25)
         assert terminal.said() == ""
@@ -156,7 +158,7 @@ def test_a_namespace_of_ours_gives_way_to_what_was_seen(terminal: Stage) -> None
 def test_nothing_is_drawn_while_pytest_prints(terminal: Stage) -> None:
     with terminal.pending.entered(terminal.wait()):
         terminal.clock.advance(1.0)
-        terminal.narrator.hush()
+        terminal.narrator.suspend()
         assert terminal.said().endswith(ERASED)
         terminal.clock.advance(1.0)
         assert terminal.said() == ""
@@ -218,7 +220,7 @@ def free_signal() -> Iterator[None]:
 @pytest.mark.usefixtures("free_signal")
 def test_the_signal_is_taken_and_given_back() -> None:
     told: list[bool] = []
-    report = SignalReport(lambda: told.append(True))
+    report = SignalHandler(lambda: told.append(True))
     report.install()
     report.install()
     signal.raise_signal(signal.SIGUSR1)
@@ -234,7 +236,7 @@ def test_the_signal_of_somebody_else_is_left_alone() -> None:
         """Somebody's handler."""
 
     signal.signal(signal.SIGUSR1, theirs)
-    report = SignalReport(lambda: None)
+    report = SignalHandler(lambda: None)
     report.install()
     assert signal.getsignal(signal.SIGUSR1) is theirs
     report.restore()
@@ -246,7 +248,7 @@ def test_the_signal_of_somebody_else_is_left_alone() -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_registered_faulthandler_is_left_alone(first: bool, tmp_path: Path) -> None:
     told: list[bool] = []
-    report = SignalReport(lambda: told.append(True))
+    report = SignalHandler(lambda: told.append(True))
     with (tmp_path / "dump").open("w+") as file:
         if not first:
             report.install()
@@ -267,7 +269,7 @@ def test_a_registered_faulthandler_is_left_alone(first: bool, tmp_path: Path) ->
 @needs_signal
 @pytest.mark.usefixtures("free_signal")
 def test_a_thread_that_is_not_the_main_one_leaves_the_signal() -> None:
-    report = SignalReport(lambda: None)
+    report = SignalHandler(lambda: None)
     thread = threading.Thread(target=report.install)
     thread.start()
     thread.join()

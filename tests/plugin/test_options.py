@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.suite.settings import DEFINITIONS, TIMEOUTS
+from pytest_kwait.suite.settings import SETTING_DEFINITIONS, TIMEOUTS
 
 _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
 _LABEL = "use up to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -10,7 +10,7 @@ _LABEL = "use up to 63 lower-case letters, digits and '-', with a letter or digi
 
 def test_every_setting_of_the_run_is_an_option_with_env_and_ini(pytester: pytest.Pytester) -> None:
     shown = " ".join(pytester.runpytest("--help").stdout.str().split())
-    for definition in (*DEFINITIONS.values(), TIMEOUTS):
+    for definition in (*SETTING_DEFINITIONS.values(), TIMEOUTS):
         if definition.option:
             assert f"{definition.flag}={definition.metavar}" in shown
             assert f"also {definition.env} and ini {definition.ini}" in shown
@@ -20,7 +20,7 @@ def test_every_setting_of_the_run_is_an_option_with_env_and_ini(pytester: pytest
 def test_only_providers_that_exist_are_choices() -> None:
     from pytest_kwait.clusters.provider import PROVIDERS
 
-    assert DEFINITIONS["cluster"].metavar == "{auto,existing,embedded}"
+    assert SETTING_DEFINITIONS["cluster"].metavar == "{auto,existing,embedded}"
     assert {"auto", *PROVIDERS} == {"auto", "existing", "embedded"}
 
 

@@ -155,11 +155,11 @@ def test_where_a_line_would_disturb_there_is_none(
     for name, value in more.items():
         monkeypatch.setenv(name, value)
     config = pytester.parseconfig(*options)
-    assert progress._draws(config, terminal) is drawn
+    assert progress._is_live(config, terminal) is drawn
     with (pytester.path / "log").open("w") as file:
-        assert not progress._draws(config, file.fileno())
+        assert not progress._is_live(config, file.fileno())
     config.workerinput = {"workerid": "gw0"}  # type: ignore[attr-defined] # as pytest-xdist does
-    assert not progress._draws(config, terminal)
+    assert not progress._is_live(config, terminal)
 
 
 @pytest.mark.parametrize(
@@ -168,14 +168,14 @@ def test_where_a_line_would_disturb_there_is_none(
 def test_a_run_that_is_very_quiet_stays_so(
     options: list[str], said: bool, pytester: pytest.Pytester
 ) -> None:
-    assert progress._beats(pytester.parseconfig(*options)) is said
+    assert progress._writes_periodically(pytester.parseconfig(*options)) is said
 
 
 def test_without_the_terminal_plugin_nobody_is_told(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfig("-p", "no:terminal")
     session: Any = SimpleNamespace(config=config)
     progress.pytest_sessionstart(session)
-    assert progress._progress_key not in config.stash
+    assert progress._live_status_key not in config.stash
 
 
 def lines(pytester: pytest.Pytester, *options: str) -> list[str]:

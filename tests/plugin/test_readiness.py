@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .given_cluster import given
+from tests.plugin.given_cluster import given
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -138,7 +138,7 @@ def test_a_killed_run_can_be_merged_from_what_it_recorded(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
     from pytest_kwait.suite.report_file import read_report
-    from pytest_kwait.suite.run_report import notes
+    from pytest_kwait.suite.run_report import list_omissions
 
     pytester.makepyfile(test_it=_SUITE + "\ndef test_zz(): os.kill(os.getpid(), signal.SIGKILL)\n")
     result = pytester.runpytest_subprocess("--kwait-report=r.html", "--kwait-run-id=nightly")
@@ -147,7 +147,7 @@ def test_a_killed_run_can_be_merged_from_what_it_recorded(
     report = read_report(pytester.path / "r.html.partial", "FILE")
     assert sum(wait.outcome == "met" and "pod" in wait.subject for wait in report.waits) == 1
     assert sum(wait.outcome == "doomed" and bool(wait.text) for wait in report.waits) == 2
-    assert notes(report) == ["run nightly was killed: here is what was over until then"]
+    assert list_omissions(report) == ["run nightly was killed: here is what was over until then"]
 
 
 def test_outcomes_of_tests(pytester: pytest.Pytester) -> None:

@@ -234,20 +234,20 @@ def test_time_for_evidence_and_teardown_is_left(
     )
     running.pytest_timeout_set_timer(item, Limits(limit))
     clock.advance(passed)
-    allowance = running.allowance_of(item)
+    allowance = running.time_budget_of(item)
     assert allowance is not None
     assert allowance.seconds == pytest.approx(left)
     clock.advance(limit)
     # It is over: nothing is held to it any more.
-    assert running.allowance_of(item) is None
+    assert running.time_budget_of(item) is None
     running.pytest_timeout_set_timer(item, Limits(limit))
     running.pytest_timeout_cancel_timer(item)
-    assert running.allowance_of(item) is None
+    assert running.time_budget_of(item) is None
     running.pytest_timeout_cancel_timer(item)
 
 
 def test_no_test_has_no_limit() -> None:
-    assert running.allowance_of(None) is None
+    assert running.time_budget_of(None) is None
 
 
 @pytest.mark.parametrize(("before", "after"), [(30.0, (29.0, 30.0)), (0.4, (0.9, 1.0))])
@@ -260,7 +260,7 @@ def test_the_alarm_of_a_test_stands_still_for_a_block(
     item.stash[running._limit_key] = limit
     own = signal.setitimer(signal.ITIMER_REAL, before)
     try:
-        with running.untimed(item):  # type: ignore[arg-type] # no more of a test is needed
+        with running.without_timeout(item):  # type: ignore[arg-type] # no more of a test is needed
             assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
         assert after[0] < signal.getitimer(signal.ITIMER_REAL)[0] <= after[1]
     finally:
@@ -271,7 +271,7 @@ def test_an_alarm_that_is_not_the_tests_is_left_alone() -> None:
     item = SimpleNamespace(stash=pytest.Stash())
     own = signal.setitimer(signal.ITIMER_REAL, 30.0)
     try:
-        with running.untimed(item):  # type: ignore[arg-type] # no more of a test is needed
+        with running.without_timeout(item):  # type: ignore[arg-type] # no more of a test is needed
             assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
     finally:
         signal.setitimer(signal.ITIMER_REAL, *own)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.pending import PendingWait, PendingWaits
+from pytest_kwait.engine.pending import ActiveWait, ActiveWaits
 from pytest_kwait.engine.timeline import Timeline
-from pytest_kwait.plugin.summary import Counter, WaitCount
+from pytest_kwait.plugin.summary import WaitCount, WaitCounter
 from pytest_kwait.testing import FakeClock
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ class Waits:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.counter = Counter()
-        self.pending = PendingWaits()
+        self.counter = WaitCounter()
+        self.pending = ActiveWaits()
         self.pending.add(self.counter)
 
-    def wait(self, seconds: float, within: Callable[[], None] = lambda: None) -> PendingWait:
+    def wait(self, seconds: float, within: Callable[[], None] = lambda: None) -> ActiveWait:
         started = self.clock.monotonic()
-        wait = PendingWait("a", "b", Deadline.after(60.0, self.clock), Timeline(), started)
+        wait = ActiveWait("a", "b", Deadline.after(60.0, self.clock), Timeline(), started)
         with self.pending.entered(wait):
             within()
             self.clock.advance(seconds)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.plugin.cluster_sources import ClusterDesk, OwnedSource, RemoteSource
+from pytest_kwait.plugin.cluster_sources import ClusterServer, OwnedSource, RemoteSource
 from pytest_kwait.suite.settings import Settings
 
 Log = Callable[[], str]
@@ -165,7 +165,7 @@ class _Pulse:
     def record(self, kind: str) -> None:
         self.kinds.append(kind)
 
-    def take_turn(self, name: str, seconds: float) -> str:
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         return f"{name} has to wait for {seconds:g}s"
 
 
@@ -183,7 +183,7 @@ class _Source(OwnedSource):
 def test_a_worker_asks_the_controller_for_the_sign_of_life() -> None:
     pulse = _Pulse()
     source = _Source()
-    desk = ClusterDesk(source, lambda cluster: pulse if cluster is source.shared else None)
+    desk = ClusterServer(source, lambda cluster: pulse if cluster is source.shared else None)
     try:
         remote = RemoteSource(desk.port, desk.secret)
         own: Any = object()
@@ -194,7 +194,9 @@ def test_a_worker_asks_the_controller_for_the_sign_of_life() -> None:
         for kind in ("configmaps.v1.", "jobs.v1.batch", "configmaps.v1."):
             asking.record(kind)
         assert asking.place() == "default/kwait-r1"
-        assert asking.take_turn("kwait-r1-x", 1.5) == "kwait-r1-x has to wait for 1.5s"
+        assert (
+            asking.acquire_namespace_quota("kwait-r1-x", 1.5) == "kwait-r1-x has to wait for 1.5s"
+        )
         assert pulse.kinds == ["configmaps.v1.", "jobs.v1.batch"]
     finally:
         desk.close()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.resources.admission_probes import made_up
+from pytest_kwait.resources.admission_probes import build_probe
 
 RULE = {
     "operations": ["CREATE", "UPDATE"],
@@ -29,6 +29,6 @@ RULE = {
     ],
 )
 def test_what_is_made_up(rule: Any, kind: str | None) -> None:
-    found = made_up([{"rules": [{**RULE, **rule}]}])
+    found = build_probe([{"rules": [{**RULE, **rule}]}])
 
     assert (found[1]["kind"] if found else None) == kind

@@ -89,7 +89,7 @@ def test_verdict(name: str) -> None:
     ):
         awaited = make("ci-1", "data")
         assert awaited.verdict() == Pending("not found yet")
-        awaited.sources()[0].book.put(whole, msgspec.json.encode(whole), 0.0)
+        awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
         assert awaited.verdict() == verdict
 
 

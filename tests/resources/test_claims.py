@@ -9,7 +9,7 @@ import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.api.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.claims import (
@@ -18,8 +18,12 @@ from pytest_kwait.resources.claims import (
     persistent_volume_claims_phase,
     pvc_finalizer,
 )
-from pytest_kwait.resources.doom.claims import claim_doom, claim_note, class_of
-from pytest_kwait.resources.object_events import EventsAbout, LastEvents
+from pytest_kwait.resources.doom.claims import (
+    describe_claim,
+    detect_claim_failure,
+    storage_class_of,
+)
+from pytest_kwait.resources.object_events import EventSource, LastEventStore
 from pytest_kwait.resources.volume_bindings import pv_and_pvc, pv_claim_bound_phase
 from tests.engine.fake_session import pod
 
@@ -83,32 +87,34 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
         (
             claim("Lost"),
             None,
-            Doom("the claim is Lost, its volume is gone or is another claim's", SHORT),
+            TerminalState("the claim is Lost, its volume is gone or is another claim's", SHORT),
         ),
         (
             claim("Lost"),
             ("ClaimLost", LOST),
-            Doom("the claim is Lost: ClaimLost: Bound claim has lost its PersistentVolume", SHORT),
+            TerminalState(
+                "the claim is Lost: ClaimLost: Bound claim has lost its PersistentVolume", SHORT
+            ),
         ),
         (
             claim("Lost"),
             ("ClaimMisbound", "Two claims are bound to the same volume"),
-            Doom(
+            TerminalState(
                 "the claim is Lost: ClaimMisbound: Two claims are bound to the same volume", SHORT
             ),
         ),
-        (claim(spec={"storageClassName": None}), None, Doom(NO_CLASS, LONG)),
-        (claim(spec={"storageClassName": ""}), None, Doom(NO_CLASS, LONG)),
+        (claim(spec={"storageClassName": None}), None, TerminalState(NO_CLASS, LONG)),
+        (claim(spec={"storageClassName": ""}), None, TerminalState(NO_CLASS, LONG)),
         (claim(spec={"storageClassName": "", "volumeName": "pv-1"}), None, None),
         (
             claim(),
             ("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
-            Doom(MISSING, LONG),
+            TerminalState(MISSING, LONG),
         ),
         (
             claim(),
             ("ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner"),
-            Doom(
+            TerminalState(
                 "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner",
                 LONG,
             ),
@@ -123,40 +129,43 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
         (
             claim(spec={"volumeName": "pv-1"}),
             ("FailedBinding", 'volume "pv-1" already bound to a different claim.'),
-            Doom('FailedBinding: volume "pv-1" already bound to a different claim', LONG),
+            TerminalState('FailedBinding: volume "pv-1" already bound to a different claim', LONG),
         ),
         (
             claim(spec={"volumeName": "pv-1"}),
             ("VolumeMismatch", 'Cannot bind to requested volume "pv-1": too small'),
-            Doom('VolumeMismatch: Cannot bind to requested volume "pv-1": too small', LONG),
+            TerminalState(
+                'VolumeMismatch: Cannot bind to requested volume "pv-1": too small', LONG
+            ),
         ),
-        ({"metadata": {"name": "data"}}, None, Doom(NO_CLASS, LONG)),
+        ({"metadata": {"name": "data"}}, None, TerminalState(NO_CLASS, LONG)),
         (
             {"metadata": {"name": "data"}, "spec": None, "status": None},
             (None, None),
-            Doom(NO_CLASS, LONG),
+            TerminalState(NO_CLASS, LONG),
         ),
     ],
 )
-def test_dooms(obj: Any, said: Any, doom: Doom | None) -> None:
-    assert claim_doom(obj, event(*said) if said else None) == doom
+def test_dooms(obj: Any, said: Any, doom: TerminalState | None) -> None:
+    assert detect_claim_failure(obj, event(*said) if said else None) == doom
 
 
 def test_classes_and_notes() -> None:
     annotations = {"volume.beta.kubernetes.io/storage-class": "old"}
     by_annotation: dict[str, Any] = {"annotations": annotations}
-    assert class_of(claim(**by_annotation)) == "old"
-    assert class_of(claim()) == "fast"
-    assert claim_note(claim("Bound"), None) == "Bound"
+    assert storage_class_of(claim(**by_annotation)) == "old"
+    assert storage_class_of(claim()) == "fast"
+    assert describe_claim(claim("Bound"), None) == "Bound"
     assert (
-        claim_note(claim(), event("Waiting", "For it. Look there.")) == "Pending: Waiting: For it"
+        describe_claim(claim(), event("Waiting", "For it. Look there."))
+        == "Pending: Waiting: For it"
     )
-    assert claim_note(claim(), event("Waiting")) == "Pending: Waiting"
-    assert claim_note(claim(spec={"volumeName": "a"}), None) == "Pending, it asks for volume a"
+    assert describe_claim(claim(), event("Waiting")) == "Pending: Waiting"
+    assert describe_claim(claim(spec={"volumeName": "a"}), None) == "Pending, it asks for volume a"
 
 
 def test_the_last_event_is_the_one_that_happened_last() -> None:
-    events = LastEvents()
+    events = LastEventStore()
     assert events.last("uid-data") is None
     for each in (
         event("Old", at="3"),
@@ -180,8 +189,8 @@ def test_the_last_event_is_the_one_that_happened_last() -> None:
 
 
 def test_sources_of_events_are_told_apart() -> None:
-    one = EventsAbout(EVENTS, "ci-1", LastEvents(), kind="Pod", about="a")
-    every = EventsAbout(EVENTS, "ci-1", LastEvents(), kind="Pod")
+    one = EventSource(EVENTS, "ci-1", LastEventStore(), kind="Pod", about="a")
+    every = EventSource(EVENTS, "ci-1", LastEventStore(), kind="Pod")
 
     assert one.field_selector == "involvedObject.kind=Pod,involvedObject.name=a"
     assert every.field_selector == "involvedObject.kind=Pod"
@@ -409,11 +418,11 @@ def enter(awaited: Any, objects: list[Any]) -> None:
         elif "claimRef" in obj["spec"]:
             for each in awaited.sources():
                 if each.name == obj["metadata"]["name"] and each.resource == PERSISTENT_VOLUMES:
-                    each.book.put(whole, msgspec.json.encode(whole), 0.0)
+                    each.sink.put(whole, msgspec.json.encode(whole), 0.0)
             continue
         elif "volumes" in obj["spec"]:
             kind = "Pod"
-        about[kind].book.put(whole, msgspec.json.encode(whole), 0.0)
+        about[kind].sink.put(whole, msgspec.json.encode(whole), 0.0)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -427,8 +436,8 @@ def test_verdict(name: str) -> None:
 def test_a_claim_that_was_deleted_while_it_was_awaited() -> None:
     awaited = phase("Bound")
     enter(awaited, [claim()])
-    awaited.sources()[0].book.drop("uid-data")
-    awaited.sources()[0].book.drop("unknown")
+    awaited.sources()[0].sink.drop("uid-data")
+    awaited.sources()[0].sink.drop("unknown")
 
     assert awaited.verdict() == Failed("the persistentvolumeclaim was deleted")
 

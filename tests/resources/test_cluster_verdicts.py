@@ -58,7 +58,7 @@ def test_api_services(conditions: Any, verdict: Verdict) -> None:
     awaited = AvailableService("v1.example.com")
     assert awaited.verdict() == Pending("not found yet")
     obj = {"metadata": {"name": "v1.example.com", "uid": "u"}, "status": {"conditions": conditions}}
-    awaited.sources()[0].book.put(obj, b"{}", 0.0)
+    awaited.sources()[0].sink.put(obj, b"{}", 0.0)
 
     assert awaited.verdict() == verdict
 
@@ -122,7 +122,7 @@ OFF = condition("ScalingActive", "False", reason="ScalingDisabled", message="zer
 def test_autoscalers(obj: Any, verdict: Verdict) -> None:
     awaited = ScaledReplicas("ci-1", "web", 3, 4)
     assert awaited.verdict() == Pending("not found yet")
-    awaited.sources()[0].book.put(obj, b"{}", 0.0)
+    awaited.sources()[0].sink.put(obj, b"{}", 0.0)
 
     assert awaited.verdict() == verdict
 

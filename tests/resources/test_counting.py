@@ -41,7 +41,7 @@ def test_history_does_not_matter(
 ) -> None:
     along, anew = condition("ci-1", "sleepers", count), condition("ci-1", "sleepers", count)
     enter(along, job(spec={"parallelism": 5, "completions": 5}), [])
-    book = along.sources()[1].book
+    book = along.sources()[1].sink
     last: dict[str, str] = {}
 
     for name, look in history:

@@ -56,7 +56,7 @@ def late(node: str, **parts: Any) -> Any:
 def put(awaited: Any, position: int, obj: Any) -> None:
     uid = obj["metadata"].get("uid") or f"uid-{obj['metadata']['name']}"
     obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[position].book.put(obj, msgspec.json.encode(obj), 0.0)
+    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
 def everywhere() -> Any:
@@ -215,7 +215,7 @@ def test_pods_move_and_go() -> None:
     put(awaited, 1, on("a", "x"))
     put(awaited, 1, on("a", "y"))
     put(awaited, 1, on("b", "z"))
-    book = awaited.sources()[1].book
+    book = awaited.sources()[1].sink
     assert (book.single, book.occupied) == (1, 2)
 
     book.drop("uid-y")

@@ -459,10 +459,10 @@ def test_a_pod_may_change_hands() -> None:
     enter(awaited, stuck("nobody", "a"), position=2)
     assert awaited.verdict() == Pending("2 wanted: 2 there, 2 updated, 1 available")
     enter(awaited, stuck("web-1", "a"), position=2)
-    awaited.sources()[2].book.drop("uid-a")
-    awaited.sources()[2].book.drop("uid-a")
+    awaited.sources()[2].sink.drop("uid-a")
+    awaited.sources()[2].sink.drop("uid-a")
     assert awaited.verdict() == Pending("2 wanted: 2 there, 2 updated, 1 available")
 
-    awaited.sources()[1].book.drop("uid-web-1")
+    awaited.sources()[1].sink.drop("uid-web-1")
     assert awaited.seen() == "2 wanted: 2 there, 2 updated, 1 available"
-    assert list(awaited.sources()[1].book.uids()) == list(awaited.sources()[2].book.uids()) == []
+    assert list(awaited.sources()[1].sink.uids()) == list(awaited.sources()[2].sink.uids()) == []

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
-from pytest_kwait.resources.doom.endings import ending
-from pytest_kwait.resources.doom.images import image_doom
-from pytest_kwait.resources.doom.pods import start_doom, stay_doom
+from pytest_kwait.resources.doom.endings import describe_pod_end
+from pytest_kwait.resources.doom.images import detect_image_failure
+from pytest_kwait.resources.doom.pods import detect_not_starting, detect_not_staying_up
 from tests.engine.fake_session import pod
 
 SHORT, LONG = Patience.SHORT, Patience.LONG
@@ -59,23 +59,23 @@ SHORT, LONG = Patience.SHORT, Patience.LONG
 def test_waiting_containers(reason: str, message: str, patience: Patience) -> None:
     waiting = pod("a", "Pending", waiting=(reason, message))
 
-    doom = start_doom(waiting, None)
+    doom = detect_not_starting(waiting, None)
 
-    assert doom == Doom(f"{reason}: {message}" if message else reason, patience)
+    assert doom == TerminalState(f"{reason}: {message}" if message else reason, patience)
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", "", None])
 def test_starting_containers_are_not_doomed(reason: str | None) -> None:
-    assert start_doom(pod("a", "Pending", waiting=(reason, None)), None) is None
+    assert detect_not_starting(pod("a", "Pending", waiting=(reason, None)), None) is None
 
 
 def test_a_back_off_that_says_nothing_keeps_what_the_last_try_said() -> None:
-    said = Doom("ErrImagePull: x: not found", SHORT)
+    said = TerminalState("ErrImagePull: x: not found", SHORT)
     waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}
 
-    assert image_doom({"state": {"waiting": waiting}}, said) is said
-    other = Doom("Unschedulable: 0/2", LONG)
-    assert image_doom({"state": {"waiting": waiting}}, other) == Doom(
+    assert detect_image_failure({"state": {"waiting": waiting}}, said) is said
+    other = TerminalState("Unschedulable: 0/2", LONG)
+    assert detect_image_failure({"state": {"waiting": waiting}}, other) == TerminalState(
         'ImagePullBackOff: Back-off pulling image "x"', LONG
     )
 
@@ -88,14 +88,14 @@ def scheduled(status: str, reason: str, message: str | None) -> dict[str, Any]:
 def test_scheduling() -> None:
     message = "0/2 nodes are available:\n 2 Insufficient cpu."
 
-    assert start_doom(scheduled("False", "Unschedulable", message), None) == Doom(
+    assert detect_not_starting(scheduled("False", "Unschedulable", message), None) == TerminalState(
         "Unschedulable: 0/2 nodes are available: 2 Insufficient cpu.", LONG
     )
-    assert start_doom(scheduled("False", "Unschedulable", None), None) == Doom(
+    assert detect_not_starting(scheduled("False", "Unschedulable", None), None) == TerminalState(
         "Unschedulable", LONG
     )
-    assert start_doom(scheduled("False", "SchedulingGated", "gated"), None) is None
-    assert start_doom(scheduled("True", "", None), None) is None
+    assert detect_not_starting(scheduled("False", "SchedulingGated", "gated"), None) is None
+    assert detect_not_starting(scheduled("True", "", None), None) is None
 
 
 def test_init_containers_count() -> None:
@@ -104,15 +104,17 @@ def test_init_containers_count() -> None:
         "a", "Pending", initContainerStatuses=[{"name": "i", "state": {"waiting": waiting}}]
     )
 
-    assert start_doom(stuck, None) == Doom("CreateContainerError: no command specified", SHORT)
+    assert detect_not_starting(stuck, None) == TerminalState(
+        "CreateContainerError: no command specified", SHORT
+    )
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_pods_that_have_ended_are_not_doomed(phase: str) -> None:
     ended = pod("a", phase, waiting=("ErrImagePull", "manifest unknown"))
 
-    assert start_doom(ended, None) is None
-    assert stay_doom(ended, None) is None
+    assert detect_not_starting(ended, None) is None
+    assert detect_not_staying_up(ended, None) is None
 
 
 def looping(restarts: int, **last: Any) -> dict[str, Any]:
@@ -126,17 +128,19 @@ def looping(restarts: int, **last: Any) -> dict[str, Any]:
 
 
 def test_crash_loops() -> None:
-    assert stay_doom(looping(2, exitCode=1), None) is None
-    assert stay_doom(looping(3, exitCode=1, reason="Error"), None) == Doom(
+    assert detect_not_staying_up(looping(2, exitCode=1), None) is None
+    assert detect_not_staying_up(looping(3, exitCode=1, reason="Error"), None) == TerminalState(
         "CrashLoopBackOff: container main was restarted 3 times, exit code 1", LONG
     )
-    assert stay_doom(looping(9, exitCode=137, reason="OOMKilled"), None) == Doom(
+    assert detect_not_staying_up(
+        looping(9, exitCode=137, reason="OOMKilled"), None
+    ) == TerminalState(
         "CrashLoopBackOff: container main was restarted 9 times, exit code 137 (OOMKilled)", LONG
     )
-    assert stay_doom(looping(3), None) == Doom(
+    assert detect_not_staying_up(looping(3), None) == TerminalState(
         "CrashLoopBackOff: container main was restarted 3 times, ended", LONG
     )
-    assert start_doom(looping(9, exitCode=1), None) is None
+    assert detect_not_starting(looping(9, exitCode=1), None) is None
 
 
 def test_a_pause_that_the_kubelet_does_not_name_yet() -> None:
@@ -144,13 +148,13 @@ def test_a_pause_that_the_kubelet_does_not_name_yet() -> None:
     container = ended["status"]["containerStatuses"][0]
     container["state"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
 
-    assert stay_doom(ended, None) == Doom(
+    assert detect_not_staying_up(ended, None) == TerminalState(
         "CrashLoopBackOff: container main was restarted 3 times, exit code 1", LONG
     )
     container["state"] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
-    assert stay_doom(ended, None) is None
+    assert detect_not_staying_up(ended, None) is None
     container["state"] = {"running": {}}
-    assert stay_doom(ended, None) is None
+    assert detect_not_staying_up(ended, None) is None
 
 
 def test_a_start_that_cannot_succeed_is_told_in_the_words_of_the_runtime() -> None:
@@ -158,7 +162,7 @@ def test_a_start_that_cannot_succeed_is_told_in_the_words_of_the_runtime() -> No
     state = {"terminated": {"exitCode": 128, "reason": "StartError", "message": message}}
     failed = pod("a", "Failed", containerStatuses=[{"name": "main", "state": state}])
 
-    assert ending(failed) == (
+    assert describe_pod_end(failed) == (
         "the pod has failed: container main ended with exit code 128 (StartError): "
         'exec: "/nope": no such file or directory'
     )
@@ -167,10 +171,13 @@ def test_a_start_that_cannot_succeed_is_told_in_the_words_of_the_runtime() -> No
 def test_a_back_off_after_a_start_that_cannot_succeed() -> None:
     message = 'exec: "/nope": stat /nope: no such file or directory'
 
-    assert start_doom(looping(1, exitCode=128, reason="StartError", message=message), None) == Doom(
-        f"StartError: {message}", SHORT
+    assert detect_not_starting(
+        looping(1, exitCode=128, reason="StartError", message=message), None
+    ) == TerminalState(f"StartError: {message}", SHORT)
+    assert (
+        detect_not_starting(looping(1, exitCode=128, reason="StartError", message="busy"), None)
+        is None
     )
-    assert start_doom(looping(1, exitCode=128, reason="StartError", message="busy"), None) is None
 
 
 @pytest.mark.parametrize(
@@ -184,4 +191,4 @@ def test_a_back_off_after_a_start_that_cannot_succeed() -> None:
     ],
 )
 def test_gaps_are_no_doom_and_no_crash(broken: dict[str, Any]) -> None:
-    assert stay_doom(broken, None) is None
+    assert detect_not_staying_up(broken, None) is None

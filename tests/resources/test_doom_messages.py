@@ -37,7 +37,7 @@ def failure(name: str) -> WaitFailed | WaitTimeout:
     client.session = session
     doomed.enter(session)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "retry_pauses", lambda: Backoff(0.1, steps=1))
+        patch.setattr(stream, "make_retry_backoff", lambda: Backoff(0.1, steps=1))
         patch.setattr(Session, "of", staticmethod(lambda client: client.session))
         with pytest.raises(doomed.error) as caught:
             doomed.wait(cast("ApiClient", client))

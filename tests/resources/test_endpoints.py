@@ -285,7 +285,7 @@ def enter(row: Row) -> None:
     def put(position: int, obj: Any) -> None:
         uid = f"uid-{obj['metadata']['name']}"
         whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-        row.awaited.sources()[position].book.put(whole, msgspec.json.encode(whole), 0.0)
+        row.awaited.sources()[position].sink.put(whole, msgspec.json.encode(whole), 0.0)
 
     if row.service is not None:
         put(0, row.service)
@@ -309,8 +309,8 @@ def test_a_slice_that_changes_counts_as_it_is() -> None:
     enter(Row(awaited, Met(), slices=[sliced(endpoint("a"), endpoint("b"))]))
     enter(Row(awaited, Met(), slices=[sliced(endpoint("b"))]))
     assert awaited.verdict() == Met()
-    awaited.sources()[1].book.drop("uid-web-1")
-    awaited.sources()[1].book.drop("unknown")
+    awaited.sources()[1].sink.drop("uid-web-1")
+    awaited.sources()[1].sink.drop("unknown")
 
     assert awaited.slices.endpoints == awaited.slices.ready == len(awaited.slices) == 0
     assert not [*awaited.slices.nodes, *awaited.slices.pods, *awaited.slices.mappings]

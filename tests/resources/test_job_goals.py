@@ -300,7 +300,7 @@ def enter(awaited: Any, the_job: Any, pods: list[Any]) -> None:
     def put(position: int, obj: Any) -> None:
         uid = f"uid-{obj['metadata']['name']}"
         whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-        awaited.sources()[position].book.put(whole, msgspec.json.encode(whole), 0.0)
+        awaited.sources()[position].sink.put(whole, msgspec.json.encode(whole), 0.0)
 
     if the_job is not None:
         put(0, the_job)

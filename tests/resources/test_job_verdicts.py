@@ -28,7 +28,7 @@ STUCK = ("ErrImagePull", "manifest unknown")
 
 def enter(awaited: JobCondition, the_job: Any, pods: list[Any]) -> None:
     def put(position: int, obj: Any) -> None:
-        book = awaited.sources()[position].book
+        book = awaited.sources()[position].sink
         uid = f"uid-{obj['metadata']['name']}"
         whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
         book.put(whole, msgspec.json.encode(whole), 0.0)

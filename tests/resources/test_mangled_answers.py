@@ -14,12 +14,12 @@ import pytest
 from pytest_kwait.api.discovery import match_resource
 from pytest_kwait.api.objects import decode_object
 from pytest_kwait.api.resource import BUILT_IN, EVENTS, PODS
-from pytest_kwait.engine.condition import ObjectReference, Scope
-from pytest_kwait.engine.evidence import gather
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference
+from pytest_kwait.engine.evidence import gather_evidence
 from pytest_kwait.engine.verdicts import Failed, Met, Pending
 from pytest_kwait.resources.catalogue import WAITS, Wait
 from pytest_kwait.resources.combinators import all_of
-from pytest_kwait.resources.general import GeneralCondition
+from pytest_kwait.resources.general import GeneralWait
 from tests.engine.fake_session import FakeSession
 from tests.resources.samples import ANY, SAMPLES, mangled
 
@@ -118,7 +118,7 @@ def _argument(parameter: inspect.Parameter) -> Any:
 
 def _made(make: Callable[[], Any]) -> Any:
     condition = make()
-    if not isinstance(condition, GeneralCondition):
+    if not isinstance(condition, GeneralWait):
         return condition
     kinds = [match_resource(BUILT_IN.values(), each.kind, None) for each in condition.targets]
     return condition.on([kind for kind in kinds if kind is not None])
@@ -134,14 +134,14 @@ def look(condition: Any, shown: dict[str, dict[str, Any]]) -> set[str]:
             name = source.name or sample["metadata"]["name"]
             obj = {**sample, "metadata": {**sample["metadata"], "name": name}}
             raw = msgspec.json.encode(obj)
-            source.book.put(decode_object(raw, source.fields), raw, 1.0)
-        if hasattr(condition, "tell_time"):
-            condition.tell_time(2.0, fresh=True)
+            source.sink.put(decode_object(raw, source.fields), raw, 1.0)
+        if hasattr(condition, "set_time"):
+            condition.set_time(2.0, fresh=True)
             assert condition.due <= math.inf
         verdict = condition.verdict()
         assert isinstance(verdict, Met | Pending | Failed)
         assert isinstance(condition.seen(), str)
-        assert isinstance(condition.scope(), Scope)
+        assert isinstance(condition.scope(), EvidenceScope)
         if isinstance(verdict, Met):
             condition.result()
         if hasattr(condition, "questions"):
@@ -163,10 +163,12 @@ def test_objects_that_lack_what_a_wait_reads(wait: Wait) -> None:
 
 @pytest.mark.parametrize("kind", [PODS, EVENTS], ids=str)
 def test_evidence_of_objects_that_lack_what_it_reads(kind: Any) -> None:
-    scope = Scope("ci-1", (ObjectReference("Job", "web", "uid-web", "jobs.batch"),), "app=web")
+    scope = EvidenceScope(
+        "ci-1", (ObjectReference("Job", "web", "uid-web", "jobs.batch"),), "app=web"
+    )
     for obj in mangled(SAMPLES[kind.plural]):
         session = FakeSession()
         session.put(PODS, SAMPLES["pods"])
         session.put(kind, obj)
-        findings = gather(session, scope)
+        findings = gather_evidence(session, scope)
         assert findings.errors == () or "logs" in findings.errors[0]

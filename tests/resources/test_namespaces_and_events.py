@@ -19,7 +19,7 @@ from pytest_kwait.api.resource import (
 from pytest_kwait.engine.verdicts import Pending
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.catalogue import WAITS
-from pytest_kwait.resources.doom.namespaces import what_keeps
+from pytest_kwait.resources.doom.namespaces import describe_remaining
 from pytest_kwait.resources.events import event
 from pytest_kwait.resources.namespaces import namespaces_deleted
 from tests.engine.fake_session import FakeSession, condition
@@ -85,7 +85,7 @@ KEPT = [
 
 @pytest.mark.parametrize(("obj", "text"), KEPT)
 def test_what_keeps_a_namespace(obj: Any, text: str) -> None:
-    assert what_keeps(obj) == text
+    assert describe_remaining(obj) == text
 
 
 @MODES

@@ -29,7 +29,7 @@ def node(name: str, *conditions: Any, cordoned: bool = False, taints: Any = None
 
 
 def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
-    awaited.sources()[source].book.put(obj, msgspec.json.encode(obj), 0.0)
+    awaited.sources()[source].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
 UP = node("n", READY)
@@ -99,7 +99,7 @@ def test_one_node(awaited: Any, obj: dict[str, Any] | None, verdict: Verdict) ->
 def test_a_node_that_goes() -> None:
     awaited = nodes.node_ready("n")
     put(awaited, UP)
-    awaited.sources()[0].book.drop("uid-n")
+    awaited.sources()[0].sink.drop("uid-n")
 
     assert awaited.verdict() == Failed("the node was deleted")
 
@@ -163,7 +163,7 @@ def test_pods_that_the_system_needs() -> None:
     put(awaited, proxy, 1)
     put(awaited, proxy, 1)
     assert awaited.verdict() == Met()
-    awaited.sources()[1].book.drop("1")
+    awaited.sources()[1].sink.drop("1")
     assert awaited.verdict() == missing
     put(awaited, node("a", READY, cordoned=True))
     assert awaited.verdict() == Met()
@@ -174,6 +174,6 @@ def test_nodes_that_go_are_not_counted() -> None:
     put(awaited, A)
     put(awaited, B)
     for uid in ("uid-a", "uid-b"):
-        awaited.sources()[0].book.drop(uid)
+        awaited.sources()[0].sink.drop(uid)
 
     assert awaited.verdict() == Pending("no node to count")

@@ -18,8 +18,8 @@ from pytest_kwait.api.resource import (
 )
 from pytest_kwait.engine.verdicts import Failed, Patience
 from pytest_kwait.resources.combinators import all_of, any_of, stable_for
-from pytest_kwait.resources.object_prospects import hopeless
-from pytest_kwait.resources.object_tests import parse_test
+from pytest_kwait.resources.object_prospects import detect_terminal_failure
+from pytest_kwait.resources.object_tests import parse_predicate
 from tests.engine.fake_session import Obj, condition, job, pod
 
 SHORT, LONG = Patience.SHORT, Patience.LONG
@@ -29,7 +29,7 @@ SUCCEEDED = "jsonpath={.status.phase}=Succeeded"
 
 
 def prospect(resource: Resource, wanted: Any, obj: Obj) -> Failed | None:
-    return hopeless(resource, parse_test(wanted), obj, None)
+    return detect_terminal_failure(resource, parse_predicate(wanted), obj, None)
 
 
 def waiting(reason: str, **more: Any) -> Obj:

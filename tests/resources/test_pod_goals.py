@@ -47,7 +47,7 @@ def judge(wait: str, *arguments: Any, of: dict[str, Any] | None) -> Verdict:
     awaited = make("ci-1", "web", *arguments)
     if of is not None:
         whole = {**of, "metadata": {"uid": "uid-web", **of["metadata"]}}
-        awaited.sources()[0].book.put(whole, msgspec.json.encode(whole), 0.0)
+        awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
     verdict: Verdict = awaited.verdict()
     return verdict
 
@@ -336,7 +336,7 @@ def test_gaps_are_no_crash(module: Any) -> None:
 
 def test_deleted_and_created_anew() -> None:
     awaited = pod_phases.pod_ready("ci-1", "web")
-    book = awaited.sources()[0].book
+    book = awaited.sources()[0].sink
     first = pod("web", metadata={"uid": "1"})
     book.put(first, msgspec.json.encode(first), 0.0)
     book.drop("1")

@@ -49,7 +49,7 @@ def gated(name: str, *gates: str) -> dict[str, Any]:
 def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
     uid = f"uid-{obj['metadata']['name']}"
     whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[source].book.put(whole, msgspec.json.encode(whole), 0.0)
+    awaited.sources()[source].sink.put(whole, msgspec.json.encode(whole), 0.0)
 
 
 WEB = "app=web"
@@ -185,9 +185,9 @@ def test_replicas_of_controllers_count() -> None:
     assert awaited.verdict() == Pending("controllers lack 2 ready replicas, 1 allowed")
     put(awaited, controller("rs", None, 1, observed=0), 2)
     assert awaited.verdict() == Pending("1 controller has a status of an older generation")
-    awaited.sources()[2].book.drop("uid-rs")
+    awaited.sources()[2].sink.drop("uid-rs")
     assert awaited.verdict() == Met()
-    assert awaited.sources()[2].book.uids() == set()
+    assert awaited.sources()[2].sink.uids() == set()
     put(awaited, stuck("b"))
     put(awaited, stuck("c"))
     assert isinstance(awaited.verdict(), Failed)
@@ -218,7 +218,7 @@ def test_history_does_not_matter(history: list[tuple[str, str]], make: Any) -> N
     for name, look in history:
         last[name] = LOOKS[look]
         if last[name] is None:
-            along.sources()[0].book.drop(f"uid-{name}")
+            along.sources()[0].sink.drop(f"uid-{name}")
         else:
             put(along, last[name](name))
     for name, obj in last.items():

@@ -8,12 +8,12 @@ import pytest
 
 from pytest_kwait.api.resource import DAEMON_SETS, EVENTS, JOBS, PODS, STATEFUL_SETS
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.resources.daemon_sets import daemon_set_running_on_all_nodes, daemon_set_status
-from pytest_kwait.resources.doom.replica_failures import creation_failure_doom
+from pytest_kwait.resources.doom.replica_failures import detect_creation_failure
 from pytest_kwait.resources.job_statuses import job_condition, job_ready, job_state, job_suspend
 from pytest_kwait.resources.jobs import (
     job_complete,
@@ -360,8 +360,8 @@ def test_pods_of_a_daemon_set(awaited: Callable[..., Any], there: int) -> None:
     ],
 )
 def test_the_words_of_a_refusal(message: str, text: str, patience: Patience) -> None:
-    assert creation_failure_doom(message) == Doom(f"FailedCreate: {text}", patience)
+    assert detect_creation_failure(message) == TerminalState(f"FailedCreate: {text}", patience)
 
 
 def test_a_refusal_without_words() -> None:
-    assert creation_failure_doom("") == Doom("FailedCreate", Patience.LONG)
+    assert detect_creation_failure("") == TerminalState("FailedCreate", Patience.LONG)

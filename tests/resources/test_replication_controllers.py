@@ -50,7 +50,7 @@ def job(**spec: Any) -> Any:
 def put(awaited: Any, position: int, obj: Any) -> None:
     uid = obj["metadata"].get("uid") or f"uid-{obj['metadata']['name']}"
     obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[position].book.put(obj, msgspec.json.encode(obj), 0.0)
+    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
 def a_pod(controller: str = "rc/web") -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.api.resource import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS
-from pytest_kwait.engine.pending import PENDING
+from pytest_kwait.engine.pending import ACTIVE_WAITS
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.rolling_update import rolling_update
 from tests.resources.workloads import of, stuck
@@ -17,7 +17,7 @@ from tests.resources.writing_session import WritingSession
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.pending import PendingWait
+    from pytest_kwait.engine.pending import ActiveWait
 
 WEB = {"metadata": {"name": "web", "uid": "uid-web"}, "spec": {"selector": {"app": "web"}}}
 
@@ -259,20 +259,20 @@ def test_what_it_is_at_is_told(
     told: list[str] = []
 
     class Onlooker:
-        def begun(self, wait: PendingWait) -> None:
+        def begun(self, wait: ActiveWait) -> None:
             told.append(f"{wait.left}: {wait.text}")
 
-        def over(self, wait: PendingWait) -> None:
+        def over(self, wait: ActiveWait) -> None:
             told.append(f"{wait.left}: {wait.text}")
 
     caplog.set_level(logging.INFO, "pytest_kwait.wait")
     successors(session, 0.5)
     onlooker = Onlooker()
-    PENDING.add(onlooker)
+    ACTIVE_WAITS.add(onlooker)
     try:
         rolling_update(client, "ci-1", "rc/web", 10)
     finally:
-        PENDING.remove(onlooker)
+        ACTIVE_WAITS.remove(onlooker)
 
     rolling = "replicationcontroller ci-1/web to have its 2 pods replaced one by one"
     back = "replicationcontroller ci-1/web to have 2 pods again after its rolling update"

@@ -162,6 +162,6 @@ def test_one_that_is_gone(rolling: Condition) -> None:
     assert rolling.verdict() == Pending("not found yet")
     step(rolling, web(2, 2, 2), made("web-1", 2))
     step(rolling, web(2, 2, 1))
-    rolling.sources()[0].book.drop("uid-web")
+    rolling.sources()[0].sink.drop("uid-web")
 
     assert rolling.verdict() == Failed("the deployment was deleted")

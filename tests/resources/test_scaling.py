@@ -127,7 +127,7 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
 def put(awaited: Any, position: int, obj: Any) -> None:
     uid = obj["metadata"].get("uid") or f"uid-{obj['metadata']['name']}"
     obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[position].book.put(obj, msgspec.json.encode(obj), 0.0)
+    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
 @pytest.mark.parametrize(("obj", "pods", "verdict"), ROWS.values(), ids=ROWS.keys())

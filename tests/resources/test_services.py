@@ -147,7 +147,7 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
 
 def put(awaited: Any, obj: Any) -> None:
     whole = {**obj, "metadata": {"uid": "uid-web", **obj["metadata"]}}
-    awaited.sources()[0].book.put(whole, msgspec.json.encode(whole), 0.0)
+    awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
 
 
 @pytest.mark.parametrize("name", ROWS)

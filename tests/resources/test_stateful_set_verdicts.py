@@ -12,7 +12,7 @@ from pytest_kwait.api.resource import PODS, STATEFUL_SETS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.catalogue import WAITS
-from pytest_kwait.resources.stateful_set_states import ordinal_in
+from pytest_kwait.resources.stateful_set_states import parse_ordinal
 from pytest_kwait.resources.stateful_sets import (
     stateful_set_pod_ready,
     stateful_set_running,
@@ -62,7 +62,7 @@ def stuck(name: str) -> Any:
 
 
 def put(awaited: Any, position: int, obj: dict[str, Any], now: float = 0.0) -> None:
-    awaited.sources()[position].book.put(obj, msgspec.json.encode(obj), now)
+    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), now)
 
 
 @dataclass
@@ -368,7 +368,7 @@ def test_pods_that_go_are_forgotten() -> None:
     put(awaited, 0, web(2))
     for name in ("web-0", "web-1"):
         put(awaited, 1, ready(name))
-    book = awaited.sources()[1].book
+    book = awaited.sources()[1].sink
     book.drop("uid-web-0")
 
     assert awaited.verdict() == Pending("1 of 2 pods Running and ready: 1 ready")
@@ -404,7 +404,7 @@ def test_another_first_ordinal_counts_anew() -> None:
     ],
 )
 def test_ordinals(name: str, ordinal: int | None) -> None:
-    assert ordinal_in("web", name) == ordinal
+    assert parse_ordinal("web", name) == ordinal
 
 
 @pytest.mark.parametrize(

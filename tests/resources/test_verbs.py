@@ -19,7 +19,7 @@ from pytest_kwait.api.resource import (
 from pytest_kwait.engine.verdicts import Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.resources.creation import create_and_wait
-from pytest_kwait.resources.deletion import Gone, delete_and_wait
+from pytest_kwait.resources.deletion import DeletedWithPods, delete_and_wait
 from pytest_kwait.resources.restarting import restart
 from tests.engine.fake_session import condition
 from tests.resources.workloads import deployment, of
@@ -174,10 +174,10 @@ def test_what_is_left_is_named(client: ApiClient, session: WritingSession) -> No
 
 
 def test_gone_is_by_uid() -> None:
-    def put(awaited: Gone, position: int, obj: Any) -> None:
-        awaited.sources()[position].book.put(obj, msgspec.json.encode(obj), 0.0)
+    def put(awaited: DeletedWithPods, position: int, obj: Any) -> None:
+        awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
-    awaited = Gone(REPLICATION_CONTROLLERS, "ci-1", "web", "uid-web", "app=web")
+    awaited = DeletedWithPods(REPLICATION_CONTROLLERS, "ci-1", "web", "uid-web", "app=web")
 
     assert awaited.verdict() == Met()
     put(awaited, 0, rc())

@@ -172,7 +172,7 @@ def test_verdict(name: str) -> None:
     awaited, obj, verdict = ROWS[name]
     if obj is not None:
         whole = {**obj, "metadata": {"uid": "uid", **obj["metadata"]}}
-        awaited.sources()[0].book.put(whole, msgspec.json.encode(whole), 0.0)
+        awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
 
     assert awaited.verdict() == verdict
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
-from pytest_kwait.resources.doom.replica_failures import replica_failure_doom
-from pytest_kwait.resources.doom.rollouts import paused_doom, progress_doom, replica_set_doom
+from pytest_kwait.resources.doom.replica_failures import detect_replica_failure
+from pytest_kwait.resources.doom.rollouts import (
+    detect_paused,
+    detect_progress_deadline_exceeded,
+    detect_replica_set_refusal,
+)
 
 SHORT, LONG = Patience.SHORT, Patience.LONG
 PSA = (
@@ -40,7 +44,7 @@ def told(kind: str, status: str, reason: str | None, message: str | None) -> dic
 def test_refused_pods(message: str, patience: Patience) -> None:
     controller = told("ReplicaFailure", "True", "FailedCreate", message)
 
-    assert replica_failure_doom(controller) == Doom(f"FailedCreate: {message}", patience)
+    assert detect_replica_failure(controller) == TerminalState(f"FailedCreate: {message}", patience)
 
 
 @pytest.mark.parametrize(
@@ -50,27 +54,30 @@ def test_refused_pods(message: str, patience: Patience) -> None:
         ({"status": None}, None),
         ({"status": {"conditions": None}}, None),
         (told("ReplicaFailure", "False", "FailedCreate", PSA), None),
-        (told("ReplicaFailure", "True", None, None), Doom("ReplicaFailure", LONG)),
+        (told("ReplicaFailure", "True", None, None), TerminalState("ReplicaFailure", LONG)),
         (
             told("ReplicaFailure", "True", "FailedDelete", "no  \n way"),
-            Doom("FailedDelete: no way", LONG),
+            TerminalState("FailedDelete: no way", LONG),
         ),
     ],
 )
-def test_other_refusals(controller: dict[str, Any], doom: Doom | None) -> None:
-    assert replica_failure_doom(controller) == doom
+def test_other_refusals(controller: dict[str, Any], doom: TerminalState | None) -> None:
+    assert detect_replica_failure(controller) == doom
 
 
 def test_progress_deadline() -> None:
     late = told("Progressing", "False", "ProgressDeadlineExceeded", "it has timed out progressing.")
 
-    assert progress_doom(late) == Doom(
+    assert detect_progress_deadline_exceeded(late) == TerminalState(
         "ProgressDeadlineExceeded: it has timed out progressing.", SHORT
     )
     # What is left of the time before it was paused.
-    assert progress_doom({**late, "spec": {"paused": True}}) is None
-    assert progress_doom(told("Progressing", "True", "ReplicaSetUpdated", "")) is None
-    assert progress_doom({"status": None}) is None
+    assert detect_progress_deadline_exceeded({**late, "spec": {"paused": True}}) is None
+    assert (
+        detect_progress_deadline_exceeded(told("Progressing", "True", "ReplicaSetUpdated", ""))
+        is None
+    )
+    assert detect_progress_deadline_exceeded({"status": None}) is None
 
 
 @pytest.mark.parametrize(
@@ -89,15 +96,17 @@ def test_paused(paused: bool, wanted: int | None, updated: int, there: int, doom
     spec = {"paused": paused, "replicas": wanted}
     status = {"updatedReplicas": updated, "replicas": there}
 
-    doom = paused_doom({"spec": spec, "status": status})
+    doom = detect_paused({"spec": spec, "status": status})
 
-    assert doom == (Doom("the deployment is paused", LONG) if doomed else None)
+    assert doom == (TerminalState("the deployment is paused", LONG) if doomed else None)
 
 
 def test_replica_set_that_is_refused() -> None:
     text = 'replicasets.apps "web-1" is forbidden: exceeded quota: q'
 
-    doom = replica_set_doom(told("Progressing", "False", "ReplicaSetCreateError", text))
+    doom = detect_replica_set_refusal(told("Progressing", "False", "ReplicaSetCreateError", text))
 
-    assert doom == Doom(f"ReplicaSetCreateError: {text}", LONG)
-    assert replica_set_doom(told("Progressing", "True", "NewReplicaSetCreated", "")) is None
+    assert doom == TerminalState(f"ReplicaSetCreateError: {text}", LONG)
+    assert (
+        detect_replica_set_refusal(told("Progressing", "True", "NewReplicaSetCreated", "")) is None
+    )

@@ -91,7 +91,7 @@ def enter(awaited: Condition, *objects: Obj, position: int = 0) -> None:
     for obj in objects:
         uid = f"uid-{obj['metadata']['name']}"
         whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-        book = awaited.sources()[position].book
+        book = awaited.sources()[position].sink
         book.put(whole, msgspec.json.encode(whole), 0.0)
 
 

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.scheduler.cluster_changes import node_changed, pod_changed, scaled_down
+from pytest_kwait.scheduler.cluster_changes import (
+    has_node_scheduling_change,
+    has_pod_scheduling_change,
+    is_scaled_down,
+)
 from tests.scheduler.fakes import node, pod
 
 
@@ -37,19 +41,19 @@ def changed(obj: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     ],
 )
 def test_what_of_a_node_can_help_a_pod(path: str, value: Any, matters: bool) -> None:
-    assert bool(node_changed(node("n"), changed(node("n"), path, value))) is matters
+    assert bool(has_node_scheduling_change(node("n"), changed(node("n"), path, value))) is matters
 
 
 def test_a_node_that_is_uncordoned_can_help_a_pod() -> None:
-    assert node_changed(node("n", unschedulable=True), node("n"))
+    assert has_node_scheduling_change(node("n", unschedulable=True), node("n"))
 
 
 def test_a_heartbeat_helps_nobody() -> None:
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "1"}
     old = changed(node("n"), "status.conditions", [ready])
     new = changed(node("n"), "status.conditions", [{**ready, "lastHeartbeatTime": "2"}])
-    assert not node_changed(old, new)
-    assert node_changed(
+    assert not has_node_scheduling_change(old, new)
+    assert has_node_scheduling_change(
         old, changed(node("n"), "status.conditions", [{**ready, "status": "False"}])
     )
 
@@ -68,7 +72,7 @@ def test_a_heartbeat_helps_nobody() -> None:
     ],
 )
 def test_what_of_a_pod_can_help_itself(path: str, value: Any, matters: bool) -> None:
-    assert pod_changed(pod("p"), changed(pod("p"), path, value)) is matters
+    assert has_pod_scheduling_change(pod("p"), changed(pod("p"), path, value)) is matters
 
 
 @pytest.mark.parametrize(
@@ -76,10 +80,10 @@ def test_what_of_a_pod_can_help_itself(path: str, value: Any, matters: bool) -> 
     [("1", "500m", True), ("1", "2", False), ("1", "1000m", False), ("1", "little", False)],
 )
 def test_scaling_down(before: str, after: str, down: bool) -> None:
-    assert scaled_down(pod("p", cpu=before), pod("p", cpu=after)) is down
+    assert is_scaled_down(pod("p", cpu=before), pod("p", cpu=after)) is down
 
 
 def test_null_everywhere_is_no_crash() -> None:
     nothing = {"metadata": None, "spec": None, "status": None}
-    assert not node_changed(nothing, nothing)
-    assert not pod_changed(nothing, nothing)
+    assert not has_node_scheduling_change(nothing, nothing)
+    assert not has_pod_scheduling_change(nothing, nothing)

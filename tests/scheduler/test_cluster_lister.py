@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.cache import SharedInformerFactory
-from pytest_kwait.scheduler.cluster_lister import ClusterLister
-from pytest_kwait.scheduler.pod_cache import PodCache
+from pytest_kwait.scheduler.cluster_lister import SharedLister
+from pytest_kwait.scheduler.pod_cache import SchedulerCache
 from tests.scheduler.fakes import FakeServer, node, pod
 
 Obj = dict[str, Any]
@@ -21,9 +21,9 @@ def obj(kind: str, name: str, spec: Obj | None = None, **metadata: Any) -> Obj:
     }
 
 
-def lister(*rules: str, objects: tuple[Obj, ...] = ()) -> ClusterLister:
+def lister(*rules: str, objects: tuple[Obj, ...] = ()) -> SharedLister:
     """A lister whose informers know these objects."""
-    made = ClusterLister(PodCache(), SharedInformerFactory(FakeServer()), rules)
+    made = SharedLister(SchedulerCache(), SharedInformerFactory(FakeServer()), rules)
     for informer in made.informers:
         for one in objects:
             if one["kind"] == informer.resource.kind:
@@ -54,9 +54,9 @@ def test_only_what_the_rules_look_at_is_watched(rules: tuple[str, ...], watched:
 
 
 def test_nodes_are_those_of_the_cache() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
-    made = ClusterLister(cache, SharedInformerFactory(FakeServer()), ())
+    made = SharedLister(cache, SharedInformerFactory(FakeServer()), ())
     assert [info.name for info in made.list()] == ["n1"]
 
 

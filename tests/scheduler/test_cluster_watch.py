@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pytest_kwait import wait
-from pytest_kwait.scheduler.cluster_watch import ClusterWatch
-from pytest_kwait.scheduler.pod_cache import PodCache
-from pytest_kwait.scheduler.pod_queue import PodQueue
+from pytest_kwait.scheduler.cluster_watch import EventHandlers
+from pytest_kwait.scheduler.pod_cache import SchedulerCache
+from pytest_kwait.scheduler.pod_queue import SchedulingQueue
 from pytest_kwait.testing import FakeClock
 from tests.scheduler.fakes import node, pod
 
@@ -20,8 +20,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.queue, self.cache = PodQueue(clock=self.clock), PodCache(clock=self.clock)
-        self.watch = ClusterWatch(self.queue, self.cache, {"mine"}.__contains__)
+        self.queue, self.cache = SchedulingQueue(clock=self.clock), SchedulerCache(clock=self.clock)
+        self.watch = EventHandlers(self.queue, self.cache, {"mine"}.__contains__)
 
     def next(self) -> str | None:
         entry = self.queue.pop(wait.background(self.clock).limited(0))

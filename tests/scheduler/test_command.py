@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kwait.scheduler.command import main, run
-from pytest_kwait.scheduler.program.logs import scheduler_logs
+from pytest_kwait.scheduler.program.logs import capture_logs
 
 HERE = Path(__file__).parent / "program"
 
@@ -114,7 +114,7 @@ def test_logs_have_the_form_of_kubernetes() -> None:
     stream = io.StringIO()
     ours, logger = logging.getLogger("pytest_kwait"), logging.getLogger("pytest_kwait.scheduler")
     before = ours.level, ours.propagate, ours.handlers[:]
-    with scheduler_logs(0, stream):
+    with capture_logs(0, stream):
         logger.info("started %s", "well")
         logger.warning("careful")
         logger.error("broken")

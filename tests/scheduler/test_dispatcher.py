@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kwait.api.flow_control import NoLimit, TokenBucket
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.dispatcher import Call, Dispatcher
+from pytest_kwait.scheduler.dispatcher import APICall, APIDispatcher
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import PATIENCE
 
@@ -22,7 +22,7 @@ class Bench:
 
     def __init__(self, threads: int = 2, **more: Any) -> None:
         self.clock = FakeClock(auto=False)
-        self.dispatcher = Dispatcher(
+        self.dispatcher = APIDispatcher(
             "test",
             threads,
             more.pop("limiter", None) or NoLimit(),
@@ -34,14 +34,14 @@ class Bench:
         self.gate = threading.Event()
         self.changed = threading.Condition()
 
-    def call(self, name: str, *, held: bool = False) -> Call:
+    def call(self, name: str, *, held: bool = False) -> APICall:
         def run(_deadline: Deadline) -> None:
             self.note(f"{name} begins")
             if held:
                 assert self.gate.wait(PATIENCE)
             self.note(f"{name} ends")
 
-        return Call(run, lambda: self.note(f"{name} dropped"))
+        return APICall(run, lambda: self.note(f"{name} dropped"))
 
     def note(self, what: str) -> None:
         with self.changed:
@@ -86,7 +86,7 @@ def test_a_call_that_fails_stops_no_other(bench: Bench, caplog: pytest.LogCaptur
         raise RuntimeError("no")
 
     for number in range(4):
-        bench.dispatcher.submit(str(number), Call(fail))
+        bench.dispatcher.submit(str(number), APICall(fail))
     bench.dispatcher.submit("a", bench.call("one"))
     bench.until("one ends")
     assert "a call of the scheduler failed" in caplog.messages
@@ -120,7 +120,7 @@ def test_with_a_flush_what_was_given_is_still_sent() -> None:
 def test_closing_does_not_wait_for_the_rate_limit() -> None:
     bench = Bench(threads=1)
     limiter = TokenBucket(0.001, 1, bench.clock)
-    bench.dispatcher = Dispatcher("test", 1, limiter, request_timeout=10, clock=bench.clock)
+    bench.dispatcher = APIDispatcher("test", 1, limiter, request_timeout=10, clock=bench.clock)
     bench.dispatcher.start()
     bench.dispatcher.submit("a", bench.call("one"))
     bench.until("one ends")
@@ -138,7 +138,7 @@ def test_each_call_has_the_time_of_a_request(bench: Bench) -> None:
         left.append(deadline.remaining)
         done.set()
 
-    bench.dispatcher.submit("a", Call(run))
+    bench.dispatcher.submit("a", APICall(run))
     assert done.wait(PATIENCE)
     assert left == [10]
 
@@ -152,7 +152,7 @@ def test_closing_what_was_never_started_drops_all() -> None:
 
 def test_closing_does_not_wait_longer_than_a_request_may_take() -> None:
     bench = Bench()
-    bench.dispatcher = Dispatcher("test", 1, NoLimit(), request_timeout=0.01, clock=bench.clock)
+    bench.dispatcher = APIDispatcher("test", 1, NoLimit(), request_timeout=0.01, clock=bench.clock)
     bench.dispatcher.start()
     bench.dispatcher.submit("a", bench.call("one", held=True))
     bench.until("one begins")
@@ -164,5 +164,5 @@ def test_closing_does_not_wait_longer_than_a_request_may_take() -> None:
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "4"])
 def test_threads_that_make_no_sense(threads: Any) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        Dispatcher("test", threads, NoLimit(), request_timeout=1)
+        APIDispatcher("test", threads, NoLimit(), request_timeout=1)
     assert str(raised.value) == f"bind_threads={threads!r} is not valid: a whole number, at least 1"

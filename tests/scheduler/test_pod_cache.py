@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.scheduler.pod_cache import PodCache
+from pytest_kwait.scheduler.pod_cache import SchedulerCache
 from pytest_kwait.testing import FakeClock
 from tests.scheduler.fakes import node, pod
 
 
-def used(cache: PodCache) -> dict[str, int]:
+def used(cache: SchedulerCache) -> dict[str, int]:
     """Milli-cores that are taken, by node."""
     return {info.name: info.requested.get("cpu", 0) for info in cache.list()}
 
@@ -17,7 +17,7 @@ def on(name: str, where: str, **more: str) -> dict[str, object]:
 
 
 def test_pods_count_on_their_nodes_whichever_comes_first() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_pod(on("early", "n1"))
     cache.set_node(node("n1"))
     cache.set_node(node("n2"))
@@ -26,7 +26,7 @@ def test_pods_count_on_their_nodes_whichever_comes_first() -> None:
 
 
 def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
     assumed = cache.assume(pod("a"), "n1")
     assert assumed["spec"]["nodeName"] == "n1"
@@ -38,13 +38,13 @@ def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
 
 
 def test_the_pod_that_is_assumed_is_left_as_it_was() -> None:
-    cache, given = PodCache(), pod("a")
+    cache, given = SchedulerCache(), pod("a")
     cache.assume(given, "n1")
     assert given == pod("a")
 
 
 def test_a_confirmed_pod_counts_once_and_can_no_longer_be_forgotten() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.assume(pod("a"), "n1")
     cache.set_pod(on("a", "n1"))
@@ -56,7 +56,7 @@ def test_a_confirmed_pod_counts_once_and_can_no_longer_be_forgotten() -> None:
 def test_a_pod_that_somebody_bound_elsewhere_counts_there(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_node(node("n2"))
     cache.assume(pod("a"), "n1")
@@ -66,14 +66,14 @@ def test_a_pod_that_somebody_bound_elsewhere_counts_there(
 
 
 def test_nothing_is_assumed_twice() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.assume(pod("a"), "n1")
     with pytest.raises(ValueError, match=r"^pod default/a is on node n1 already$"):
         cache.assume(pod("a"), "n2")
 
 
 def test_what_is_listed_does_not_change_until_the_next_list() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
     (info,) = cache.list()
     cache.set_pod(on("a", "n1"))
@@ -84,7 +84,7 @@ def test_what_is_listed_does_not_change_until_the_next_list() -> None:
 
 
 def test_a_changed_pod_counts_as_it_is_now() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_pod(on("a", "n1"))
     cache.set_pod(on("a", "n1", cpu="2"))
@@ -92,7 +92,7 @@ def test_a_changed_pod_counts_as_it_is_now() -> None:
 
 
 def test_a_change_of_status_alone_is_none() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_pod(on("a", "n1"))
     before = list(cache._changes)
     cache.set_pod(on("a", "n1", phase="Running"))
@@ -100,7 +100,7 @@ def test_a_change_of_status_alone_is_none() -> None:
 
 
 def test_removed_pods_count_no_longer_assumed_or_not() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_pod(on("a", "n1"))
     cache.assume(pod("b"), "n1")
@@ -111,7 +111,7 @@ def test_removed_pods_count_no_longer_assumed_or_not() -> None:
 
 
 def test_a_node_that_goes_and_comes_back_has_the_pods_that_stayed() -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_pod(on("a", "n1"))
     cache.set_pod(on("b", "n1"))
@@ -126,7 +126,7 @@ def test_a_node_that_goes_and_comes_back_has_the_pods_that_stayed() -> None:
 
 def test_bound_pods_stay_assumed_until_the_watch_shows_them() -> None:
     clock = FakeClock()
-    cache = PodCache(clock=clock)
+    cache = SchedulerCache(clock=clock)
     cache.set_node(node("n1"))
     cache.assume(pod("a"), "n1")
     cache.finish_binding(pod("a"))
@@ -136,7 +136,7 @@ def test_bound_pods_stay_assumed_until_the_watch_shows_them() -> None:
 
 def test_with_a_time_to_live_they_stay_so_long(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
-    cache = PodCache(assumed_pod_ttl="30s", clock=clock)
+    cache = SchedulerCache(assumed_pod_ttl="30s", clock=clock)
     cache.set_node(node("n1"))
     for name in ("bound", "binding"):
         cache.assume(pod(name), "n1")
@@ -152,7 +152,7 @@ def test_with_a_time_to_live_they_stay_so_long(caplog: pytest.LogCaptureFixture)
 
 
 def test_what_makes_no_sense_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    cache = PodCache()
+    cache = SchedulerCache()
     cache.set_node(node("bad", cpu="much"))
     cache.set_node(node("good"))
     cache.set_pod(on("bad", "good", cpu="some"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.scheduler.pod_conditions import not_scheduled_patch
+from pytest_kwait.scheduler.pod_conditions import make_unscheduled_patch
 from tests.scheduler.fakes import pod
 
 CONDITION = {
@@ -23,7 +23,7 @@ def with_conditions(*conditions: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def test_the_first_condition() -> None:
-    assert not_scheduled_patch(pod("a"), "Unschedulable", "no room", "now") == {
+    assert make_unscheduled_patch(pod("a"), "Unschedulable", "no room", "now") == {
         "metadata": {"uid": "uid-a"},
         "status": {"conditions": [{**CONDITION, "lastTransitionTime": "now"}]},
     }
@@ -31,33 +31,35 @@ def test_the_first_condition() -> None:
 
 def test_the_same_again_is_not_written() -> None:
     known = with_conditions({"type": "Initialized", "status": "True"}, CONDITION)
-    assert not_scheduled_patch(known, "Unschedulable", "no room", "now") is None
+    assert make_unscheduled_patch(known, "Unschedulable", "no room", "now") is None
 
 
 @pytest.mark.parametrize("change", [{"message": "other"}, {"reason": "SchedulerError"}])
 def test_another_message_keeps_the_time_of_transition(change: dict[str, str]) -> None:
     known = with_conditions({**CONDITION, **change})
-    patch = not_scheduled_patch(known, "Unschedulable", "no room", "now")
+    patch = make_unscheduled_patch(known, "Unschedulable", "no room", "now")
     assert patch is not None
     assert patch["status"]["conditions"] == [CONDITION]
 
 
 def test_another_status_has_a_time_of_its_own() -> None:
     known = with_conditions({**CONDITION, "status": "True"})
-    patch = not_scheduled_patch(known, "Unschedulable", "no room", "now")
+    patch = make_unscheduled_patch(known, "Unschedulable", "no room", "now")
     assert patch is not None
     assert patch["status"]["conditions"][0]["lastTransitionTime"] == "now"
 
 
 @pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"conditions": [{}]}])
 def test_a_status_with_nothing_in_it(status: Any) -> None:
-    patch = not_scheduled_patch({**pod("a"), "status": status}, "Unschedulable", "no room", "now")
+    patch = make_unscheduled_patch(
+        {**pod("a"), "status": status}, "Unschedulable", "no room", "now"
+    )
     assert patch is not None
 
 
 def test_servers_that_count_no_generations_are_told_none() -> None:
     old = pod("a")
     del old["metadata"]["generation"]
-    patch = not_scheduled_patch(old, "Unschedulable", "no room", "now")
+    patch = make_unscheduled_patch(old, "Unschedulable", "no room", "now")
     assert patch is not None
     assert "observedGeneration" not in patch["status"]["conditions"][0]

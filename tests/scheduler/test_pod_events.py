@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kwait.api.flow_control import NoLimit
 from pytest_kwait.errors import ApiError
-from pytest_kwait.scheduler.dispatcher import Dispatcher
+from pytest_kwait.scheduler.dispatcher import APIDispatcher
 from pytest_kwait.scheduler.pod_events import EventRecorder
 from tests.scheduler.fakes import FakeServer, pod
 
@@ -23,7 +23,9 @@ class Bench:
     def __init__(self) -> None:
         self.server = FakeServer()
         self.clock = self.server.fake_clock
-        self.dispatcher = Dispatcher("events", 1, NoLimit(), request_timeout=10, clock=self.clock)
+        self.dispatcher = APIDispatcher(
+            "events", 1, NoLimit(), request_timeout=10, clock=self.clock
+        )
         self.recorder = EventRecorder(self.server, self.dispatcher, self.clock)
         self.dispatcher.start()
 
@@ -89,7 +91,7 @@ def test_the_same_again_is_a_series_that_is_written_once(bench: Bench) -> None:
     name = bench.server.written[0][2]["metadata"]["name"]
     assert (method, path) == ("PATCH", f"/apis/events.k8s.io/v1/namespaces/default/events/{name}")
     assert patch == {"series": {"count": patch["series"]["count"], **LAST_AT_5}}
-    bench.recorder.keep_up()
+    bench.recorder.flush_series()
     assert len(bench.server.written) == 2
 
 
@@ -105,10 +107,10 @@ def test_a_series_is_written_again_when_it_is_over(bench: Bench) -> None:
     bench.fail()
     bench.fail()
     bench.clock.advance(359)
-    bench.recorder.keep_up()
+    bench.recorder.flush_series()
     assert len(bench.server.written) == 2
     bench.clock.advance(1)
-    bench.recorder.keep_up()
+    bench.recorder.flush_series()
     assert bench.until(3)[2][2] == {"series": {"count": 4, **LAST_AT_5}}
     bench.fail()
     assert bench.until(4)[3][0] == "POST"
@@ -122,7 +124,7 @@ def test_a_long_series_is_written_every_half_hour(bench: Bench) -> None:
     for _ in range(6):
         bench.clock.advance(300)
         bench.fail()
-        bench.recorder.keep_up()
+        bench.recorder.flush_series()
     assert bench.until(3)[2][2]["series"]["count"] == 8
 
 
@@ -166,7 +168,7 @@ def test_what_the_server_refuses_is_logged_and_left(
     wait_until(lambda: caplog.messages, bench)
     assert caplog.messages[0].endswith("was refused: 403 Forbidden: no events for you")
     bench.clock.advance(60)
-    bench.recorder.keep_up()
+    bench.recorder.flush_series()
     assert len(bench.server.written) == 1
 
 
@@ -176,10 +178,10 @@ def test_what_did_not_reach_the_server_is_sent_again_after_ten_seconds(bench: Be
     bench.until(1)
     wait_until(lambda: bench.recorder._retries, bench)
     bench.clock.advance(9.9)
-    bench.recorder.keep_up()
+    bench.recorder.flush_series()
     assert len(bench.server.written) == 1
     bench.clock.advance(0.1)
-    bench.recorder.keep_up()
+    bench.recorder.flush_series()
     first, second = bench.until(2)
     assert first == second
 
@@ -191,7 +193,7 @@ def test_after_twelve_times_it_is_given_up(bench: Bench, caplog: pytest.LogCaptu
         wait_until(lambda: bench.recorder._retries, bench)
         assert len(bench.until(tries)) == tries
         bench.clock.advance(10)
-        bench.recorder.keep_up()
+        bench.recorder.flush_series()
     bench.until(12)
     wait_until(lambda: caplog.messages, bench)
     assert caplog.messages[0].endswith("could not be written: ConnectionRefused: refused")

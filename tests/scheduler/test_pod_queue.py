@@ -7,13 +7,13 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.pod_queue import PodQueue
-from pytest_kwait.scheduler.queued_pod import Place, QueuedPod
+from pytest_kwait.scheduler.pod_queue import SchedulingQueue
+from pytest_kwait.scheduler.queued_pod import QueuedPodInfo, QueueState
 from pytest_kwait.testing import FakeClock
 from tests.scheduler.fakes import pod
 
 
-def name_of(entry: QueuedPod | None) -> str | None:
+def name_of(entry: QueuedPodInfo | None) -> str | None:
     return None if entry is None else entry.pod["metadata"]["name"]
 
 
@@ -22,14 +22,14 @@ class Bench:
 
     def __init__(self, **options: Any) -> None:
         self.clock = FakeClock(start=1000)
-        self.queue = PodQueue(clock=self.clock, **options)
+        self.queue = SchedulingQueue(clock=self.clock, **options)
 
-    def pop(self) -> QueuedPod:
+    def pop(self) -> QueuedPodInfo:
         entry = self.pop_soon()
         assert entry is not None
         return entry
 
-    def pop_soon(self, seconds: float = 0) -> QueuedPod | None:
+    def pop_soon(self, seconds: float = 0) -> QueuedPodInfo | None:
         """Let so much time pass, and take what is there then."""
         self.clock.advance(seconds)
         return self.queue.pop(wait.background(self.clock).limited(0))
@@ -40,7 +40,7 @@ class Bench:
             taken.append(name_of(entry))
         return taken
 
-    def fail(self, entry: QueuedPod, *, error: bool = False) -> None:
+    def fail(self, entry: QueuedPodInfo, *, error: bool = False) -> None:
         self.queue.add_unschedulable(entry, entry.pod, error=error)
 
 
@@ -99,7 +99,7 @@ def test_an_unschedulable_pod_waits_until_something_changes() -> None:
     bench.queue.add(pod("a"))
     bench.fail(bench.pop())
     assert bench.pop_soon(299) is None
-    assert [p["metadata"]["name"] for p in bench.queue.pods(Place.UNSCHEDULABLE)] == ["a"]
+    assert [p["metadata"]["name"] for p in bench.queue.pods(QueueState.UNSCHEDULABLE)] == ["a"]
     bench.queue.move_all()
     assert bench.names() == ["a"]
 
@@ -110,7 +110,7 @@ def test_a_change_during_the_attempt_is_not_lost() -> None:
     entry = bench.pop()
     bench.queue.move_all()
     bench.fail(entry)
-    assert len(bench.queue.pods(Place.BACKOFF)) == 1
+    assert len(bench.queue.pods(QueueState.BACKOFF)) == 1
     assert name_of(bench.pop_soon(1)) == "a"
 
 
@@ -119,7 +119,7 @@ def test_a_change_before_the_attempt_does_not_count() -> None:
     bench.queue.move_all()
     bench.queue.add(pod("a"))
     bench.fail(bench.pop())
-    assert len(bench.queue.pods(Place.UNSCHEDULABLE)) == 1
+    assert len(bench.queue.pods(QueueState.UNSCHEDULABLE)) == 1
 
 
 def test_a_change_of_the_pod_itself_during_the_attempt_is_not_lost() -> None:
@@ -154,7 +154,7 @@ def test_other_pods_matter_to_those_that_look_at_them(spec: dict[str, Any], move
     if entry is not None:
         bench.queue.move_dependents()
         bench.fail(entry)
-        assert len(bench.queue.pods(Place.BACKOFF)) == 1
+        assert len(bench.queue.pods(QueueState.BACKOFF)) == 1
 
 
 def test_when_nothing_else_is_to_be_done_a_back_off_is_cut_short_but_not_after_errors() -> None:
@@ -183,10 +183,10 @@ def test_after_five_minutes_a_pod_is_tried_again_in_any_case() -> None:
     bench.queue.add(pod("a"))
     bench.fail(bench.pop())
     bench.clock.advance(300)
-    bench.queue.flush_leftovers()
+    bench.queue.flush_unschedulable()
     assert bench.names() == []
     bench.clock.advance(0.001)
-    bench.queue.flush_leftovers()
+    bench.queue.flush_unschedulable()
     assert bench.names() == ["a"]
 
 
@@ -198,7 +198,7 @@ def test_a_gated_pod_is_held_until_its_last_gate_is_gone() -> None:
     bench.queue.move_all()
     bench.queue.update(both, one)
     assert bench.names() == []
-    assert bench.queue.pods(Place.GATED) == [one]
+    assert bench.queue.pods(QueueState.GATED) == [one]
     bench.queue.update(one, pod("a"))
     assert bench.names() == ["a"]
 
@@ -299,7 +299,7 @@ def test_an_error_after_a_rejection_begins_to_count_anew_and_a_rejection_ends_it
 
 def test_waiting_ends_with_the_first_pod() -> None:
     clock = FakeClock(auto=False)
-    queue = PodQueue(clock=clock)
+    queue = SchedulingQueue(clock=clock)
     taken: list[str | None] = []
     group = wait.Group()
     group.start(lambda: taken.append(name_of(queue.pop(wait.background(clock)))))
@@ -319,8 +319,8 @@ def test_waiting_ends_with_a_back_off() -> None:
 
 def test_waiting_ends_with_the_context() -> None:
     clock = FakeClock(auto=False)
-    queue = PodQueue(clock=clock)
-    taken: list[QueuedPod | None] = []
+    queue = SchedulingQueue(clock=clock)
+    taken: list[QueuedPodInfo | None] = []
     stop = threading.Event()
     group = wait.Group()
     group.start(lambda: taken.append(queue.pop(wait.context_for_channel(stop, clock))))
@@ -369,5 +369,5 @@ def test_the_lengths_are_told() -> None:
 )
 def test_back_offs_that_make_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        PodQueue(**options)
+        SchedulingQueue(**options)
     assert str(raised.value) == message

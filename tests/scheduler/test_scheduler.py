@@ -11,7 +11,7 @@ from pytest_kwait.api.resource import PODS
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
-from pytest_kwait.scheduler.queued_pod import Place
+from pytest_kwait.scheduler.queued_pod import QueueState
 from tests.cache.fakes import PATIENCE
 from tests.scheduler.fakes import FakeServer, node, pod
 
@@ -211,7 +211,7 @@ def test_a_gated_pod_waits_for_its_gates(bench: Bench) -> None:
     bench.run()
     bench.server.put(pod("b"))
     bench.until_bound("b")
-    assert len(bench.scheduler.config.queue.pods(Place.GATED)) == 1
+    assert len(bench.scheduler.config.queue.pods(QueueState.GATED)) == 1
     bench.server.put({**gated, "spec": {**gated["spec"], "schedulingGates": []}})
     bench.until_bound("a")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
 from tests.simulator.manual_clock import ManualClock
 
 Obj = dict[str, Any]
 
 
-def new_cluster() -> ClusterApi:
+def new_cluster() -> SimulatedCluster:
     """A cluster with its namespaces and the service accounts that pods need."""
-    api = ClusterApi(ManualClock())
+    api = SimulatedCluster(ManualClock())
     api.bootstrap()
     api.create("serviceaccounts", {"metadata": {"name": "default"}}, "default")
     return api

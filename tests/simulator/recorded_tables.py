@@ -17,7 +17,7 @@ from pytest_kwait.simulator.status_error import StatusError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
@@ -42,7 +42,7 @@ def rows(folder: Path) -> list[Any]:
     ]
 
 
-def check_row(api: ClusterApi, row: Obj) -> None:
+def check_row(api: SimulatedCluster, row: Obj) -> None:
     """Send the row's manifest and compare what comes back."""
     kind = api.kind_of(row["kind"])
     if "version" in row:

@@ -6,13 +6,13 @@ import pytest
 
 from pytest_kwait.simulator.apply import apply_object, read_apply
 from pytest_kwait.simulator.caller import Caller
-from pytest_kwait.simulator.cluster_api import ClusterApi, StatusError
+from pytest_kwait.simulator.cluster_api import SimulatedCluster, StatusError
 from pytest_kwait.simulator.field_sets import (
-    compare,
+    compare_fields,
     decode_set,
     encode_set,
-    fields_of,
-    path_text,
+    field_set_of,
+    format_path,
 )
 from pytest_kwait.simulator.schema import shape_of
 from tests.simulator.cluster import config_map, new_cluster
@@ -21,12 +21,16 @@ POD = shape_of("", "v1", "Pod")
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
 def apply(
-    api: ClusterApi, manager: str, resource: str = "configmaps", force: bool = False, **fields: Any
+    api: SimulatedCluster,
+    manager: str,
+    resource: str = "configmaps",
+    force: bool = False,
+    **fields: Any,
 ) -> tuple[dict[str, Any], bool]:
     kind = api.kinds[resource]
     configuration = {
@@ -53,7 +57,7 @@ def test_field_sets_are_written_down_as_upstream_does() -> None:
             "nodeSelector": {"a": "b"},
         },
     }
-    written = encode_set(fields_of(pod, POD))
+    written = encode_set(field_set_of(pod, POD))
     assert written == {
         "f:metadata": {"f:finalizers": {'v:"x/y"': {}}, "f:labels": {"f:a": {}}},
         "f:spec": {
@@ -73,13 +77,13 @@ def test_field_sets_are_written_down_as_upstream_does() -> None:
             "f:nodeSelector": {},
         },
     }
-    assert decode_set(written) == fields_of(pod, POD)
+    assert decode_set(written) == field_set_of(pod, POD)
 
 
 def test_differences_are_added_modified_and_removed_fields() -> None:
     old = {"metadata": {"labels": {"a": "1", "b": "1"}}}
     new = {"metadata": {"labels": {"a": "2", "c": "1"}, "annotations": {"x": "y"}}}
-    changes = compare(old, new, POD)
+    changes = compare_fields(old, new, POD)
     labels = ("f:metadata", "f:labels")
     assert changes.modified == {(*labels, "f:a")}
     assert changes.removed == {(*labels, "f:b")}
@@ -92,17 +96,17 @@ def test_differences_are_added_modified_and_removed_fields() -> None:
 
 def test_paths_are_shown_as_people_write_them() -> None:
     path = ("f:spec", "f:containers", 'k:{"name":"c"}', "f:args")
-    assert path_text(path) == '.spec.containers[name="c"].args'
-    assert path_text(("f:metadata", "f:finalizers", 'v:"x"')) == '.metadata.finalizers[="x"]'
+    assert format_path(path) == '.spec.containers[name="c"].args'
+    assert format_path(("f:metadata", "f:finalizers", 'v:"x"')) == '.metadata.finalizers[="x"]'
 
 
-def test_applying_creates_and_owns(api: ClusterApi) -> None:
+def test_applying_creates_and_owns(api: SimulatedCluster) -> None:
     stored, created = apply(api, "m", data={"k": "v"})
     assert created
     assert owners(stored) == {("m", "Apply"): {"f:data": {"f:k": {}}}}
 
 
-def test_applying_the_same_again_writes_nothing(api: ClusterApi) -> None:
+def test_applying_the_same_again_writes_nothing(api: SimulatedCluster) -> None:
     apply(api, "m", data={"k": "v"})
     before = api.store.revision
     _, created = apply(api, "m", data={"k": "v"})
@@ -110,13 +114,13 @@ def test_applying_the_same_again_writes_nothing(api: ClusterApi) -> None:
     assert api.store.revision == before
 
 
-def test_what_is_no_longer_applied_goes(api: ClusterApi) -> None:
+def test_what_is_no_longer_applied_goes(api: SimulatedCluster) -> None:
     apply(api, "m", data={"k": "v", "l": "w"})
     stored, _ = apply(api, "m", data={"k": "v"})
     assert stored["data"] == {"k": "v"}
 
 
-def test_what_somebody_else_applies_as_well_stays(api: ClusterApi) -> None:
+def test_what_somebody_else_applies_as_well_stays(api: SimulatedCluster) -> None:
     apply(api, "m", data={"k": "v"})
     apply(api, "n", data={"k": "v"})
     stored, _ = apply(api, "m")
@@ -124,7 +128,7 @@ def test_what_somebody_else_applies_as_well_stays(api: ClusterApi) -> None:
     assert list(owners(stored)) == [("n", "Apply")]
 
 
-def test_another_owners_field_is_a_conflict(api: ClusterApi) -> None:
+def test_another_owners_field_is_a_conflict(api: SimulatedCluster) -> None:
     apply(api, "m", data={"k": "v"})
     with pytest.raises(StatusError) as refused:
         apply(api, "n", data={"k": "w"})
@@ -141,7 +145,7 @@ def test_another_owners_field_is_a_conflict(api: ClusterApi) -> None:
     }
 
 
-def test_conflicts_of_several_owners_are_listed(api: ClusterApi) -> None:
+def test_conflicts_of_several_owners_are_listed(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(k="v"), "default", caller=Caller(manager="up"))
     apply(api, "m", data={"l": "v"})
     with pytest.raises(StatusError) as refused:
@@ -152,7 +156,7 @@ def test_conflicts_of_several_owners_are_listed(api: ClusterApi) -> None:
     )
 
 
-def test_force_takes_the_field_over(api: ClusterApi) -> None:
+def test_force_takes_the_field_over(api: SimulatedCluster) -> None:
     apply(api, "m", data={"k": "v", "l": "v"})
     stored, _ = apply(api, "n", force=True, data={"k": "w"})
     assert stored["data"] == {"k": "w", "l": "v"}
@@ -162,7 +166,7 @@ def test_force_takes_the_field_over(api: ClusterApi) -> None:
     }
 
 
-def test_updates_own_what_they_change(api: ClusterApi) -> None:
+def test_updates_own_what_they_change(api: SimulatedCluster) -> None:
     caller = Caller(manager="up")
     stored = api.create("configmaps", config_map(k="v", l="w"), "default", caller=caller)
     assert owners(stored) == {("up", "Update"): {"f:data": {".": {}, "f:k": {}, "f:l": {}}}}
@@ -174,7 +178,7 @@ def test_updates_own_what_they_change(api: ClusterApi) -> None:
     }
 
 
-def test_items_of_lists_are_merged_by_their_keys(api: ClusterApi) -> None:
+def test_items_of_lists_are_merged_by_their_keys(api: SimulatedCluster) -> None:
     first = {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}
     apply(api, "m", "services", spec=first)
     stored, _ = apply(api, "n", "services", spec={"ports": [{"port": 82, "name": "c"}]})
@@ -183,7 +187,7 @@ def test_items_of_lists_are_merged_by_their_keys(api: ClusterApi) -> None:
     assert [port["port"] for port in stored["spec"]["ports"]] == [80, 82]
 
 
-def test_a_field_that_the_kind_has_not_is_refused(api: ClusterApi) -> None:
+def test_a_field_that_the_kind_has_not_is_refused(api: SimulatedCluster) -> None:
     body = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "bogus": 1}'
     with pytest.raises(StatusError) as refused:
         read_apply(body, api.kinds["configmaps"], "a", "default", Caller())
@@ -217,13 +221,15 @@ def test_a_field_that_the_kind_has_not_is_refused(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_what_is_no_configuration_is_refused(api: ClusterApi, body: bytes, message: str) -> None:
+def test_what_is_no_configuration_is_refused(
+    api: SimulatedCluster, body: bytes, message: str
+) -> None:
     with pytest.raises(StatusError) as refused:
         read_apply(body, api.kinds["configmaps"], "a", "default", Caller())
     assert (refused.value.code, refused.value.message) == (400, message)
 
 
-def test_dates_in_yaml_are_the_text_that_json_has(api: ClusterApi) -> None:
+def test_dates_in_yaml_are_the_text_that_json_has(api: SimulatedCluster) -> None:
     body = (
         b"{apiVersion: coordination.k8s.io/v1, kind: Lease, "
         b"spec: {renewTime: 2026-01-01T00:00:00.000000Z}}"
@@ -275,14 +281,14 @@ CONVERTED = (
         ),
     ],
 )
-def test_what_is_not_of_the_type_is_refused(api: ClusterApi, spec: str, message: str) -> None:
+def test_what_is_not_of_the_type_is_refused(api: SimulatedCluster, spec: str, message: str) -> None:
     head = '{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": '
     with pytest.raises(StatusError) as refused:
         read_apply(f"{head}{spec}}}".encode(), api.kinds["deployments.apps"], "a", "", Caller())
     assert (refused.value.code, refused.value.message) == (500, message)
 
 
-def test_keys_given_twice_are_refused_or_warned_of(api: ClusterApi) -> None:
+def test_keys_given_twice_are_refused_or_warned_of(api: SimulatedCluster) -> None:
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: b\n  a: c\n"
     kind = api.kinds["configmaps"]
     with pytest.raises(StatusError) as refused:

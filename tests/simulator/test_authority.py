@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from pytest_kwait.simulator.authority import Authority, write_kubeconfig
+from pytest_kwait.simulator.authority import CertificateAuthority, write_kubeconfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,6 @@ def test_nothing_is_left_where_it_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_an_authority_has_a_certificate_for_the_server() -> None:
-    authority = Authority("127.0.0.1")
+    authority = CertificateAuthority("127.0.0.1")
     assert authority.pem.startswith("-----BEGIN CERTIFICATE-----")
     assert authority.tls.cert_store_stats()["x509"] == 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.autoscaler_view import as_version_one, as_version_two
+from pytest_kwait.simulator.autoscaler_view import hpa_to_v1, hpa_to_v2
 
 PREFIX = "autoscaling.alpha.kubernetes.io/"
 TARGET = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
@@ -27,7 +27,7 @@ def two(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
 
 
 def test_the_utilization_of_the_processor_is_a_field_of_version_one() -> None:
-    shown = as_version_one(two(metrics=[CPU]))
+    shown = hpa_to_v1(two(metrics=[CPU]))
     assert shown["apiVersion"] == "autoscaling/v1"
     assert shown["spec"] == {
         "scaleTargetRef": TARGET,
@@ -36,13 +36,13 @@ def test_the_utilization_of_the_processor_is_a_field_of_version_one() -> None:
         "targetCPUUtilizationPercentage": 50,
     }
     assert "annotations" not in shown["metadata"]
-    assert as_version_two(shown) == two(metrics=[CPU])
+    assert hpa_to_v2(shown) == two(metrics=[CPU])
 
 
 def test_version_one_without_a_target_means_four_fifths() -> None:
-    shown = as_version_one(two(metrics=[CPU]))
+    shown = hpa_to_v1(two(metrics=[CPU]))
     del shown["spec"]["targetCPUUtilizationPercentage"]
-    (metric,) = as_version_two(shown)["spec"]["metrics"]
+    (metric,) = hpa_to_v2(shown)["spec"]["metrics"]
     assert metric["resource"]["target"]["averageUtilization"] == 80
 
 
@@ -106,9 +106,9 @@ def test_version_one_without_a_target_means_four_fifths() -> None:
     ],
 )
 def test_other_metrics_are_kept_in_an_annotation(metric: dict[str, Any], kept: str) -> None:
-    shown = as_version_one(two(metrics=[metric, CPU]))
+    shown = hpa_to_v1(two(metrics=[metric, CPU]))
     assert shown["metadata"]["annotations"] == {f"{PREFIX}metrics": kept}
-    assert as_version_two(shown) == two(metrics=[metric, CPU])
+    assert hpa_to_v2(shown) == two(metrics=[metric, CPU])
 
 
 def test_behaviour_state_and_conditions_are_kept_in_annotations() -> None:
@@ -121,7 +121,7 @@ def test_behaviour_state_and_conditions_are_kept_in_annotations() -> None:
         metrics=[CPU],
         behavior={"scaleUp": rule},
     )
-    shown = as_version_one(obj)
+    shown = hpa_to_v1(obj)
     annotations = shown["metadata"]["annotations"]
     assert annotations[f"{PREFIX}behavior"] == (
         '{"ScaleUp":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max","Policies":'
@@ -129,12 +129,12 @@ def test_behaviour_state_and_conditions_are_kept_in_annotations() -> None:
     )
     assert json.loads(annotations[f"{PREFIX}conditions"]) == conditions
     assert shown["status"]["currentCPUUtilizationPercentage"] == 9
-    assert as_version_two(shown) == obj
+    assert hpa_to_v2(shown) == obj
 
 
 def test_an_annotation_that_cannot_be_read_says_nothing() -> None:
-    shown = as_version_one(two(metrics=[CPU]))
+    shown = hpa_to_v1(two(metrics=[CPU]))
     shown["metadata"] = {"name": "a", "annotations": {f"{PREFIX}metrics": "{", "x": "y"}}
-    meant = as_version_two(shown)
+    meant = hpa_to_v2(shown)
     assert meant["spec"]["metrics"] == [CPU]
     assert meant["metadata"]["annotations"] == {"x": "y"}

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.caller import Caller
-from pytest_kwait.simulator.cluster_api import ClusterApi, StatusError
+from pytest_kwait.simulator.cluster_api import SimulatedCluster, StatusError
 from tests.simulator.cluster import config_map, job, new_cluster, pod
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
@@ -18,7 +18,7 @@ def refusal(error: pytest.ExceptionInfo[StatusError]) -> tuple[int, str]:
     return error.value.code, error.value.message
 
 
-def test_a_cluster_has_its_namespaces(api: ClusterApi) -> None:
+def test_a_cluster_has_its_namespaces(api: SimulatedCluster) -> None:
     namespaces = [one["metadata"]["name"] for one in api.list("namespaces")]
     assert namespaces == ["default", "kube-node-lease", "kube-public", "kube-system"]
     default = api.get("namespaces", "default")
@@ -27,7 +27,7 @@ def test_a_cluster_has_its_namespaces(api: ClusterApi) -> None:
     assert default["status"] == {"phase": "Active"}
 
 
-def test_the_server_sets_what_is_its_own(api: ClusterApi) -> None:
+def test_the_server_sets_what_is_its_own(api: SimulatedCluster) -> None:
     sent = config_map("a", k="v")
     sent["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z"}
     stored = api.create("configmaps", sent, "default")
@@ -36,27 +36,27 @@ def test_the_server_sets_what_is_its_own(api: ClusterApi) -> None:
     assert stored["metadata"]["resourceVersion"] == str(api.store.revision)
 
 
-def test_a_name_is_taken_once(api: ClusterApi) -> None:
+def test_a_name_is_taken_once(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(), "default")
     with pytest.raises(StatusError) as refused:
         api.create("configmaps", config_map(), "default")
     assert refusal(refused) == (409, 'configmaps "a" already exists')
 
 
-def test_names_are_made_up_on_request(api: ClusterApi) -> None:
+def test_names_are_made_up_on_request(api: SimulatedCluster) -> None:
     made = api.create("configmaps", {"metadata": {"generateName": "a-"}}, "default")
     name = made["metadata"]["name"]
     assert name.startswith("a-")
     assert len(name) == 7
 
 
-def test_an_object_needs_a_namespace_that_is_there(api: ClusterApi) -> None:
+def test_an_object_needs_a_namespace_that_is_there(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as refused:
         api.create("configmaps", config_map(), "nope")
     assert refusal(refused) == (404, 'namespaces "nope" not found')
 
 
-def test_nothing_new_comes_into_a_namespace_that_goes(api: ClusterApi) -> None:
+def test_nothing_new_comes_into_a_namespace_that_goes(api: SimulatedCluster) -> None:
     api.create("namespaces", {"metadata": {"name": "n"}})
     api.delete("namespaces", "n")
     with pytest.raises(StatusError) as refused:
@@ -70,7 +70,7 @@ def test_nothing_new_comes_into_a_namespace_that_goes(api: ClusterApi) -> None:
     assert refused.value.details["causes"][0]["reason"] == "NamespaceTerminating"
 
 
-def test_a_namespace_goes_when_its_finalizers_are_gone(api: ClusterApi) -> None:
+def test_a_namespace_goes_when_its_finalizers_are_gone(api: SimulatedCluster) -> None:
     api.create("namespaces", {"metadata": {"name": "n"}})
     marked = api.delete("namespaces", "n")
     assert marked["status"] == {"phase": "Terminating"}
@@ -79,7 +79,7 @@ def test_a_namespace_goes_when_its_finalizers_are_gone(api: ClusterApi) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-def test_some_namespaces_stay(api: ClusterApi, name: str) -> None:
+def test_some_namespaces_stay(api: SimulatedCluster, name: str) -> None:
     with pytest.raises(StatusError) as refused:
         api.delete("namespaces", name)
     assert refusal(refused) == (
@@ -88,7 +88,7 @@ def test_some_namespaces_stay(api: ClusterApi, name: str) -> None:
     )
 
 
-def test_a_write_that_changes_nothing_is_none(api: ClusterApi) -> None:
+def test_a_write_that_changes_nothing_is_none(api: SimulatedCluster) -> None:
     stored = api.create("configmaps", config_map(k="v"), "default")
     before = api.store.revision
     again = api.modify("configmaps", "a", "default", lambda obj: obj["data"].update(k="v"))
@@ -96,7 +96,7 @@ def test_a_write_that_changes_nothing_is_none(api: ClusterApi) -> None:
     assert api.store.revision == before
 
 
-def test_an_update_from_an_older_state_is_a_conflict(api: ClusterApi) -> None:
+def test_an_update_from_an_older_state_is_a_conflict(api: SimulatedCluster) -> None:
     old = api.create("configmaps", config_map(k="v"), "default")
     api.modify("configmaps", "a", "default", lambda obj: obj["data"].update(k="w"))
     with pytest.raises(StatusError) as refused:
@@ -108,7 +108,7 @@ def test_an_update_from_an_older_state_is_a_conflict(api: ClusterApi) -> None:
     )
 
 
-def test_some_kinds_must_say_what_they_update_from(api: ClusterApi) -> None:
+def test_some_kinds_must_say_what_they_update_from(api: SimulatedCluster) -> None:
     api.create("leases.coordination.k8s.io", {"metadata": {"name": "l"}}, "default")
     with pytest.raises(StatusError) as refused:
         api.update(
@@ -121,7 +121,7 @@ def test_some_kinds_must_say_what_they_update_from(api: ClusterApi) -> None:
     )
 
 
-def test_pods_get_what_every_pod_has(api: ClusterApi) -> None:
+def test_pods_get_what_every_pod_has(api: SimulatedCluster) -> None:
     stored = api.create("pods", pod(), "default")
     spec = stored["spec"]
     assert stored["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
@@ -138,7 +138,7 @@ def test_pods_get_what_every_pod_has(api: ClusterApi) -> None:
     assert spec["containers"][0]["imagePullPolicy"] == "IfNotPresent"
 
 
-def test_a_pod_needs_its_service_account(api: ClusterApi) -> None:
+def test_a_pod_needs_its_service_account(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as refused:
         api.create("pods", pod(serviceAccountName="nope"), "default")
     assert refusal(refused) == (
@@ -157,7 +157,7 @@ def test_a_pod_needs_its_service_account(api: ClusterApi) -> None:
     ],
 )
 def test_resources_make_the_quality_of_service(
-    api: ClusterApi, resources: dict[str, Any], quality: str
+    api: SimulatedCluster, resources: dict[str, Any], quality: str
 ) -> None:
     container = {"name": "c", "image": "x:1", "resources": resources}
     stored = api.create("pods", pod(containers=[container]), "default")
@@ -196,13 +196,13 @@ def test_resources_make_the_quality_of_service(
         ),
     ],
 )
-def test_what_is_no_pod_is_refused(api: ClusterApi, spec: dict[str, Any], text: str) -> None:
+def test_what_is_no_pod_is_refused(api: SimulatedCluster, spec: dict[str, Any], text: str) -> None:
     with pytest.raises(StatusError) as refused:
         api.create("pods", pod(**spec), "default")
     assert refusal(refused) == (422, f'Pod "p" is invalid: {text}')
 
 
-def test_a_pod_changes_its_image_and_hardly_anything_else(api: ClusterApi) -> None:
+def test_a_pod_changes_its_image_and_hardly_anything_else(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
 
     def image(obj: dict[str, Any]) -> None:
@@ -218,7 +218,7 @@ def test_a_pod_changes_its_image_and_hardly_anything_else(api: ClusterApi) -> No
     )
 
 
-def test_status_and_the_rest_are_written_apart(api: ClusterApi) -> None:
+def test_status_and_the_rest_are_written_apart(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     stored = api.modify("pods", "p", "default", lambda obj: obj["status"].update(phase="Running"))
     assert stored["status"]["phase"] == "Pending"
@@ -233,7 +233,7 @@ def test_status_and_the_rest_are_written_apart(api: ClusterApi) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
-def test_binding_assigns_once_and_says_that_it_is_scheduled(api: ClusterApi) -> None:
+def test_binding_assigns_once_and_says_that_it_is_scheduled(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     api.bind("default", "p", "node-1")
     bound = api.get("pods", "p", "default")
@@ -255,7 +255,7 @@ def test_binding_assigns_once_and_says_that_it_is_scheduled(api: ClusterApi) -> 
     )
 
 
-def test_jobs_are_found_by_their_uid(api: ClusterApi) -> None:
+def test_jobs_are_found_by_their_uid(api: SimulatedCluster) -> None:
     stored = api.create("jobs.batch", job(), "default")
     uid = stored["metadata"]["uid"]
     assert stored["spec"]["selector"] == {
@@ -275,7 +275,7 @@ def test_jobs_are_found_by_their_uid(api: ClusterApi) -> None:
     assert stored["status"] == {}
 
 
-def test_a_job_restarts_never_or_on_failure(api: ClusterApi) -> None:
+def test_a_job_restarts_never_or_on_failure(api: SimulatedCluster) -> None:
     bad = job()
     del bad["spec"]["template"]["spec"]["restartPolicy"]
     with pytest.raises(StatusError) as refused:
@@ -287,7 +287,7 @@ def test_a_job_restarts_never_or_on_failure(api: ClusterApi) -> None:
     )
 
 
-def test_text_in_secrets_is_stored_encoded(api: ClusterApi) -> None:
+def test_text_in_secrets_is_stored_encoded(api: SimulatedCluster) -> None:
     sent = {"metadata": {"name": "s"}, "stringData": {"a": "b"}}
     stored = api.create("secrets", sent, "default")
     assert stored["data"] == {"a": "Yg=="}
@@ -295,7 +295,7 @@ def test_text_in_secrets_is_stored_encoded(api: ClusterApi) -> None:
     assert "stringData" not in stored
 
 
-def test_services_get_addresses_of_their_own(api: ClusterApi) -> None:
+def test_services_get_addresses_of_their_own(api: SimulatedCluster) -> None:
     def service(name: str, **spec: Any) -> dict[str, Any]:
         sent = {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
         found: dict[str, Any] = api.create("services", sent, "default")["spec"]
@@ -309,7 +309,7 @@ def test_services_get_addresses_of_their_own(api: ClusterApi) -> None:
     assert 30000 <= service("d", type="NodePort")["ports"][0]["nodePort"] <= 32767
 
 
-def test_a_pod_that_runs_is_deleted_with_grace_that_can_only_shrink(api: ClusterApi) -> None:
+def test_a_pod_that_runs_is_deleted_with_grace_that_can_only_shrink(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     api.bind("default", "p", "node-1")
     marked = api.delete("pods", "p", "default")["metadata"]
@@ -325,7 +325,7 @@ def test_a_pod_that_runs_is_deleted_with_grace_that_can_only_shrink(api: Cluster
     assert api.find("pods", "p", "default") is None
 
 
-def test_a_pod_that_is_nowhere_goes_at_once(api: ClusterApi) -> None:
+def test_a_pod_that_is_nowhere_goes_at_once(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     seen: list[str] = []
     api.subscribe("pods", lambda event, *_: seen.append(event))
@@ -333,7 +333,7 @@ def test_a_pod_that_is_nowhere_goes_at_once(api: ClusterApi) -> None:
     assert seen == ["ADDED", "MODIFIED", "DELETED"]
 
 
-def test_a_deletion_can_be_meant_for_one_object_only(api: ClusterApi) -> None:
+def test_a_deletion_can_be_meant_for_one_object_only(api: SimulatedCluster) -> None:
     stored = api.create("configmaps", config_map(), "default")
     with pytest.raises(StatusError) as refused:
         api.delete("configmaps", "a", "default", uid="other")
@@ -348,7 +348,7 @@ def test_a_deletion_can_be_meant_for_one_object_only(api: ClusterApi) -> None:
     assert status["details"]["kind"] == "configmaps"
 
 
-def test_finalizers_keep_an_object_until_they_are_gone(api: ClusterApi) -> None:
+def test_finalizers_keep_an_object_until_they_are_gone(api: SimulatedCluster) -> None:
     sent = config_map()
     sent["metadata"]["finalizers"] = ["e.com/f"]
     api.create("configmaps", sent, "default")
@@ -373,7 +373,7 @@ def test_finalizers_keep_an_object_until_they_are_gone(api: ClusterApi) -> None:
     ],
 )
 def test_what_happens_to_dependents_is_marked(
-    api: ClusterApi,
+    api: SimulatedCluster,
     resource: str,
     sent: dict[str, Any],
     propagation: str | None,
@@ -386,13 +386,13 @@ def test_what_happens_to_dependents_is_marked(
     assert marked["metadata"]["deletionTimestamp"]
 
 
-def test_in_the_background_nothing_is_marked(api: ClusterApi) -> None:
+def test_in_the_background_nothing_is_marked(api: SimulatedCluster) -> None:
     api.create("jobs.batch", job(), "default")
     assert api.delete("jobs.batch", "j", "default", propagation="Background")["kind"] == "Status"
     assert api.find("jobs.batch", "j", "default") is None
 
 
-def test_a_dry_run_answers_and_stores_nothing(api: ClusterApi) -> None:
+def test_a_dry_run_answers_and_stores_nothing(api: SimulatedCluster) -> None:
     before = api.store.revision
     answered = api.create("pods", pod(), "default", caller=Caller(dry_run=True))
     assert answered["status"]["phase"] == "Pending"
@@ -400,7 +400,7 @@ def test_a_dry_run_answers_and_stores_nothing(api: ClusterApi) -> None:
     assert api.store.revision == before
 
 
-def test_events_of_both_groups_are_the_same_ones(api: ClusterApi) -> None:
+def test_events_of_both_groups_are_the_same_ones(api: SimulatedCluster) -> None:
     kind = api.kinds["events.events.k8s.io"]
     sent = {
         "metadata": {"name": "e"},
@@ -421,7 +421,7 @@ def test_events_of_both_groups_are_the_same_ones(api: ClusterApi) -> None:
     assert stored["firstTimestamp"] is None
 
 
-def test_fields_that_a_kind_has_not_are_warned_of_or_refused(api: ClusterApi) -> None:
+def test_fields_that_a_kind_has_not_are_warned_of_or_refused(api: SimulatedCluster) -> None:
     warned = Caller(field_validation="Warn")
     stored = api.create("configmaps", config_map() | {"bogus": 1}, "default", caller=warned)
     assert warned.warnings == ['unknown field "bogus"']
@@ -440,13 +440,13 @@ def test_fields_that_a_kind_has_not_are_warned_of_or_refused(api: ClusterApi) ->
     )
 
 
-def test_an_unknown_resource_is_not_served(api: ClusterApi) -> None:
+def test_an_unknown_resource_is_not_served(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as refused:
         api.list("nopes")
     assert refusal(refused) == (404, "the server could not find the requested resource")
 
 
-def test_subscribers_start_with_what_is_there(api: ClusterApi) -> None:
+def test_subscribers_start_with_what_is_there(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(), "default")
     seen: list[tuple[str, str]] = []
     stop = api.subscribe(
@@ -458,7 +458,7 @@ def test_subscribers_start_with_what_is_there(api: ClusterApi) -> None:
     assert seen == [("ADDED", "a"), ("DELETED", "a")]
 
 
-def test_subscribers_to_everything_see_every_resource(api: ClusterApi) -> None:
+def test_subscribers_to_everything_see_every_resource(api: SimulatedCluster) -> None:
     seen: list[tuple[str, str]] = []
     api.subscribe_all(lambda resource, event, *_: seen.append((resource, event)))
     assert ("namespaces", "ADDED") in seen

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.caller import Caller
-from pytest_kwait.simulator.cluster_api import ClusterApi, StatusError
+from pytest_kwait.simulator.cluster_api import SimulatedCluster, StatusError
 from pytest_kwait.simulator.custom_resources.serving import version_priority
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import to_version_without_webhook
 from tests.simulator.cluster import new_cluster
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -64,7 +64,7 @@ def definition(**spec: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     api = new_cluster()
     api.create(CRDS, definition())
     return api
@@ -79,7 +79,7 @@ def thing(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_definition_is_established_and_served(api: ClusterApi) -> None:
+def test_a_definition_is_established_and_served(api: SimulatedCluster) -> None:
     stored = api.get(CRDS, THINGS)
     assert [(one["type"], one["status"]) for one in stored["status"]["conditions"]] == [
         ("NamesAccepted", "True"),
@@ -98,7 +98,7 @@ def test_a_definition_is_established_and_served(api: ClusterApi) -> None:
     assert list(kind.subresources) == ["status"]
 
 
-def test_objects_are_pruned_and_defaulted(api: ClusterApi) -> None:
+def test_objects_are_pruned_and_defaulted(api: SimulatedCluster) -> None:
     caller = Caller(field_validation="Warn")
     sent = thing(bogus=1, free={"x": {"y": 1}}, list=[{"k": "a", "z": 1}])
     stored = api.create(THINGS, sent, "default", caller=caller)
@@ -146,19 +146,21 @@ def test_objects_are_pruned_and_defaulted(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_objects_are_held_to_the_schema(api: ClusterApi, spec: dict[str, Any], text: str) -> None:
+def test_objects_are_held_to_the_schema(
+    api: SimulatedCluster, spec: dict[str, Any], text: str
+) -> None:
     with pytest.raises(StatusError) as refused:
         api.create(THINGS, thing(**spec), "default")
     assert refused.value.code == 422
     assert refused.value.message == f'Thing.example.com "a" is invalid: {text}'
 
 
-def test_what_is_required_must_be_there(api: ClusterApi) -> None:
+def test_what_is_required_must_be_there(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError, match=r"spec\.size: Required value"):
         api.create(THINGS, {**thing(), "spec": {}}, "default")
 
 
-def test_generations_count_the_spec_alone(api: ClusterApi) -> None:
+def test_generations_count_the_spec_alone(api: SimulatedCluster) -> None:
     api.create(THINGS, thing(), "default")
     changed = api.modify(THINGS, "a", "default", lambda obj: obj["spec"].update(replicas=2))
     assert changed["metadata"]["generation"] == 2
@@ -173,7 +175,7 @@ def test_generations_count_the_spec_alone(api: ClusterApi) -> None:
     assert changed["spec"]["replicas"] == 2
 
 
-def test_with_the_definition_its_objects_go(api: ClusterApi) -> None:
+def test_with_the_definition_its_objects_go(api: SimulatedCluster) -> None:
     api.create(THINGS, thing(), "default")
     api.delete(CRDS, THINGS)
     assert api.find(CRDS, THINGS) is None
@@ -181,7 +183,7 @@ def test_with_the_definition_its_objects_go(api: ClusterApi) -> None:
     assert api.store.count(THINGS) == 0
 
 
-def test_a_definition_waits_for_objects_that_something_keeps(api: ClusterApi) -> None:
+def test_a_definition_waits_for_objects_that_something_keeps(api: SimulatedCluster) -> None:
     kept = thing()
     kept["metadata"]["finalizers"] = ["e.com/f"]
     api.create(THINGS, kept, "default")
@@ -246,7 +248,7 @@ def test_each_version_shows_what_it_knows_of_what_is_stored() -> None:
     stored = api.create(kind, sent, "default")
     assert stored["apiVersion"] == "example.com/v1"
     assert stored["spec"] == {"both": "x", "one": "v1"}
-    shown = view(kind, stored)
+    shown = to_version_without_webhook(kind, stored)
     assert (shown["apiVersion"], shown["spec"]) == ("example.com/v2", {"both": "x"})
 
 
@@ -265,7 +267,9 @@ def test_what_is_stored_need_not_be_served() -> None:
         "spec": {"both": "x"},
     }
     assert api.create(kind, sent, "default")["apiVersion"] == "example.com/v1"
-    assert [view(kind, obj)["spec"] for obj in api.list(THINGS)] == [{"both": "x"}]
+    assert [to_version_without_webhook(kind, obj)["spec"] for obj in api.list(THINGS)] == [
+        {"both": "x"}
+    ]
 
 
 def test_objects_of_no_served_version_go_with_their_definition() -> None:
@@ -300,7 +304,7 @@ def test_old_versions_are_warned_of_and_the_newest_stable_one_is_first() -> None
     assert texts == ["not yet", "", "example.com/v1beta1 Thing is deprecated"]
 
 
-def test_nothing_new_comes_while_the_definition_goes(api: ClusterApi) -> None:
+def test_nothing_new_comes_while_the_definition_goes(api: SimulatedCluster) -> None:
     kept = thing()
     kept["metadata"]["finalizers"] = ["e.com/f"]
     api.create(THINGS, kept, "default")

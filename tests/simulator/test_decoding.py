@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.caller import internal
-from pytest_kwait.simulator.cluster_api import ClusterApi, StatusError
+from pytest_kwait.simulator.caller import internal_caller
+from pytest_kwait.simulator.cluster_api import SimulatedCluster, StatusError
 from pytest_kwait.simulator.decoding import decode, decode_change
 from pytest_kwait.simulator.objects import Obj, clone
 from tests.simulator.cluster import new_cluster, pod
@@ -18,25 +18,25 @@ def _condition(kind: str, status: str = "False", **more: object) -> Obj:
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
 @pytest.fixture
-def stored(api: ClusterApi) -> Obj:
+def stored(api: SimulatedCluster) -> Obj:
     made = api.create("pods", pod(), "default")
     conditions = [_condition("Ready"), _condition("Initialized", "True")]
     status = {**made["status"], "conditions": conditions, "hostIP": "10.0.0.1"}
     return api.update_status("pods", {**made, "status": status})
 
 
-def _change(api: ClusterApi, old: Obj, **status: object) -> Obj:
+def _change(api: SimulatedCluster, old: Obj, **status: object) -> Obj:
     strategy = api.strategy(api.kinds["pods"])
     new = {**old, "status": {**clone(old["status"]), **status}}
     return decode_change(strategy, new, old, "status")
 
 
-def test_what_is_the_same_is_the_stored_object_itself(api: ClusterApi, stored: Obj) -> None:
+def test_what_is_the_same_is_the_stored_object_itself(api: SimulatedCluster, stored: Obj) -> None:
     new = _change(api, stored, message="m")
     assert new["status"]["message"] == "m"
     assert new["status"]["conditions"] is stored["status"]["conditions"]
@@ -44,7 +44,7 @@ def test_what_is_the_same_is_the_stored_object_itself(api: ClusterApi, stored: O
     assert new["status"] is not stored["status"]
 
 
-def test_of_a_list_only_items_are_decoded_that_changed(api: ClusterApi, stored: Obj) -> None:
+def test_of_a_list_only_items_are_decoded_that_changed(api: SimulatedCluster, stored: Obj) -> None:
     before = stored["status"]["conditions"]
     new = _change(api, stored, conditions=[_condition("Ready", "True"), clone(before[1])])
     changed, kept = new["status"]["conditions"]
@@ -53,25 +53,31 @@ def test_of_a_list_only_items_are_decoded_that_changed(api: ClusterApi, stored: 
 
 
 def test_a_longer_list_and_one_in_another_order_come_out_right(
-    api: ClusterApi, stored: Obj
+    api: SimulatedCluster, stored: Obj
 ) -> None:
     turned = [*reversed(clone(stored["status"]["conditions"])), _condition("New")]
     new = _change(api, stored, conditions=turned)
     strategy = api.strategy(api.kinds["pods"])
     whole = decode(
-        strategy, {**stored, "status": {**stored["status"], "conditions": turned}}, internal()
+        strategy,
+        {**stored, "status": {**stored["status"], "conditions": turned}},
+        internal_caller(),
     )
     assert new["status"] == whole["status"]
     assert [one["type"] for one in new["status"]["conditions"]] == ["Initialized", "Ready", "New"]
 
 
-def test_a_wrong_type_is_refused_where_the_rest_is_the_same(api: ClusterApi, stored: Obj) -> None:
+def test_a_wrong_type_is_refused_where_the_rest_is_the_same(
+    api: SimulatedCluster, stored: Obj
+) -> None:
     conditions = [{**stored["status"]["conditions"][0], "status": 1}]
     with pytest.raises(StatusError, match="cannot unmarshal number into Go struct field"):
         _change(api, stored, conditions=conditions)
 
 
-def test_what_is_shared_is_not_changed_by_the_next_write(api: ClusterApi, stored: Obj) -> None:
+def test_what_is_shared_is_not_changed_by_the_next_write(
+    api: SimulatedCluster, stored: Obj
+) -> None:
     generation = [_condition("Ready", observedGeneration=1), stored["status"]["conditions"][1]]
     first = api.update_status(
         "pods", {**stored, "status": {**stored["status"], "conditions": generation}}

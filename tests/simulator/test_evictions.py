@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.evictions import budget_to_spend, is_unguarded, spent
+from pytest_kwait.simulator.evictions import (
+    can_ignore_budgets,
+    decrement_budget,
+    find_disruption_budget,
+)
 from pytest_kwait.simulator.status_error import StatusError
 
 Obj = dict[str, Any]
@@ -43,7 +47,7 @@ def failed_sync(reason: str) -> list[Obj]:
 )
 def test_pods_that_no_budget_counts(status: Obj, deleted: bool, unguarded: bool) -> None:
     metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
-    assert is_unguarded({"metadata": metadata, "status": status}) is unguarded
+    assert can_ignore_budgets({"metadata": metadata, "status": status}) is unguarded
 
 
 @pytest.mark.parametrize(
@@ -57,11 +61,11 @@ def test_pods_that_no_budget_counts(status: Obj, deleted: bool, unguarded: bool)
     ],
 )
 def test_budgets_that_let_a_pod_go(subject: Obj, guard: Obj, spends: bool) -> None:
-    assert budget_to_spend(subject, [guard]) is (guard if spends else None)
+    assert find_disruption_budget(subject, [guard]) is (guard if spends else None)
 
 
 def test_a_pod_without_a_budget_goes() -> None:
-    assert budget_to_spend(pod(), []) is None
+    assert find_disruption_budget(pod(), []) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_a_pod_without_a_budget_goes() -> None:
 )
 def test_why_a_budget_keeps_a_pod(guard: Obj, text: str) -> None:
     with pytest.raises(StatusError) as error:
-        budget_to_spend(pod(), [guard])
+        find_disruption_budget(pod(), [guard])
     assert (error.value.code, error.value.reason) == (429, "TooManyRequests")
     assert error.value.details == {"causes": [{"reason": "DisruptionBudget", "message": text}]}
     assert "Retry-After" not in error.value.headers
@@ -96,7 +100,7 @@ def test_why_a_budget_keeps_a_pod(guard: Obj, text: str) -> None:
 
 def test_a_budget_that_was_not_seen_yet_is_asked_again_later() -> None:
     with pytest.raises(StatusError) as error:
-        budget_to_spend(pod(), [budget(observedGeneration=0)])
+        find_disruption_budget(pod(), [budget(observedGeneration=0)])
     assert error.value.headers["Retry-After"] == "10"
     assert error.value.details is not None
     assert error.value.details["retryAfterSeconds"] == 10
@@ -129,14 +133,14 @@ def test_a_budget_that_was_not_seen_yet_is_asked_again_later() -> None:
 )
 def test_budgets_that_cannot_be_judged(guards: list[Obj], code: int, text: str) -> None:
     with pytest.raises(StatusError) as error:
-        budget_to_spend(pod(), guards)
+        find_disruption_budget(pod(), guards)
     assert (error.value.code, str(error.value)) == (code, text)
 
 
 def test_a_disruption_is_noted() -> None:
-    status = spent(budget(disruptionsAllowed=2), "p", "t")
+    status = decrement_budget(budget(disruptionsAllowed=2), "p", "t")
     assert (status["disruptionsAllowed"], status["disruptedPods"]) == (1, {"p": "t"})
     assert "conditions" not in status
-    status = spent({"status": status}, "q", "u")
+    status = decrement_budget({"status": status}, "q", "u")
     assert status["disruptedPods"] == {"p": "t", "q": "u"}
     assert [one["reason"] for one in status["conditions"]] == ["InsufficientPods"]

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.field_selectors import parse_fields
-from pytest_kwait.simulator.registry import Registry
+from pytest_kwait.simulator.registry import Scheme
 from pytest_kwait.simulator.status_error import StatusError
 
-KINDS = Registry()
+KINDS = Scheme()
 POD: dict[str, Any] = {
     "metadata": {"name": "a", "namespace": "n"},
     "spec": {"nodeName": "x", "hostNetwork": True},

@@ -5,21 +5,25 @@ import json
 
 from e2e.registry.generate import DATA
 from e2e.registry.gotypes import DATA as GOTYPES
-from e2e.registry.gotypes import made_from
+from e2e.registry.gotypes import compute_fingerprint
 from e2e.registry.internal import DATA as INTERNAL
-from e2e.registry.internal import made_from as internal_made_from
+from e2e.registry.internal import compute_fingerprint as internal_made_from
 
 MOST_BYTES = 1_000_000
 
 
 def test_the_reflected_types_are_those_of_the_modules_that_the_control_plane_pins() -> None:
     content = json.loads(gzip.decompress(DATA.joinpath(GOTYPES).read_bytes()))
-    assert content["made_from"] == made_from(), "run python -m e2e.registry.gotypes"
+    assert content["compute_fingerprint"] == compute_fingerprint(), (
+        "run python -m e2e.registry.gotypes"
+    )
 
 
 def test_the_internal_types_are_those_of_the_same_modules() -> None:
     content = json.loads(gzip.decompress(DATA.joinpath(INTERNAL).read_bytes()))
-    assert content["made_from"] == internal_made_from(), "run python -m e2e.registry.internal"
+    assert content["compute_fingerprint"] == internal_made_from(), (
+        "run python -m e2e.registry.internal"
+    )
 
 
 def test_the_data_is_small_and_has_no_prose() -> None:

@@ -4,35 +4,35 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.caller import internal
+from pytest_kwait.simulator.caller import internal_caller
 from pytest_kwait.simulator.objects import clone
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def create(api: ClusterApi, resource: str, name: str = "a", **fields: Any) -> Obj:
+def create(api: SimulatedCluster, resource: str, name: str = "a", **fields: Any) -> Obj:
     namespace = "default" if api.kind_of(resource).namespaced else ""
     return api.create(resource, {"metadata": {"name": name}, **fields}, namespace)
 
 
-def change(api: ClusterApi, resource: str, obj: Obj, **metadata: Any) -> Obj:
+def change(api: SimulatedCluster, resource: str, obj: Obj, **metadata: Any) -> Obj:
     new = clone(obj)
     new["metadata"] |= metadata
     kind = api.kind_of(resource)
     entry = api.entry(kind, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
-    return api.replace(kind, entry, new, None, internal())
+    return api.replace(kind, entry, new, None, internal_caller())
 
 
-def test_defaults_that_no_schema_tells_are_learned(api: ClusterApi) -> None:
+def test_defaults_that_no_schema_tells_are_learned(api: SimulatedCluster) -> None:
     schema = create(
         api,
         "flowschemas.flowcontrol.apiserver.k8s.io",
@@ -55,13 +55,13 @@ def test_defaults_that_no_schema_tells_are_learned(api: ClusterApi) -> None:
     ],
 )
 def test_a_network_policy_is_for_what_comes_in(
-    api: ClusterApi, spec: Obj, types: list[str]
+    api: SimulatedCluster, spec: Obj, types: list[str]
 ) -> None:
     policy = create(api, "networkpolicies.networking.k8s.io", spec={"podSelector": {}, **spec})
     assert policy["spec"]["policyTypes"] == types
 
 
-def test_labels_of_endpoint_slices_count_and_annotations_do_not(api: ClusterApi) -> None:
+def test_labels_of_endpoint_slices_count_and_annotations_do_not(api: SimulatedCluster) -> None:
     resource = "endpointslices.discovery.k8s.io"
     slices = create(api, resource, addressType="IPv4")
     assert slices["metadata"]["generation"] == 1

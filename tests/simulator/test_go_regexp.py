@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator import go_regexp
-from pytest_kwait.simulator.go_regexp import pattern_fault, pattern_matches
+from pytest_kwait.simulator.go_regexp import find_pattern_error, matches_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     ],
 )
 def test_what_is_no_pattern(pattern: str, fault: str) -> None:
-    assert pattern_fault(pattern) == f"error parsing regexp: {fault}"
-    assert not pattern_matches(pattern, "a")
+    assert find_pattern_error(pattern) == f"error parsing regexp: {fault}"
+    assert not matches_pattern(pattern, "a")
 
 
 @pytest.mark.parametrize(
@@ -42,23 +42,23 @@ def test_what_is_no_pattern(pattern: str, fault: str) -> None:
     ],
 )
 def test_patterns_are_those_of_go(pattern: str, text: str, found: bool) -> None:
-    assert pattern_fault(pattern) == ""
-    assert pattern_matches(pattern, text) is found
+    assert find_pattern_error(pattern) == ""
+    assert matches_pattern(pattern, text) is found
 
 
 @pytest.fixture
 def without_re2(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "cel_expr_python", None)
     monkeypatch.setattr(go_regexp, "_has_re2", lambda: False)
-    pattern_fault.cache_clear()
+    find_pattern_error.cache_clear()
     yield
-    pattern_fault.cache_clear()
+    find_pattern_error.cache_clear()
 
 
 @pytest.mark.usefixtures("without_re2")
 def test_patterns_without_re2_are_those_of_python() -> None:
-    assert pattern_fault(r"^\d+$") == ""
-    assert pattern_matches(r"^\d+$", "12")
-    assert not pattern_matches(r"^\d+$", "٣")
-    assert pattern_fault("([") == "error parsing regexp: unterminated character set: `([`"
-    assert not pattern_matches("([", "a")
+    assert find_pattern_error(r"^\d+$") == ""
+    assert matches_pattern(r"^\d+$", "12")
+    assert not matches_pattern(r"^\d+$", "٣")
+    assert find_pattern_error("([") == "error parsing regexp: unterminated character set: `([`"
+    assert not matches_pattern("([", "a")

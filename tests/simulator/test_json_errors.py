@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.json_errors import json_error
+from pytest_kwait.simulator.json_errors import find_json_error
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ from pytest_kwait.simulator.json_errors import json_error
     ],
 )
 def test_errors_are_those_of_go(text: bytes, error: str) -> None:
-    assert json_error(text) == error
+    assert find_json_error(text) == error
 
 
 def test_any_depth_is_followed() -> None:
-    assert json_error(b"[" * 100_000 + b"]" * 100_000) == ""
+    assert find_json_error(b"[" * 100_000 + b"]" * 100_000) == ""

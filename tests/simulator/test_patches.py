@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.patches import json_patch, merge_patch, read_patch
+from pytest_kwait.simulator.patches import apply_json_patch, apply_merge_patch, read_patch
 from pytest_kwait.simulator.schema import shape_of
 from pytest_kwait.simulator.status_error import StatusError
-from pytest_kwait.simulator.strategic_merge import strategic_merge
-from pytest_kwait.simulator.unstructured import misfit
+from pytest_kwait.simulator.strategic_merge import apply_strategic_merge
+from pytest_kwait.simulator.unstructured import from_unstructured_error
 
 POD = shape_of("", "v1", "Pod")
 
@@ -19,7 +19,9 @@ def spec(**fields: Any) -> dict[str, Any]:
 
 def test_a_merge_patch_sets_removes_and_replaces_lists() -> None:
     target = {"a": {"b": 1, "c": 2}, "l": [1, 2], "k": 0}
-    assert merge_patch(target, {"a": {"b": None, "d": 3}, "l": [9], "k": {"x": {"y": None}}}) == {
+    assert apply_merge_patch(
+        target, {"a": {"b": None, "d": 3}, "l": [9], "k": {"x": {"y": None}}}
+    ) == {
         "a": {"c": 2, "d": 3},
         "l": [9],
         "k": {"x": {}},
@@ -33,7 +35,7 @@ def test_a_json_patch_does_its_operations_in_order() -> None:
         {"op": "add", "path": "/b", "value": 2},
         {"op": "remove", "path": "/a"},
     ]
-    assert json_patch({"a": 1}, operations) == {"b": 2}
+    assert apply_json_patch({"a": 1}, operations) == {"b": 2}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_a_json_patch_does_its_operations_in_order() -> None:
 )
 def test_an_operation_that_cannot_be_done_is_refused(operation: dict[str, Any]) -> None:
     with pytest.raises(StatusError) as refused:
-        json_patch({"a": 1}, [operation])
+        apply_json_patch({"a": 1}, [operation])
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
     assert refused.value.message == (
         "the server rejected our request due to an error in our request"
@@ -56,7 +58,7 @@ def test_an_operation_that_cannot_be_done_is_refused(operation: dict[str, Any]) 
 
 def test_what_is_no_patch_is_a_bad_request() -> None:
     with pytest.raises(StatusError) as refused:
-        json_patch({}, {"op": "add"})
+        apply_json_patch({}, {"op": "add"})
     assert refused.value.message == (
         "error decoding patch: json: cannot unmarshal object into Go value of type "
         "[]handlers.jsonPatchOp"
@@ -68,7 +70,7 @@ def test_what_is_no_patch_is_a_bad_request() -> None:
 def test_items_are_merged_by_their_key_and_new_ones_come_first() -> None:
     target = spec(containers=[{"name": "a", "image": "x", "tty": True}, {"name": "b"}])
     patch = spec(containers=[{"name": "a", "image": "y"}, {"name": "n"}])
-    assert strategic_merge(target, patch, POD) == spec(
+    assert apply_strategic_merge(target, patch, POD) == spec(
         containers=[{"name": "a", "image": "y", "tty": True}, {"name": "n"}, {"name": "b"}]
     )
 
@@ -76,27 +78,27 @@ def test_items_are_merged_by_their_key_and_new_ones_come_first() -> None:
 def test_items_are_deleted_by_directive() -> None:
     target = spec(containers=[{"name": "a"}, {"name": "b"}])
     patch = spec(containers=[{"name": "a", "$patch": "delete"}])
-    assert strategic_merge(target, patch, POD) == spec(containers=[{"name": "b"}])
+    assert apply_strategic_merge(target, patch, POD) == spec(containers=[{"name": "b"}])
 
 
 def test_lists_without_a_key_are_replaced() -> None:
     target = spec(tolerations=[{"key": "a"}])
     patch = spec(tolerations=[{"key": "b"}])
-    assert strategic_merge(target, patch, POD) == patch
+    assert apply_strategic_merge(target, patch, POD) == patch
 
 
 def test_a_whole_list_is_replaced_by_directive() -> None:
     target = spec(containers=[{"name": "a"}, {"name": "b"}])
     patch = spec(containers=[{"$patch": "replace"}, {"name": "c"}])
-    assert strategic_merge(target, patch, POD) == spec(containers=[{"name": "c"}])
+    assert apply_strategic_merge(target, patch, POD) == spec(containers=[{"name": "c"}])
 
 
 def test_values_are_joined_and_taken_out_of_lists_of_values() -> None:
     target = {"metadata": {"finalizers": ["a/a", "b/b"]}}
-    added = strategic_merge(target, {"metadata": {"finalizers": ["c/c"]}}, POD)
+    added = apply_strategic_merge(target, {"metadata": {"finalizers": ["c/c"]}}, POD)
     assert sorted(added["metadata"]["finalizers"]) == ["a/a", "b/b", "c/c"]
     taken = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/a"]}}
-    assert strategic_merge(target, taken, POD) == {"metadata": {"finalizers": ["b/b"]}}
+    assert apply_strategic_merge(target, taken, POD) == {"metadata": {"finalizers": ["b/b"]}}
 
 
 def test_retained_keys_drop_the_others() -> None:
@@ -104,7 +106,7 @@ def test_retained_keys_drop_the_others() -> None:
     patch = spec(
         volumes=[{"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "m"}}]
     )
-    assert strategic_merge(target, patch, POD) == spec(
+    assert apply_strategic_merge(target, patch, POD) == spec(
         volumes=[{"name": "v", "configMap": {"name": "m"}}]
     )
 
@@ -112,38 +114,40 @@ def test_retained_keys_drop_the_others() -> None:
 def test_the_order_of_items_can_be_set() -> None:
     target = spec(containers=[{"name": "a"}, {"name": "b"}])
     patch = {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}
-    assert strategic_merge(target, patch, POD) == spec(containers=[{"name": "b"}, {"name": "a"}])
+    assert apply_strategic_merge(target, patch, POD) == spec(
+        containers=[{"name": "b"}, {"name": "a"}]
+    )
 
 
 def test_an_item_without_its_key_is_refused() -> None:
     with pytest.raises(StatusError) as refused:
-        strategic_merge(spec(containers=[]), spec(containers=[{"image": "z"}]), POD)
+        apply_strategic_merge(spec(containers=[]), spec(containers=[{"image": "z"}]), POD)
     assert refused.value.code == 500
     assert refused.value.message == "map: map[image:z] does not contain declared merge key: name"
 
 
 def test_an_unknown_directive_is_refused() -> None:
     with pytest.raises(StatusError, match=r"unknown patch type: nope in map: map\[\$patch:nope\]"):
-        strategic_merge({}, {"$patch": "nope"}, POD)
+        apply_strategic_merge({}, {"$patch": "nope"}, POD)
 
 
 def test_items_of_several_types_are_refused() -> None:
     with pytest.raises(StatusError) as refused:
-        strategic_merge(spec(containers=[{"name": "a"}]), spec(containers=["z"]), POD)
+        apply_strategic_merge(spec(containers=[{"name": "a"}]), spec(containers=["z"]), POD)
     assert refused.value.message == ("list element types are not identical: [[map[name:a]] [z]]")
 
 
 def test_an_order_of_what_has_no_name_is_refused() -> None:
     patch = {"spec": {"$setElementOrder/containers": ["b"]}}
     with pytest.raises(StatusError) as refused:
-        strategic_merge(spec(containers=[{"name": "a"}]), patch, POD)
+        apply_strategic_merge(spec(containers=[{"name": "a"}]), patch, POD)
     assert refused.value.message == "value for key 0 is not a map"
 
 
 def test_what_there_is_nothing_to_merge_with_for_is_taken_as_it_is() -> None:
     volumes = [{"emptyDir": {"medium": None}}, {"$patch": "replace"}]
     patch = {"metadata": {"annotations": {"$patch": "delete"}}, "spec": {"volumes": volumes}}
-    assert strategic_merge({"metadata": {}}, patch, POD) == {
+    assert apply_strategic_merge({"metadata": {}}, patch, POD) == {
         "metadata": {},
         "spec": {"volumes": [{"emptyDir": {}}]},
     }
@@ -169,4 +173,4 @@ def test_what_there_is_nothing_to_merge_with_for_is_taken_as_it_is() -> None:
     ],
 )
 def test_why_a_patched_object_is_none_of_its_kind(obj: dict[str, Any], why: str) -> None:
-    assert misfit(obj, POD) == why
+    assert from_unstructured_error(obj, POD) == why

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.pod_parts import keep_the_rest, part_errors
+from pytest_kwait.simulator.pod_parts import restore_other_fields, validate_pod_subresource
 from tests.simulator.cluster import new_cluster
 
 Obj = dict[str, Any]
@@ -35,8 +35,11 @@ def written(subresource: str, **spec: Any) -> tuple[Obj, list[str]]:
     new["metadata"]["labels"] = {"other": "label"}
     new["status"] = {}
     new["spec"].update(spec)
-    keep_the_rest(subresource, new, POD)
-    return new, [f"{error.field}: {error.message}" for error in part_errors(subresource, new, POD)]
+    restore_other_fields(subresource, new, POD)
+    return new, [
+        f"{error.field}: {error.message}"
+        for error in validate_pod_subresource(subresource, new, POD)
+    ]
 
 
 def resized(**parts: Any) -> Obj:
@@ -89,7 +92,7 @@ def test_debug_containers_stay_as_they_are(now: list[Obj], what: str) -> None:
     before, new = clone(POD), clone(POD)
     before["spec"]["ephemeralContainers"] = [DEBUG]
     new["spec"]["ephemeralContainers"] = now
-    (error,) = part_errors("ephemeralcontainers", new, before)
+    (error,) = validate_pod_subresource("ephemeralcontainers", new, before)
     assert error.field == "spec.ephemeralContainers"
     assert error.message.startswith(
         f'Forbidden: existing ephemeral containers "d" may not be {what}'
@@ -175,5 +178,5 @@ def test_pods_whose_parts_nobody_writes(subresource: str, change: Obj, text: str
     old = clone(POD)
     for part, fields in change.items():
         old[part].update(fields)
-    (error,) = part_errors(subresource, clone(old), old)
+    (error,) = validate_pod_subresource(subresource, clone(old), old)
     assert (error.field, error.message) == ("[]", f"Forbidden: {text}")

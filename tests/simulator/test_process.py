@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.process import main, reached_as
+from pytest_kwait.simulator.process import main, server_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,10 +86,10 @@ def test_the_process_does_not_import_what_costs() -> None:
     ],
 )
 def test_a_server_is_known_by_its_address_and_loopback(address: str, hosts: list[str]) -> None:
-    assert reached_as(address) == hosts
+    assert server_names(address) == hosts
 
 
 def test_a_server_on_all_addresses_is_known_by_loopback_first_and_the_machines_name() -> None:
-    hosts = reached_as("0.0.0.0")
+    hosts = server_names("0.0.0.0")
     assert hosts[0] == "127.0.0.1"
     assert socket.gethostname() in hosts

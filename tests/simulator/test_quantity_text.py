@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_kwait.simulator.quantity_text import canonical_quantity, rounded_quantity
+from pytest_kwait.simulator.quantity_text import canonicalize_quantity, round_quantity
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,14 @@ from pytest_kwait.simulator.quantity_text import canonical_quantity, rounded_qua
     ],
 )
 def test_quantities_are_written_in_the_servers_form(given: str, written: str) -> None:
-    assert canonical_quantity(given) == written
+    assert canonicalize_quantity(given) == written
 
 
 @pytest.mark.parametrize(
     ("given", "written"), [("0.0005", "1m"), ("-1.2345", "-1235m"), ("2", "2"), ("1.500", "1.500")]
 )
 def test_resources_are_rounded_away_from_zero(given: str, written: str) -> None:
-    assert rounded_quantity(given) == written
+    assert round_quantity(given) == written
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_resources_are_rounded_away_from_zero(given: str, written: str) -> None:
 )
 def test_what_is_no_quantity_is_refused(given: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
-        canonical_quantity(given)
+        canonicalize_quantity(given)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_what_is_no_quantity_is_refused(given: str, why: str) -> None:
 )
 def test_quantities_that_nobody_computes_with_are_refused(given: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
-        canonical_quantity(given)
+        canonicalize_quantity(given)
 
 
 def test_long_quantities_are_written() -> None:
-    assert canonical_quantity("9" * 1990) == "9" * 1990
-    assert canonical_quantity("1e1998") == "1e1998"
-    assert rounded_quantity(f"{'9' * 1000}.{'9' * 900}") == f"1{'0' * 982}E"
+    assert canonicalize_quantity("9" * 1990) == "9" * 1990
+    assert canonicalize_quantity("1e1998") == "1e1998"
+    assert round_quantity(f"{'9' * 1000}.{'9' * 900}") == f"1{'0' * 982}E"

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.decoded import Decoded
-from pytest_kwait.simulator.objects import Repeated
-from pytest_kwait.simulator.registry import Registry
+from pytest_kwait.simulator.decoded import Decoder
+from pytest_kwait.simulator.objects import DuplicateKeysObj
+from pytest_kwait.simulator.registry import Scheme
 from pytest_kwait.simulator.schema import shape_of, struct_of
 from pytest_kwait.simulator.status_error import StatusError
 
-KINDS = Registry()
+KINDS = Scheme()
 
 
 def decode(resource: str, obj: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     kind = KINDS[resource]
-    decoded = Decoded(kind)
+    decoded = Decoder(kind)
     clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
     return clean, decoded.unknown
 
@@ -174,9 +174,9 @@ def test_a_value_of_a_wrong_type_is_refused(resource: str, obj: dict[str, Any], 
 
 def test_fields_given_twice_are_merged_and_named_where_the_text_has_them() -> None:
     kind = KINDS["configmaps"]
-    decoded = Decoded(kind)
-    data = Repeated([("a", "1"), ("a", "2")])
-    obj = Repeated([("bogus", 1), ("data", data), ("data", {"b": "3"})])
+    decoded = Decoder(kind)
+    data = DuplicateKeysObj([("a", "1"), ("a", "2")])
+    obj = DuplicateKeysObj([("bogus", 1), ("data", data), ("data", {"b": "3"})])
     clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
     assert clean["data"] == {"a": "2", "b": "3"}
     assert list(decoded.complaints) == [
@@ -188,7 +188,7 @@ def test_fields_given_twice_are_merged_and_named_where_the_text_has_them() -> No
 
 def test_no_more_than_a_hundred_complaints_are_named() -> None:
     kind = KINDS["configmaps"]
-    decoded = Decoded(kind)
+    decoded = Decoder(kind)
     decoded.struct(
         {f"f{number}": 1 for number in range(120)},
         struct_of(kind.group, kind.version, kind.kind),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.selectors import matches, parse_labels, selector_text
+from pytest_kwait.simulator.selectors import format_selector, matches_selector, parse_labels
 from pytest_kwait.simulator.status_error import StatusError
 
 LABELS = {"tier": "front", "n": "5", "empty": ""}
@@ -78,7 +78,7 @@ def test_selector_objects_match_and_spell_themselves() -> None:
             {"key": "tier", "operator": "NotIn", "values": ["back"]},
         ],
     }
-    assert matches(selector, LABELS)
-    assert not matches(selector, {"tier": "front"})
-    assert not matches(None, LABELS)
-    assert selector_text(selector) == "empty,n in (4,5),!none,tier=front,tier notin (back)"
+    assert matches_selector(selector, LABELS)
+    assert not matches_selector(selector, {"tier": "front"})
+    assert not matches_selector(None, LABELS)
+    assert format_selector(selector) == "empty,n in (4,5),!none,tier=front,tier notin (back)"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.status_error import Rendered, invalid_value, rendered
+from pytest_kwait.simulator.status_error import Rendered, invalid_value, render_json
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from pytest_kwait.simulator.status_error import Rendered, invalid_value, rendere
         (True, "true"),
         (3, "3"),
         (Rendered("{}"), "{}"),
-        (rendered({"b": "é>", "a": 1}), '{"b":"é\\u003e","a":1}'),
+        (render_json({"b": "é>", "a": 1}), '{"b":"é\\u003e","a":1}'),
     ],
 )
 def test_values_are_shown_as_go_shows_them(value: object, shown: str) -> None:

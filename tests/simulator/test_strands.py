@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.strands import Strand, raised, side_by_side
+from pytest_kwait.simulator.strands import SuspendableTask, raise_error, run_concurrently
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ class Answers:
 
     def ask(self) -> None:
         """Wait in the strand that runs."""
-        strand = Strand.current()
+        strand = SuspendableTask.current()
         assert strand is not None
         strand.wait(self._wait)
 
@@ -43,8 +43,8 @@ async def until(holds: Callable[[], bool]) -> None:
 def test_what_waits_for_nothing_is_done_at_once() -> None:
     async def run() -> None:
         ended: list[int] = []
-        strand = Strand(lambda: 7, lambda one: ended.append(one.result))
-        assert (ended, strand.result, Strand.current()) == ([7], 7, None)
+        strand = SuspendableTask(lambda: 7, lambda one: ended.append(one.result))
+        assert (ended, strand.result, SuspendableTask.current()) == ([7], 7, None)
 
     asyncio.run(run())
 
@@ -58,7 +58,7 @@ def test_others_go_on_while_one_waits() -> None:
             answers.ask()
             log.append("has its answer")
 
-        strand = Strand(work, lambda _: log.append("done"))
+        strand = SuspendableTask(work, lambda _: log.append("done"))
         log.append("others")
         await until(lambda: bool(answers.open))
         answers.open[0].set_result(None)
@@ -82,7 +82,7 @@ def test_there_is_never_more_than_one_at_work() -> None:
                 answers.ask()
 
         for _ in range(40):
-            Strand(work, ended.append)
+            SuspendableTask(work, ended.append)
         while len(ended) < 40:
             await until(lambda: bool(answers.open) or len(ended) == 40)
             most = max(most, len(answers.open))
@@ -99,8 +99,8 @@ def test_what_goes_wrong_is_told() -> None:
             raise LookupError("gone")
 
         with pytest.raises(LookupError, match="gone"):
-            Strand(work, raised)
-        strand = Strand(work, lambda _: None)
+            SuspendableTask(work, raise_error)
+        strand = SuspendableTask(work, lambda _: None)
         with pytest.raises(LookupError, match="gone"):
             _ = strand.result
 
@@ -115,7 +115,7 @@ def test_what_the_answer_raises_is_raised_where_it_is_awaited() -> None:
             raise LookupError("no answer")
 
         def work() -> None:
-            strand = Strand.current()
+            strand = SuspendableTask.current()
             assert strand is not None
             try:
                 strand.wait(fail)
@@ -123,7 +123,7 @@ def test_what_the_answer_raises_is_raised_where_it_is_awaited() -> None:
                 log.append(str(error))
 
         ended: list[object] = []
-        Strand(work, ended.append)
+        SuspendableTask(work, ended.append)
         await until(lambda: bool(ended))
         return log
 
@@ -139,11 +139,11 @@ def test_pieces_side_by_side_wait_together() -> None:
             log.append(name)
 
         def work() -> None:
-            side_by_side([partial(piece, name) for name in "abc"])
+            run_concurrently([partial(piece, name) for name in "abc"])
             log.append("all")
 
         ended: list[object] = []
-        Strand(work, ended.append)
+        SuspendableTask(work, ended.append)
         await until(lambda: len(answers.open) == 3)
         for future in reversed(answers.open):
             future.set_result(None)
@@ -155,5 +155,5 @@ def test_pieces_side_by_side_wait_together() -> None:
 
 def test_pieces_are_done_in_turn_outside_of_strands() -> None:
     log: list[str] = []
-    side_by_side([partial(log.append, name) for name in "abc"])
+    run_concurrently([partial(log.append, name) for name in "abc"])
     assert log == ["a", "b", "c"]

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.registry import Registry
-from pytest_kwait.simulator.strategies import STRATEGIES, Strategy, strategy_of
+from pytest_kwait.simulator.registry import Scheme
+from pytest_kwait.simulator.strategies import _STRATEGIES, Strategy, strategy_of
 
-KINDS = Registry()
+KINDS = Scheme()
 
 
-@pytest.mark.parametrize("resource", sorted(STRATEGIES))
+@pytest.mark.parametrize("resource", sorted(_STRATEGIES))
 def test_every_row_names_the_strategy_of_a_kind_that_is_served(resource: str) -> None:
     strategy = strategy_of(KINDS[resource])
     assert isinstance(strategy, Strategy)
-    assert type(strategy).__name__ == STRATEGIES[resource][1]
+    assert type(strategy).__name__ == _STRATEGIES[resource][1]
 
 
 def test_kinds_without_a_row_have_the_generic_one() -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.simulator.documents import swagger
-from pytest_kwait.simulator.swagger_protobuf import swagger_protobuf
+from pytest_kwait.simulator.documents import read_v2_document
+from pytest_kwait.simulator.swagger_protobuf import encode_v2_protobuf
 
 
 def fields(data: bytes) -> list[tuple[int, Any]]:
@@ -76,7 +76,7 @@ DOCUMENT = {
 
 
 def test_each_field_has_its_number() -> None:
-    data = swagger_protobuf(DOCUMENT)
+    data = encode_v2_protobuf(DOCUMENT)
     assert one(data, 1) == b"2.0"
     assert [value for _, value in fields(one(data, 2))] == [b"T", b"V"]
     assert one(data, 12, 1, 1) == b"BearerToken"
@@ -86,7 +86,7 @@ def test_each_field_has_its_number() -> None:
 
 
 def test_types_have_their_fields_and_extensions() -> None:
-    data = swagger_protobuf(DOCUMENT)
+    data = encode_v2_protobuf(DOCUMENT)
     assert one(data, 9, 1, 1) == b"Pod"
     pod = one(data, 9, 1, 2)
     assert one(pod, 22, 1) == b"object"
@@ -102,7 +102,7 @@ def test_types_have_their_fields_and_extensions() -> None:
 
 
 def test_paths_have_their_operations() -> None:
-    path = one(swagger_protobuf(DOCUMENT), 8, 2)
+    path = one(encode_v2_protobuf(DOCUMENT), 8, 2)
     assert one(path, 1) == b"/pods"
     shared, placed = (value for number, value in fields(one(path, 2)) if number == 9)
     assert one(shared, 2, 1) == b"#/parameters/p"
@@ -117,9 +117,9 @@ def test_paths_have_their_operations() -> None:
 
 
 def test_everything_that_is_served_can_be_read() -> None:
-    data = swagger_protobuf(swagger())
+    data = encode_v2_protobuf(read_v2_document())
     definitions = fields(one(data, 9))
-    assert len(definitions) == len(swagger()["definitions"])
-    assert len(fields(one(data, 8))) == len(swagger()["paths"])
+    assert len(definitions) == len(read_v2_document()["definitions"])
+    assert len(fields(one(data, 8))) == len(read_v2_document()["paths"])
     for _, definition in definitions:
         assert dict(fields(definition)).keys() == {1, 2}

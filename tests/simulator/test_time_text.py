@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_kwait.simulator.time_text import canonical_time
+from pytest_kwait.simulator.time_text import canonicalize_time
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 
@@ -19,12 +19,12 @@ LAYOUT = "2006-01-02T15:04:05Z07:00"
     ],
 )
 def test_times_are_written_in_utc_to_the_second(given: str, written: str) -> None:
-    assert canonical_time(given) == written
+    assert canonicalize_time(given) == written
 
 
 def test_micro_times_keep_microseconds() -> None:
     given = "2026-01-01T00:00:00.123456+01:00"
-    assert canonical_time(given, micro=True) == "2025-12-31T23:00:00.123456Z"
+    assert canonicalize_time(given, micro=True) == "2025-12-31T23:00:00.123456Z"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_micro_times_keep_microseconds() -> None:
 )
 def test_what_is_no_time_is_refused(given: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
-        canonical_time(given)
+        canonicalize_time(given)
 
 
 def test_micro_times_need_six_digits() -> None:
@@ -54,4 +54,4 @@ def test_micro_times_need_six_digits() -> None:
         'cannot parse "Z" as ".000000"'
     )
     with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
-        canonical_time("2026-01-01T00:00:00Z", micro=True)
+        canonicalize_time("2026-01-01T00:00:00Z", micro=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.simulator.registry import Registry
+from pytest_kwait.simulator.registry import Scheme
 from pytest_kwait.simulator.validation import (
     delete_option_errors,
     metadata_errors,
@@ -11,7 +11,7 @@ from pytest_kwait.simulator.validation import (
     shared_update_errors,
 )
 
-KINDS = Registry()
+KINDS = Scheme()
 
 
 def errors(resource: str, metadata: dict[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from pytest_kwait.api.resource import BUILT_IN, Resource
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.faults import Faults
-from pytest_kwait.clusters.pod_rules import PodRules, rules_for
+from pytest_kwait.clusters.pod_rules import ScriptedPods, script_pods
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
@@ -202,8 +202,8 @@ class FakeCluster:
 
     def pods(
         self, *, label: str = "", name: str = "", container: str = "", namespace: str | None = None
-    ) -> PodRules:
-        return rules_for(self.faults, label, name, container, namespace)
+    ) -> ScriptedPods:
+        return script_pods(self.faults, label, name, container, namespace)
 
     def stop(self) -> None:
         self.stopped = True

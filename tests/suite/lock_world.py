@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cluster_lock import ClusterLock, LockTimeout
-from pytest_kwait.suite.lock_ledger import LockLedger
+from pytest_kwait.suite.lock_ledger import LockLeases
 from pytest_kwait.suite.lock_record import LOCK_NAME, read_queue
 from tests.election.lease_store import LeaseStore
 from tests.election.world import FaultySession, Host
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import random
 
     from pytest_kwait.api.session import Session
-    from tests.election.world import World
+    from tests.election.world import VirtualTime
 
 Obj = dict[str, Any]
 
@@ -132,7 +132,7 @@ class Process:
 
     def __init__(
         self,
-        world: World,
+        world: VirtualTime,
         leases: Leases,
         name: str,
         rng: random.Random,
@@ -146,7 +146,7 @@ class Process:
         self.main, self.other = Host(world, started=started), Host(world, started=started)
         self.sessions = [LeasesSession(leases, host, rng) for host in (self.main, self.other)]
         self._tests, self._limit, self._rng = tests, limit, rng
-        ledger = LockLedger(cast("Session", _Switch(self)), "ns", name, duration)
+        ledger = LockLeases(cast("Session", _Switch(self)), "ns", name, duration)
         self.lock = ClusterLock(ledger)
         self.spans: list[Span] = []
         self.refused: list[str] = []
@@ -186,7 +186,7 @@ class Process:
             self.main.sleep(pause)
             asked = self.world.now
             deadline = Deadline.after(self._limit, self.main)
-            acquire = self.lock.share if shared else self.lock.seize
+            acquire = self.lock.share if shared else self.lock.acquire_exclusive
             try:
                 acquire(test, deadline, self.said.append)
             except LockTimeout as error:
@@ -204,7 +204,7 @@ class Process:
         while not self.main.over:
             self.other.wait(self._wake, self.lock.pace)
             self._wake.clear()
-            self.lock.tend()
+            self.lock.maintain()
 
     def _follow(self) -> None:
         """Watch the queue: what is there now is heard of a little later."""
@@ -215,7 +215,7 @@ class Process:
         frozen = self.main.frozen_until > self.world.now or self.sessions[0].cut_off
         if ids != self._seen and not frozen:
             self._seen = ids
-            if self.lock.noticed(queue):
+            if self.lock.on_queue_change(queue):
                 self._wake.set()
         self.world.at(self.world.now + self._rng.uniform(0.05, 0.3), self._follow)
 

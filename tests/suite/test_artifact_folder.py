@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.engine.redaction import make_redactor
 from pytest_kwait.suite.artifact_folder import (
     ArtifactFolder,
-    folder_name,
-    new_folder,
-    portable_name,
+    create_folder,
+    make_folder_name,
+    make_portable_name,
 )
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def folder(path: Path, **options: int) -> ArtifactFolder:
-    return ArtifactFolder(path, redaction({"my-own-credential"}), **options)
+    return ArtifactFolder(path, make_redactor({"my-own-credential"}), **options)
 
 
 def files(path: Path) -> dict[str, str]:
@@ -41,7 +41,7 @@ def files(path: Path) -> dict[str, str]:
     ],
 )
 def test_names_that_every_file_system_takes(text: str, name: str) -> None:
-    found = portable_name(text)
+    found = make_portable_name(text)
     assert found.startswith(name)
     assert len(found) <= 90
     assert found.strip("-. ") == found
@@ -50,23 +50,25 @@ def test_names_that_every_file_system_takes(text: str, name: str) -> None:
 
 def test_other_texts_have_other_names() -> None:
     texts = ["a/b", "a-b", "a:b", "A-b", "a-B", "con", "CON", "x" * 90, "x" * 91, ".", ".."]
-    assert len({portable_name(text).lower() for text in texts}) == len(texts)
+    assert len({make_portable_name(text).lower() for text in texts}) == len(texts)
 
 
 def test_a_folder_is_named_by_test_place_and_attempt() -> None:
     test = "tests/test_a.py::TestX::test_y[a/b-ü|*]"
-    name = folder_name(test)
+    name = make_folder_name(test)
     assert name == f"tests-test_a-TestX-test_y-a-b-{name[-8:]}"
-    assert folder_name(test, worker="gw1", shard="2/4", attempt=3) == f"{name}-2-4-gw1-attempt-3"
-    assert folder_name(test, attempt=2) == f"{name}-attempt-2"
-    assert folder_name(test.replace("a/b", "a-b")) != name
-    assert folder_name(test.upper()).lower() != name.lower()
-    assert len(folder_name("x" * 5000, worker="gw12", shard="100/100", attempt=12)) < 120
+    assert (
+        make_folder_name(test, worker="gw1", shard="2/4", attempt=3) == f"{name}-2-4-gw1-attempt-3"
+    )
+    assert make_folder_name(test, attempt=2) == f"{name}-attempt-2"
+    assert make_folder_name(test.replace("a/b", "a-b")) != name
+    assert make_folder_name(test.upper()).lower() != name.lower()
+    assert len(make_folder_name("x" * 5000, worker="gw12", shard="100/100", attempt=12)) < 120
 
 
 def test_folders_that_are_there_stay(tmp_path: Path) -> None:
     parent = tmp_path / "not" / "there"
-    assert [new_folder(parent, "x").name for _ in range(3)] == ["x", "x-2", "x-3"]
+    assert [create_folder(parent, "x").name for _ in range(3)] == ["x", "x-2", "x-3"]
 
 
 def test_what_is_written_is_free_of_secrets(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_what_cannot_be_written_is_trouble_and_no_error(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
-    made = folder(new_folder(tmp_path, "x"))
+    made = folder(create_folder(tmp_path, "x"))
     made.path.rmdir()
     made.write("a.txt", "\ud800 text")
     assert files(tmp_path) == {"x/a.txt": "\\ud800 text"}

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.suite.bench import Bench
-from pytest_kwait.suite.bound_wait import Allowance, Terms
+from pytest_kwait.suite.bench import Kwait
+from pytest_kwait.suite.bound_wait import TimeBudget, WaitDefaults
 from pytest_kwait.suite.manifests import InvalidManifest
 from pytest_kwait.suite.owners import Owner
 from pytest_kwait.suite.settings import Settings
-
-from .fakes import FakeCluster, FakeTransport
+from tests.suite.fakes import FakeCluster, FakeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +38,10 @@ def transport(cluster: FakeCluster) -> FakeTransport:
     return cluster.transport
 
 
-def make_bench(cluster: FakeCluster, folder: Path, *, owned: bool, **changes: Any) -> Bench:
+def make_bench(cluster: FakeCluster, folder: Path, *, owned: bool, **changes: Any) -> Kwait:
     client = cluster.client()
-    terms = Terms(client, "ci-1", _SETTINGS, _SETTINGS.timeouts(), **changes)
-    return Bench(
+    terms = WaitDefaults(client, "ci-1", _SETTINGS, _SETTINGS.timeouts(), **changes)
+    return Kwait(
         cluster,
         client,
         "ci-1",
@@ -54,20 +53,20 @@ def make_bench(cluster: FakeCluster, folder: Path, *, owned: bool, **changes: An
 
 
 @pytest.fixture
-def bench(cluster: FakeCluster, tmp_path: Path) -> Iterator[Bench]:
+def bench(cluster: FakeCluster, tmp_path: Path) -> Iterator[Kwait]:
     made = make_bench(cluster, tmp_path, owned=True)
     yield made
     made.close()
 
 
-def test_shows_where_it_is_and_what_is_in_force(bench: Bench, cluster: FakeCluster) -> None:
+def test_shows_where_it_is_and_what_is_in_force(bench: Kwait, cluster: FakeCluster) -> None:
     assert repr(bench) == "<Bench ci-1 on fake>"
     assert (bench.namespace, bench.cluster, bench.settings.mode) == ("ci-1", cluster, "poll")
     assert bench.timeouts["job"] == 900.0
 
 
 def test_apply_puts_objects_into_the_namespace(
-    bench: Bench, transport: FakeTransport, tmp_path: Path
+    bench: Kwait, transport: FakeTransport, tmp_path: Path
 ) -> None:
     (tmp_path / "one.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n")
     first, second = bench.apply("one.yaml", config_map("two"))
@@ -76,7 +75,7 @@ def test_apply_puts_objects_into_the_namespace(
     assert "labels" not in first["metadata"]
 
 
-def test_create_takes_generated_names_and_apply_does_not(bench: Bench) -> None:
+def test_create_takes_generated_names_and_apply_does_not(bench: Kwait) -> None:
     nameless = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-"}}
     (created,) = bench.create(nameless)
     assert created["metadata"]["name"].startswith("web-")
@@ -85,14 +84,14 @@ def test_create_takes_generated_names_and_apply_does_not(bench: Bench) -> None:
     assert str(caught.value) == "manifest 1: apply needs metadata.name; create does not"
 
 
-def test_create_of_what_is_there_fails_and_says_which(bench: Bench) -> None:
+def test_create_of_what_is_there_fails_and_says_which(bench: Kwait) -> None:
     bench.create(config_map("one"))
     with pytest.raises(ApiError, match="AlreadyExists") as caught:
         bench.create(config_map("zero"), config_map("one"))
     assert caught.value.__notes__ == ["configmap/one of manifest 2"]
 
 
-def test_unknown_kind_names_place_and_near_kinds(bench: Bench, tmp_path: Path) -> None:
+def test_unknown_kind_names_place_and_near_kinds(bench: Kwait, tmp_path: Path) -> None:
     text = "---\napiVersion: v1\nkind: ConfigMpa\nmetadata: {name: one}\n"
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(InvalidManifest) as caught:
@@ -159,7 +158,7 @@ def test_what_could_not_be_deleted_is_told(cluster: FakeCluster, tmp_path: Path)
     assert "/api/v1/nodes/node-8" not in cluster.transport.objects
 
 
-def test_get_list_and_delete(bench: Bench, transport: FakeTransport) -> None:
+def test_get_list_and_delete(bench: Kwait, transport: FakeTransport) -> None:
     bench.apply(config_map("one"), config_map("two"))
     assert bench.get("cm/one")["metadata"]["uid"] == "uid-1"
     assert [each["metadata"]["name"] for each in bench.list("configmaps")] == ["one", "two"]
@@ -171,7 +170,7 @@ def test_get_list_and_delete(bench: Bench, transport: FakeTransport) -> None:
     assert bench.list("cm", namespace="other") == []
 
 
-def test_passing_troubles_are_passed_over(bench: Bench, transport: FakeTransport) -> None:
+def test_passing_troubles_are_passed_over(bench: Kwait, transport: FakeTransport) -> None:
     bench.apply(config_map("one"))
     busy = ApiError("busy", status=503, reason="ServiceUnavailable")
     transport.refuse("GET", f"{_PREFIX}/configmaps/one", busy)
@@ -179,7 +178,7 @@ def test_passing_troubles_are_passed_over(bench: Bench, transport: FakeTransport
 
 
 @pytest.mark.parametrize("target", ["cm", "cm/", "/one", "cm/one/two", ""])
-def test_targets_are_kind_and_name(bench: Bench, target: str) -> None:
+def test_targets_are_kind_and_name(bench: Kwait, target: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         bench.get(target)
     assert str(caught.value) == (
@@ -187,7 +186,7 @@ def test_targets_are_kind_and_name(bench: Bench, target: str) -> None:
     )
 
 
-def test_propagation_is_one_of_three(bench: Bench) -> None:
+def test_propagation_is_one_of_three(bench: Kwait) -> None:
     with pytest.raises(InvalidArgument) as caught:
         bench.delete("cm/one", propagation="foreground")  # type: ignore[arg-type] # what is tested
     assert str(caught.value) == (
@@ -195,7 +194,7 @@ def test_propagation_is_one_of_three(bench: Bench) -> None:
     )
 
 
-def test_logs_are_of_pods(bench: Bench, transport: FakeTransport) -> None:
+def test_logs_are_of_pods(bench: Kwait, transport: FakeTransport) -> None:
     transport.objects[f"{_PREFIX}/pods/web/log"] = {"line": 1}
     assert bench.logs("web") == bench.logs("pod/web") == '{"line": 1}'
     with pytest.raises(InvalidArgument) as caught:
@@ -203,19 +202,19 @@ def test_logs_are_of_pods(bench: Bench, transport: FakeTransport) -> None:
     assert str(caught.value) == ("pod='job/web' is not valid: use the name of a pod, or 'pod/name'")
 
 
-def test_exec_needs_a_command(bench: Bench) -> None:
+def test_exec_needs_a_command(bench: Kwait) -> None:
     with pytest.raises(InvalidArgument) as caught:
         bench.exec("web")
     assert str(caught.value) == "command=() is not valid: name a program, for example 'true'"
 
 
-def test_forwarding_needs_a_pod_that_runs(bench: Bench) -> None:
+def test_forwarding_needs_a_pod_that_runs(bench: Kwait) -> None:
     bench.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}})
     with pytest.raises(ApiError, match="only to one that runs"):
         bench.port_forward("pod/web", 80)
 
 
-def test_events_come_oldest_first(bench: Bench, transport: FakeTransport) -> None:
+def test_events_come_oldest_first(bench: Kwait, transport: FakeTransport) -> None:
     events: dict[str, dict[str, Any]] = {
         "b": {"lastTimestamp": "2026-01-01T00:00:02Z"},
         "a": {"eventTime": "2026-01-01T00:00:03.000000Z", "lastTimestamp": None},
@@ -227,18 +226,18 @@ def test_events_come_oldest_first(bench: Bench, transport: FakeTransport) -> Non
     assert {event["kind"] for event in bench.events("pod/web")} == {"Event"}
 
 
-def test_wait_for_waits_on_this_bench(bench: Bench) -> None:
+def test_wait_for_waits_on_this_bench(bench: Kwait) -> None:
     bench.apply(config_map("one"))
     assert bench.wait_for("cm/one", "create")["metadata"]["name"] == "one"
 
 
 def test_requests_end_with_the_tests_own_limit(cluster: FakeCluster, tmp_path: Path) -> None:
-    bench = make_bench(cluster, tmp_path, owned=True, allowance=lambda: Allowance(0.0, "the test"))
+    bench = make_bench(cluster, tmp_path, owned=True, allowance=lambda: TimeBudget(0.0, "the test"))
     assert 0.5 < bench._deadline().remaining <= 1.0
     assert make_bench(cluster, tmp_path, owned=True)._deadline().remaining > 290
 
 
-def test_an_informer_that_was_not_started_is_not_there(bench: Bench) -> None:
+def test_an_informer_that_was_not_started_is_not_there(bench: Kwait) -> None:
     assert len(bench.informers) == 0
     with pytest.raises(KeyError, match="no informer of 'pods' was started; there is none"):
         bench.informers["pods"]

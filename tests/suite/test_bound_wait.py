@@ -7,7 +7,13 @@ import pytest
 from pytest_kwait.engine.timeouts import Timeouts
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import WAITS, Wait
-from pytest_kwait.suite.bound_wait import Allowance, BoundCacheSync, BoundWait, Terms, check_call
+from pytest_kwait.suite.bound_wait import (
+    BoundCacheSync,
+    BoundWait,
+    TimeBudget,
+    WaitDefaults,
+    check_call,
+)
 from pytest_kwait.suite.settings import Settings
 
 _CLIENT: Any = object()
@@ -35,10 +41,10 @@ def settings(**given: Any) -> Settings:
     return Settings().merged(given, lambda definition: f"option {definition.flag}")
 
 
-def terms(in_force: Settings | None = None, **changes: Any) -> Terms:
+def terms(in_force: Settings | None = None, **changes: Any) -> WaitDefaults:
     given = in_force or Settings()
     filled: dict[str, Any] = {"timeouts": given.timeouts(), **changes}
-    return Terms(_CLIENT, "ci-1", given, **filled)
+    return WaitDefaults(_CLIENT, "ci-1", given, **filled)
 
 
 def test_client_namespace_and_settings_are_filled_in() -> None:
@@ -82,13 +88,13 @@ def test_waits_without_namespace_refuse_one() -> None:
 
 @pytest.mark.parametrize(("left", "cut"), [(50.06, 50.0), (0.0, 0.1), (901.0, 900.0)])
 def test_a_limit_ends_before_the_tests_own(left: float, cut: float) -> None:
-    allowance = Allowance(left, "the test's own timeout of 1m0s (pytest-timeout)")
+    allowance = TimeBudget(left, "the test's own timeout of 1m0s (pytest-timeout)")
     _, options = BoundWait(_WAIT, terms(allowance=lambda: allowance))("pi")
     assert options["timeout"] == cut
 
 
 def test_a_wait_that_was_cut_short_says_so() -> None:
-    allowance = Allowance(50.04, "the test's own timeout of 1m0s (pytest-timeout)")
+    allowance = TimeBudget(50.04, "the test's own timeout of 1m0s (pytest-timeout)")
     with pytest.raises(WaitTimeout) as caught:
         BoundWait(_WAIT, terms(allowance=lambda: allowance))("never")
     assert caught.value.__notes__ == [
@@ -99,7 +105,7 @@ def test_a_wait_that_was_cut_short_says_so() -> None:
 
 def test_a_wait_that_was_not_cut_short_says_nothing() -> None:
     with pytest.raises(WaitTimeout) as caught:
-        BoundWait(_WAIT, terms(allowance=lambda: Allowance(50.0, "x")))("never", timeout="50s")
+        BoundWait(_WAIT, terms(allowance=lambda: TimeBudget(50.0, "x")))("never", timeout="50s")
     assert not hasattr(caught.value, "__notes__")
 
 

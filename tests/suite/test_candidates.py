@@ -10,10 +10,10 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.engine.pending import PENDING
+from pytest_kwait.engine.pending import ACTIVE_WAITS
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
 from pytest_kwait.suite import candidate, candidate_process
-from pytest_kwait.suite.bound_wait import Allowance
+from pytest_kwait.suite.bound_wait import TimeBudget
 from pytest_kwait.suite.candidates import Candidates
 from tests.clusters.kubeconfigs import contents, written
 from tests.suite.fakes import FakeCluster
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pytest_kwait.engine.pending import PendingWait
+    from pytest_kwait.engine.pending import ActiveWait
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ci-1/leases/boss"
 COMPETES = "sys.stdin.readline()"
@@ -151,24 +151,24 @@ def test_nobody_leads_in_time(elect: Callable[..., Candidates], cluster: FakeClu
 def test_a_leader_is_awaited_within_the_tests_own_limit(
     elect: Callable[..., Candidates],
 ) -> None:
-    left = Allowance(0.25, "the test's own timeout of 5s (pytest-timeout)")
+    left = TimeBudget(0.25, "the test's own timeout of 5s (pytest-timeout)")
     election = elect(COMPETES, allowance=lambda: left)
     told: list[str] = []
 
     class Onlooker:
-        def begun(self, wait: PendingWait) -> None:
+        def begun(self, wait: ActiveWait) -> None:
             told.append(wait.subject)
 
-        def over(self, wait: PendingWait) -> None:
+        def over(self, wait: ActiveWait) -> None:
             told.append(wait.text)
 
     onlooker = Onlooker()
-    PENDING.add(onlooker)
+    ACTIVE_WAITS.add(onlooker)
     try:
         with pytest.raises(WaitTimeout) as caught:
             election.leader()
     finally:
-        PENDING.remove(onlooker)
+        ACTIVE_WAITS.remove(onlooker)
     assert caught.value.args[0].startswith("no candidate of lease ci-1/boss led within 200ms: ")
     assert caught.value.__notes__ == [
         "its limit of 1m0s was cut to 200ms to end before the test's own timeout of 5s "
@@ -229,7 +229,7 @@ def test_bad_arguments(
 def test_the_way_to_the_server_leads_over_the_relay(tmp_path: Path) -> None:
     config = contents("one")
     config["clusters"][0]["cluster"]["server"] = "https://one.example:6443/prefix"
-    client = candidate_process._client(written(tmp_path / "config", config), None, 4711)
+    client = candidate_process._make_client(written(tmp_path / "config", config), None, 4711)
     settings: Any = client.configuration
     for _ in range(2):  # the loader's hook would set it all again
         settings.auth_settings()
@@ -250,4 +250,4 @@ def test_the_way_to_the_server_leads_over_the_relay(tmp_path: Path) -> None:
 def test_where_the_relay_leads(host: str, proxy: str | None, end: tuple[str, int]) -> None:
     client: Any = FakeCluster().client()
     client.configuration.host, client.configuration.proxy = host, proxy
-    assert candidate_process.far_end(client.configuration) == end
+    assert candidate_process.server_endpoint(client.configuration) == end

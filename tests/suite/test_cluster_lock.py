@@ -7,20 +7,19 @@ import pytest
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cluster_lock import ClusterLock
-from pytest_kwait.suite.lock_ledger import LockLedger
-from pytest_kwait.suite.lock_membership import LockMembership
+from pytest_kwait.suite.lock_ledger import LockLeases
+from pytest_kwait.suite.lock_membership import LockMember
 from pytest_kwait.suite.lock_record import (
     LOCK_NAME,
     Member,
     Ticket,
-    lock_lease,
+    build_lock_lease,
+    read_lock_state,
     read_queue,
-    read_snapshot,
-    shortened,
+    shorten_text,
 )
 from pytest_kwait.wait.interruption import DeadlineExceeded
-
-from .lock_world import Leases
+from tests.suite.lock_world import Leases
 
 if TYPE_CHECKING:
     import threading
@@ -91,15 +90,15 @@ def requests() -> Requests:
     return Requests(Leases())
 
 
-def ledger(requests: Requests, who: str = "me") -> LockLedger:
-    return LockLedger(cast("Session", requests), "ns", who, 6.0)
+def ledger(requests: Requests, who: str = "me") -> LockLeases:
+    return LockLeases(cast("Session", requests), "ns", who, 6.0)
 
 
 def soon(requests: Requests, seconds: float = 60.0) -> Deadline:
     return Deadline.after(seconds, requests.clock)
 
 
-def _is_due(own: LockMembership) -> bool:
+def _is_due(own: LockMember) -> bool:
     return own.due
 
 
@@ -124,7 +123,7 @@ def test_serial_tests_cost_two_lists_and_three_writes_each(requests: Requests) -
     lock.release()
     asked = len(requests.asked)
     for test in ("b", "c"):
-        lock.seize(test, soon(requests), told)
+        lock.acquire_exclusive(test, soon(requests), told)
         assert requests.leases.queue == [test]
         assert not lock.lost()
         assert lock.release()
@@ -144,14 +143,14 @@ def test_who_was_paused_while_it_was_granted_makes_sure(requests: Requests) -> N
             requests.clock.now += 100
 
     requests.after = pause
-    lock.seize("a", soon(requests, 1000), told)
+    lock.acquire_exclusive("a", soon(requests, 1000), told)
 
     # Marked in vain; renewed, looked at, and marked again.
     assert requests.asked[-5:] == ["replace", "list", "replace", "list", "replace"]
 
 
 def test_a_write_whose_answer_was_lost_is_overtaken(requests: Requests) -> None:
-    own = LockMembership(ledger(requests))
+    own = LockMember(ledger(requests))
     own.join("t", soon(requests), out=False)
     assert own.member is not None
     late: list[Any] = []
@@ -174,7 +173,7 @@ def test_a_write_whose_answer_was_lost_is_overtaken(requests: Requests) -> None:
 
 
 def test_a_write_that_has_arrived_after_all_needs_no_overtaking(requests: Requests) -> None:
-    own = LockMembership(ledger(requests))
+    own = LockMember(ledger(requests))
     own.join("t", soon(requests), out=False)
     assert own.member is not None
 
@@ -196,7 +195,7 @@ def test_who_shows_life_is_not_removed(requests: Requests) -> None:
     member = theirs.join("t", soon(requests), out=False)
     theirs.change(member, "t", soon(requests), out=False)
 
-    mine.expel(member, soon(requests))
+    mine.remove_member(member, soon(requests))
 
     assert requests.leases.members == [member.name]
 
@@ -231,17 +230,17 @@ def test_who_is_between_tests_makes_room_when_it_hears_of_somebody(requests: Req
     ticket = Ticket("t", member.uid, member.name, "you", "t", False)
     other.write(other.snapshot(soon(requests)), [ticket], soon(requests))
 
-    assert not lock.noticed([ticket])
-    lock.tend()
+    assert not lock.on_queue_change([ticket])
+    lock.maintain()
     assert not _out(requests, "me"), "it is in a test"
     lock.release()
-    assert lock.noticed([ticket])
-    lock.tend()
+    assert lock.on_queue_change([ticket])
+    lock.maintain()
     assert _out(requests, "me")
 
 
 def _out(requests: Requests, who: str) -> bool:
-    members = read_snapshot(requests.leases.objects.values()).members.values()
+    members = read_lock_state(requests.leases.objects.values()).members.values()
     return next(each.out for each in members if each.who == who)
 
 
@@ -268,7 +267,7 @@ def test_a_queue_that_cannot_be_read_is_empty(text: str | None) -> None:
 
 def test_members_are_read_from_whatever_is_there() -> None:
     labels = {"pytest-kwait/lock": "member"}
-    snapshot = read_snapshot(
+    snapshot = read_lock_state(
         [
             {"metadata": {"name": "m", "uid": "u", "labels": labels}, "spec": None},
             {"metadata": {"name": "n", "labels": None}},
@@ -292,14 +291,16 @@ def _member(number: int) -> Member:
 
 def test_whom_somebody_waits_for_is_said() -> None:
     tickets = [_ticket(number) for number in range(3)]
-    waited = read_snapshot(
-        [{"metadata": {}} | _labelled(lock_lease(None, tickets, "", held=False))]
+    waited = read_lock_state(
+        [{"metadata": {}} | _labelled(build_lock_lease(None, tickets, "", held=False))]
     )
-    held = read_snapshot([_labelled(lock_lease(waited.lock, tickets, "now", held=True))])
-    behind = read_snapshot(
-        [_labelled(lock_lease(held.lock, [*tickets, _ticket(9)], "", held=False))]
+    held = read_lock_state([_labelled(build_lock_lease(waited.lock, tickets, "now", held=True))])
+    behind = read_lock_state(
+        [_labelled(build_lock_lease(held.lock, [*tickets, _ticket(9)], "", held=False))]
     )
-    next_one = read_snapshot([_labelled(lock_lease(held.lock, tickets[1:], "", held=False))])
+    next_one = read_lock_state(
+        [_labelled(build_lock_lease(held.lock, tickets[1:], "", held=False))]
+    )
 
     assert waited.blocked_by(tickets[:1], []) == "awaited by run 0: t0"
     assert held.blocked_by(tickets, []) == "held by run 0: t0 (2 more in the queue)"
@@ -316,5 +317,5 @@ def _labelled(lease: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_long_names_are_cut() -> None:
-    assert shortened("x" * 200) == "x" * 200
-    assert shortened("x" * 201) == "x" * 197 + "..."
+    assert shorten_text("x" * 200) == "x" * 200
+    assert shorten_text("x" * 201) == "x" * 197 + "..."

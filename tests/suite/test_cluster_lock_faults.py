@@ -8,9 +8,8 @@ import random
 import pytest
 
 from pytest_kwait.wait import backoff
-from tests.election.world import World
-
-from .lock_world import Leases, Process, Span
+from tests.election.world import VirtualTime
+from tests.suite.lock_world import Leases, Process, Span
 
 DURATION = 6.0
 
@@ -28,7 +27,7 @@ class Round:
 
     def __init__(self, seed: int, *, calm: bool = False) -> None:
         rng = self.rng = random.Random(seed)
-        self.world = World(lambda: None)
+        self.world = VirtualTime(lambda: None)
         self.leases = Leases()
         self.killed: set[str] = set()
         self.processes = [
@@ -120,7 +119,7 @@ def test_nothing_is_lost_where_nothing_happens(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stream_of_shared_tests_does_not_keep_a_serial_one_out(seed: int) -> None:
-    rng, world, leases = random.Random(seed), World(lambda: None), Leases()
+    rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     for name in "abc":
         Process(world, leases, name, rng, [(name, True, rng.uniform(1, 3), 0.0)] * 60)
     serial = Process(world, leases, "s", rng, [("s", False, 1.0, 20.0)])
@@ -133,7 +132,7 @@ def test_a_stream_of_shared_tests_does_not_keep_a_serial_one_out(seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stream_of_serial_tests_does_not_keep_a_shared_one_out(seed: int) -> None:
-    rng, world, leases = random.Random(seed), World(lambda: None), Leases()
+    rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     streams = [Process(world, leases, name, rng, [(name, False, 2.0, 0.0)] * 60) for name in "ab"]
     shared = Process(world, leases, "s", rng, [("s", True, 1.0, 20.0)])
     world.run_until(32.0)
@@ -145,7 +144,7 @@ def test_a_stream_of_serial_tests_does_not_keep_a_shared_one_out(seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(3))
 def test_serial_tests_come_in_the_order_of_asking(seed: int) -> None:
-    rng, world, leases = random.Random(seed), World(lambda: None), Leases()
+    rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     Process(world, leases, "first", rng, [("first", False, 20.0, 0.0)])
     others = [
         Process(world, leases, f"p{n}", rng, [(f"t{n}", False, 1.0, 2.0 + 2 * n)]) for n in range(5)
@@ -159,7 +158,7 @@ def test_serial_tests_come_in_the_order_of_asking(seed: int) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_killed_holder_is_followed_after_its_duration(seed: int, shared: bool) -> None:
-    rng, world, leases = random.Random(seed), World(lambda: None), Leases()
+    rng, world, leases = random.Random(seed), VirtualTime(lambda: None), Leases()
     killed = Process(world, leases, "k", rng, [("k", shared, 100.0, 0.0)], duration=DURATION)
     other = Process(world, leases, "o", rng, [("o", False, 1.0, 3.0)], duration=DURATION)
     world.run_until(10.0)
@@ -175,7 +174,7 @@ def test_a_killed_holder_is_followed_after_its_duration(seed: int, shared: bool)
 
 
 def test_a_paused_holder_knows_that_it_has_lost() -> None:
-    rng, world, leases = random.Random(1), World(lambda: None), Leases()
+    rng, world, leases = random.Random(1), VirtualTime(lambda: None), Leases()
     paused = Process(world, leases, "p", rng, [("p", False, 3.0, 0.0), ("p2", True, 1.0, 0.0)])
     other = Process(world, leases, "o", rng, [("o", False, 30.0, 1.0)])
     world.run_until(2.0)
@@ -188,7 +187,7 @@ def test_a_paused_holder_knows_that_it_has_lost() -> None:
 
 
 def test_a_paused_holder_that_nobody_has_waited_for_has_lost_nothing() -> None:
-    rng, world, leases = random.Random(1), World(lambda: None), Leases()
+    rng, world, leases = random.Random(1), VirtualTime(lambda: None), Leases()
     paused = Process(world, leases, "p", rng, [("p", False, 3.0, 0.0)])
     world.run_until(2.0)
     paused.freeze(20.0)
@@ -198,7 +197,7 @@ def test_a_paused_holder_that_nobody_has_waited_for_has_lost_nothing() -> None:
 
 
 def test_who_has_waited_long_enough_gives_up_and_leaves_the_queue() -> None:
-    rng, world, leases = random.Random(1), World(lambda: None), Leases()
+    rng, world, leases = random.Random(1), VirtualTime(lambda: None), Leases()
     Process(world, leases, "h", rng, [("h", False, 30.0, 0.0)])
     waiting = Process(world, leases, "w", rng, [("w", False, 1.0, 1.0)], limit=5.0)
     world.run_until(10.0)

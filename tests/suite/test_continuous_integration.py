@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.continuous_integration import shard_said
+from pytest_kwait.suite.continuous_integration import read_ci_shard
 
 _GITLAB = {"CI_NODE_INDEX": "2", "CI_NODE_TOTAL": "4"}
 _CIRCLE = {"CIRCLE_NODE_INDEX": "0", "CIRCLE_NODE_TOTAL": "3"}
@@ -19,7 +19,7 @@ _KNOWN = (
 
 def said(environ: dict[str, str], given: str = "auto") -> tuple[str, str]:
     total = int(given.partition("/")[2]) if "/" in given else None
-    shard, origin = shard_said(environ, total, given, "env KWAIT_SHARD")
+    shard, origin = read_ci_shard(environ, total, given, "env KWAIT_SHARD")
     return str(shard), origin
 
 

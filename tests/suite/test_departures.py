@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.departures import Departures
+from pytest_kwait.suite.departures import NamespaceDeletions
 from pytest_kwait.suite.owners import Owner
 from pytest_kwait.testing import FakeClock
-
-from .fakes import FakeClient, FakeTransport
+from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
     from pytest_kwait.api.objects import Response
@@ -62,7 +61,7 @@ class World:
     def wait(self, *numbers: int, limit: float = 10.0) -> list[str]:
         client: Any = FakeClient(self.transport, self.clock)
         going = {f"kwait-{number}": f"uid-{number}" for number in numbers}
-        return Departures(client, "r1", going).wait(limit, self.told.append)
+        return NamespaceDeletions(client, "r1", going).wait(limit, self.told.append)
 
 
 def _condition(kind: str, message: str) -> dict[str, Any]:

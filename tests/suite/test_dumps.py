@@ -18,12 +18,12 @@ from pytest_kwait.api.resource import (
     Resource,
 )
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.redaction import redaction
+from pytest_kwait.engine.redaction import make_redactor
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite import dumps, snapshot
 from pytest_kwait.suite.artifact_folder import ArtifactFolder
-from pytest_kwait.suite.dumps import dump_cluster, dump_namespaces, keep_cluster
-from pytest_kwait.suite.snapshot import event_lines
+from pytest_kwait.suite.dumps import dump_cluster, dump_namespaces, dump_unready_cluster
+from pytest_kwait.suite.snapshot import format_events
 from tests.suite.fakes import FakeClient, FakeCluster, FakeTransport, _discovered
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Place:
         self.client: Any = FakeClient(self.transport)
 
     def dump(self, *namespaces: str, seconds: float = 10.0) -> dict[str, str]:
-        files = ArtifactFolder(self.path, redaction(()))
+        files = ArtifactFolder(self.path, make_redactor(()))
         dump_namespaces(self.client, namespaces, files, Deadline.after(seconds))
         files.finish()
         return self.files()
@@ -209,14 +209,14 @@ def test_odd_objects_do_no_harm(place: Place) -> None:
 
 
 def test_what_is_too_much_is_cut_and_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot, "LOG_LINES", 3)
-    monkeypatch.setattr(snapshot, "LOG_READ", 1000)
-    monkeypatch.setattr(snapshot, "LOG_SIZE", 700)
-    monkeypatch.setattr(snapshot, "FEW_LOG_LINES", 1)
-    monkeypatch.setattr(snapshot, "EVENT_LINES", 1)
-    monkeypatch.setattr(snapshot, "OBJECTS_SIZE", 400)
-    monkeypatch.setattr(snapshot, "OBJECTS", 2)
-    monkeypatch.setattr("pytest_kwait.suite.dumps.LOGS", 3)
+    monkeypatch.setattr(snapshot, "MAX_LOG_LINES", 3)
+    monkeypatch.setattr(snapshot, "MAX_LOG_READ", 1000)
+    monkeypatch.setattr(snapshot, "MAX_LOG_SIZE", 700)
+    monkeypatch.setattr(snapshot, "SHORT_LOG_LINES", 1)
+    monkeypatch.setattr(snapshot, "MAX_EVENT_LINES", 1)
+    monkeypatch.setattr(snapshot, "MAX_OBJECTS_SIZE", 400)
+    monkeypatch.setattr(snapshot, "MAX_OBJECTS", 2)
+    monkeypatch.setattr("pytest_kwait.suite.dumps.MAX_LOGS", 3)
     for name in ("a", "b", "c", "d"):
         place.transport.put(WIDGETS, "ci", name)
         place.transport.put(EVENTS, "ci", name, **event(name, "x"))
@@ -268,7 +268,7 @@ def test_the_logs_of_failing_containers_come_first() -> None:
             ]
         },
     }
-    runs = snapshot.container_runs([fine, failed, looping])
+    runs = snapshot.list_container_runs([fine, failed, looping])
     assert [str(run) for run in runs] == [
         "logs of failed/main",
         "logs of looping/main (previous run)",
@@ -293,7 +293,7 @@ def test_events_are_lines_in_order() -> None:
             "source": {"component": "scheduler"},
         },
     ]
-    assert event_lines(events) == [
+    assert format_events(events) == [
         "2026-01-01T00:00:00Z  Normal   pod/a  R: old lines",
         "2026-01-01T00:00:05Z  Normal   pod/c  R (x3): counted [scheduler]",
         "2026-01-01T00:00:09Z  Warning  pod/b  R (x4): a series [kubelet]",
@@ -354,7 +354,7 @@ def test_what_is_interrupted_begins_nothing_more(monkeypatch: pytest.MonkeyPatch
         done.append("second")
 
     def gather() -> None:
-        with dumps._Crew() as crew:
+        with dumps._WorkerPool() as crew:
             crew.start(gate.wait, 10.0)
             waiting: Any = crew.start(second)
             waiting.__self__.add_done_callback(lambda _: gate.set())
@@ -382,10 +382,16 @@ def test_a_cluster_is_kept_where_artifacts_go(tmp_path: Path) -> None:
 
     cluster: Any = Cluster()
     (tmp_path / "file").write_text("")
-    assert keep_cluster(cluster, None) == ""
-    assert keep_cluster(cluster, tmp_path) == f"what the cluster is like: {tmp_path / 'cluster'}"
-    assert keep_cluster(cluster, tmp_path) == f"what the cluster is like: {tmp_path / 'cluster-2'}"
-    assert keep_cluster(cluster, tmp_path / "file") == (
+    assert dump_unready_cluster(cluster, None) == ""
+    assert (
+        dump_unready_cluster(cluster, tmp_path)
+        == f"what the cluster is like: {tmp_path / 'cluster'}"
+    )
+    assert (
+        dump_unready_cluster(cluster, tmp_path)
+        == f"what the cluster is like: {tmp_path / 'cluster-2'}"
+    )
+    assert dump_unready_cluster(cluster, tmp_path / "file") == (
         "what the cluster is like could not be written: [Errno 17] File exists: "
         f"'{tmp_path / 'file'}'"
     )

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import ClusterError, InvalidArgument
-from pytest_kwait.suite.further import Request, read_request
+from pytest_kwait.suite.further import NamespaceRequest, parse_namespace_request
 from pytest_kwait.suite.pod_security import PodSecurity
-
-from .fakes import FakeCluster
-from .test_bench import make_bench
+from tests.suite.fakes import FakeCluster
+from tests.suite.test_bench import make_bench
 
 _MAPPING = 'use a mapping of label names to texts, for example {"team": "a"}'
 
@@ -20,10 +19,10 @@ def test_what_may_be_asked_for() -> None:
         "example.com/Tier_1.x": "",
         "pod-security.kubernetes.io/warn": "baseline",
     }
-    assert read_request("peer", labels, "restricted:latest") == Request(
+    assert parse_namespace_request("peer", labels, "restricted:latest") == NamespaceRequest(
         "peer", labels, PodSecurity("restricted", "latest")
     )
-    assert read_request("peer", None, None) == Request("peer", {}, None)
+    assert parse_namespace_request("peer", None, None) == NamespaceRequest("peer", {}, None)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +43,14 @@ def test_what_may_be_asked_for() -> None:
 )
 def test_labels_that_cannot_be(labels: Any, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        read_request("peer", labels, None)
+        parse_namespace_request("peer", labels, None)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", ["", "Peer", "a_b", "-a", "a" * 64, None, 3])
 def test_names_that_are_none(name: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        read_request(name, None, None)
+        parse_namespace_request(name, None, None)
     assert str(caught.value) == (
         f"name={name!r} is not valid: use up to 63 lower-case letters, digits and '-', with a "
         "letter or digit at both ends"

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.suite.github import SUMMARY_SIZE, FailedTest, annotation, summary
+from pytest_kwait.suite.github import (
+    MAX_SUMMARY_SIZE,
+    FailedTest,
+    format_annotation,
+    format_summary,
+)
 
 _LINK = "https://github.com/o/r/actions/runs/5#artifacts"
 
@@ -22,7 +27,7 @@ _LINK = "https://github.com/o/r/actions/runs/5#artifacts"
     ],
 )
 def test_annotations_are_escaped(failed: FailedTest, line: str) -> None:
-    assert annotation(failed) == line
+    assert format_annotation(failed) == line
 
 
 def test_a_summary_is_a_table() -> None:
@@ -31,7 +36,7 @@ def test_a_summary_is_a_table() -> None:
         FailedTest("test_a.py::test_c (setup)", "KeyError: 'a'"),
     ]
     counts = {"failed": 1, "error": 2, "passed": 3, "skipped": 0}
-    assert summary(failures, counts, run="r1", link=_LINK) == (
+    assert format_summary(failures, counts, run="r1", link=_LINK) == (
         "### pytest-kwait: 1 failed, 2 errors, 3 passed\n"
         "\n"
         "Run <code>r1</code>.\n"
@@ -46,7 +51,7 @@ def test_a_summary_is_a_table() -> None:
 
 
 def test_without_artifacts_there_is_no_column_for_them() -> None:
-    text = summary([FailedTest("test_b", "late")], {"failed": 1}, run="r1", link=_LINK)
+    text = format_summary([FailedTest("test_b", "late")], {"failed": 1}, run="r1", link=_LINK)
     assert text.splitlines()[4:] == [
         "| test | what happened | awaited |",
         "| --- | --- | --- |",
@@ -57,17 +62,17 @@ def test_without_artifacts_there_is_no_column_for_them() -> None:
 
 def test_nothing_in_a_table_is_markup() -> None:
     failed = FailedTest("t[|*`x`*|]", "<b>~~a~~</b>\n[x](y) & \\")
-    row = summary([failed], {}, run="<r>").splitlines()[-2]
+    row = format_summary([failed], {}, run="<r>").splitlines()[-2]
     assert row == (
         "| <code>t&#91;&#124;&#42;&#96;x&#96;&#42;&#124;&#93;</code> "
         "| &lt;b&gt;&#126;&#126;a&#126;&#126;&lt;/b&gt; &#91;x&#93;(y) &amp; &#92; |  |"
     )
 
 
-@pytest.mark.parametrize("size", [0, 100, 300, 2000, 100_000, SUMMARY_SIZE])
+@pytest.mark.parametrize("size", [0, 100, 300, 2000, 100_000, MAX_SUMMARY_SIZE])
 def test_a_summary_is_never_longer_than_allowed(size: int) -> None:
     failures = [FailedTest(f"test_{number}", "ü" * 400) for number in range(3000)]
-    text = summary(failures, {"failed": 3000}, run="r1", size=size)
+    text = format_summary(failures, {"failed": 3000}, run="r1", size=size)
     assert len(text.encode()) <= size
     rows = text.count("<code>test&#95;")
     if size >= 2000:

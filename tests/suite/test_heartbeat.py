@@ -8,13 +8,12 @@ import pytest
 from pytest_kwait.api.resource import CONFIG_MAPS, JOBS
 from pytest_kwait.clock import SystemClock
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.heartbeat import Heartbeat, kind_name, server_time
-from pytest_kwait.suite.liveness import read_lease
-from pytest_kwait.suite.owners import lease_name
+from pytest_kwait.suite.heartbeat import RunLeaseRenewer, format_kind, read_server_time
+from pytest_kwait.suite.liveness import read_run_lease
+from pytest_kwait.suite.owners import run_lease_name
+from tests.suite.fakes import FakeClient, FakeTransport
 
-from .fakes import FakeClient, FakeTransport
-
-_NAME = lease_name("r1", "ab")
+_NAME = run_lease_name("r1", "ab")
 _HOME = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 _PATH = f"{_HOME}/{_NAME}"
 
@@ -66,13 +65,13 @@ def transport() -> FakeTransport:
     return transport
 
 
-def heart(transport: FakeTransport, clock: BeatClock, **options: Any) -> Heartbeat:
+def heart(transport: FakeTransport, clock: BeatClock, **options: Any) -> RunLeaseRenewer:
     client: Any = FakeClient(transport, clock)
-    return Heartbeat(client, "r1", "ab", **options)
+    return RunLeaseRenewer(client, "r1", "ab", **options)
 
 
 def lease(transport: FakeTransport, path: str = _PATH) -> Any:
-    found = read_lease(transport.objects[path])
+    found = read_run_lease(transport.objects[path])
     assert found is not None
     return found
 
@@ -137,7 +136,7 @@ def test_the_first_request_may_get_lost(transport: FakeTransport, clock: BeatClo
 def test_kinds_are_noted_once_each(transport: FakeTransport, clock: BeatClock) -> None:
     beating = heart(transport, clock)
     for resource in (CONFIG_MAPS, JOBS, CONFIG_MAPS):
-        beating.record(kind_name(resource))
+        beating.record(format_kind(resource))
     assert lease(transport).kinds == ("configmaps.v1.", "jobs.v1.batch")
     assert transport.requests.count(f"PATCH {_PATH}") == 2
     beating.end(leave=True)
@@ -208,4 +207,4 @@ def test_a_run_hears_that_it_was_taken_for_dead(transport: FakeTransport, clock:
     ],
 )
 def test_the_servers_time(headers: dict[str, str], seconds: float | None) -> None:
-    assert server_time(headers) == seconds
+    assert read_server_time(headers) == seconds

@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait.api.resource import JOBS, PODS, Resource
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import WaitTimeout
-from pytest_kwait.suite.informers import History, Informers, RecordedInformers
+from pytest_kwait.suite.informers import EventHistory, Informers, RecordedInformers
 from tests.cache.fakes import PATIENCE, Live, LiveWatch, event, pod
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def test_events_that_come_while_they_are_awaited_end_the_wait(
 
 
 def test_events_that_do_not_come_are_said_with_those_that_did() -> None:
-    history = History("pods in namespace ci")
+    history = EventHistory("pods in namespace ci")
     history.on_add(pod("a"), True)
     history.on_update(pod("a"), pod("a", 2))
     with pytest.raises(WaitTimeout) as caught:

@@ -14,14 +14,13 @@ from pytest_kwait.api.resource import (
 from pytest_kwait.clock import Deadline, rfc3339_micro
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.janitor import Janitor
-from pytest_kwait.suite.owners import Owner, kept_notes, lease_name, run_digest
-from pytest_kwait.suite.provenance import sealed
+from pytest_kwait.suite.owners import Owner, kept_annotations, run_label_value, run_lease_name
+from pytest_kwait.suite.provenance import with_seal
 from pytest_kwait.testing import FakeClock
-
-from .fakes import FakeClient, FakeTransport
+from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
-    from pytest_kwait.suite.leftovers import Sweep
+    from pytest_kwait.suite.leftovers import SweepResult
 
 _NOW = 1_000_000.0
 _DAY = 24 * 3600.0
@@ -37,11 +36,11 @@ class Place:
         self.told: list[str] = []
 
     def lease(self, run: str, age: float, *, kinds: str = "", namespace: str = "default") -> str:
-        name = lease_name(run, "ab")
+        name = run_lease_name(run, "ab")
         notes = {"pytest-kwait/run": run, "pytest-kwait/nonce": "ab", "pytest-kwait/kinds": kinds}
         labels = {
             "app.kubernetes.io/managed-by": "pytest-kwait",
-            "pytest-kwait/run": run_digest(run),
+            "pytest-kwait/run": run_label_value(run),
         }
         self.put(
             LEASES,
@@ -71,7 +70,9 @@ class Place:
             metadata["namespace"] = namespace
         return self.put(
             resource,
-            sealed(Owner(run, "t", "t"), resource, {"metadata": metadata}, namespace, _NOW, lease),
+            with_seal(
+                Owner(run, "t", "t"), resource, {"metadata": metadata}, namespace, _NOW, lease
+            ),
         )
 
     def put(self, resource: Resource, obj: dict[str, Any]) -> str:
@@ -85,7 +86,7 @@ class Place:
         client: Any = FakeClient(self.transport, self.clock)
         return Janitor(client, tell=self.told.append, **options)
 
-    def sweep(self, *, dry_run: bool = False, **options: Any) -> Sweep:
+    def sweep(self, *, dry_run: bool = False, **options: Any) -> SweepResult:
         return self.janitor(dry_run=dry_run).sweep(Deadline.after(300.0, self.clock), **options)
 
     def __contains__(self, path: str) -> bool:
@@ -152,14 +153,14 @@ def test_of_a_run_that_may_live_nothing_goes(place: Place) -> None:
     sweep = place.sweep()
     assert path in place
     assert sweep.lines() == [
-        f"run r1 (lease default/{lease_name('r1', 'ab')}) may live "
+        f"run r1 (lease default/{run_lease_name('r1', 'ab')}) may live "
         "(renewed 1m19s ago, lasts 40s): left alone",
         "nothing to remove",
     ]
 
 
 def test_of_a_run_whose_lease_is_gone_all_goes(place: Place) -> None:
-    path = place.namespace("r1", f"default/{lease_name('r1', 'ab')}")
+    path = place.namespace("r1", f"default/{run_lease_name('r1', 'ab')}")
     sweep = place.sweep()
     assert path not in place
     assert sweep.summary() == "removed 1 namespace and 0 other objects of 1 run"
@@ -189,7 +190,10 @@ def test_look_alikes_stay(place: Place, age: float) -> None:
         {"name": "managed", "labels": {"app.kubernetes.io/managed-by": "pytest-kwait"}},
     ]
     paths = [place.put(NAMESPACES, {"metadata": each}) for each in alike]
-    other = {"pytest-kwait/run": run_digest("r1"), "app.kubernetes.io/managed-by": "pytest-kwait"}
+    other = {
+        "pytest-kwait/run": run_label_value("r1"),
+        "app.kubernetes.io/managed-by": "pytest-kwait",
+    }
     paths.append(
         place.put(
             LEASES,
@@ -216,7 +220,7 @@ def test_what_has_an_owner_is_left_to_it(place: Place) -> None:
 def test_what_was_kept_stays_until_it_expires(
     place: Place, left: float, stays: bool, lives: bool
 ) -> None:
-    notes = kept_notes(_NOW + left - _DAY)
+    notes = kept_annotations(_NOW + left - _DAY)
     path = place.namespace("r1", place.lease("r1", 10.0 if lives else 999.0), **notes)
     sweep = place.sweep()
     assert (path in place) is stays
@@ -227,7 +231,7 @@ def test_what_was_kept_stays_until_it_expires(
 def test_of_a_run_without_a_lease_all_stays_until_it_expires(
     place: Place, left: float, stays: bool
 ) -> None:
-    expires = kept_notes(_NOW + left - _DAY)["pytest-kwait/expires"]
+    expires = kept_annotations(_NOW + left - _DAY)["pytest-kwait/expires"]
     path = place.namespace("r1", "", **{"pytest-kwait/expires": expires})
     place.sweep()
     assert (path in place) is stays
@@ -239,7 +243,7 @@ def test_what_a_run_has_kept_goes_if_asked_for_and_nothing_else(
 ) -> None:
     lease = place.lease("r1", 999.0, kinds="priorityclasses.v1.scheduling.k8s.io")
     living = place.lease("r2", 10.0)
-    kept = kept_notes(_NOW)
+    kept = kept_annotations(_NOW)
     own = [
         place.namespace("r1", lease, **kept),
         # Its Lease has gone at the end of the run, as mostly.
@@ -303,7 +307,7 @@ def test_a_run_that_shows_life_at_the_last_moment_keeps_what_it_has(place: Place
 def test_the_run_itself_ends_with_only_its_own(place: Place) -> None:
     lease, other = place.lease("r1", 0.0), place.lease("r2", 0.0)
     own = place.namespace("r1", lease)
-    kept = place.namespace("r1", lease, test="u", **kept_notes(_NOW))
+    kept = place.namespace("r1", lease, test="u", **kept_annotations(_NOW))
     # Another shard of the same run has the same label, and a Lease of its own.
     shard = place.namespace("r1", other, test="v")
     sweep = place.janitor().sweep_own(lease, [], Deadline.after(9.0, place.clock))

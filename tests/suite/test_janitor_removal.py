@@ -9,10 +9,9 @@ import pytest
 from pytest_kwait.api.resource import CONFIG_MAPS, LEASES, NAMESPACES, PRIORITY_CLASSES, Resource
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.janitor import _order
+from pytest_kwait.suite.janitor import _deletion_order
 from pytest_kwait.suite.leftovers import Leftover
-
-from .test_janitor import Place
+from tests.suite.test_janitor import Place
 
 WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "X", False
@@ -40,7 +39,7 @@ def test_what_can_hold_up_everything_else_goes_first() -> None:
         Leftover(resource, None, None, name, "u", False, "", unknown) for resource, name in order
     ]
     for found in (leftovers, leftovers[::-1]):
-        assert sorted(found, key=_order) == leftovers
+        assert sorted(found, key=_deletion_order) == leftovers
 
 
 def test_the_run_itself_removes_the_kinds_that_it_has_noted(place: Place) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kwait.suite.journal import Begun, Entry, Journal, entries
+from pytest_kwait.suite.journal import Journal, JournalEntry, WaitStarted, read_entries
 from pytest_kwait.suite.report_records import RunRecord
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     import pytest
 
 
-def run(name: str) -> Entry:
-    return Entry(run=RunRecord(name, name, 1.0))
+def run(name: str) -> JournalEntry:
+    return JournalEntry(run=RunRecord(name, name, 1.0))
 
 
 def names(path: Path) -> list[str]:
-    return [entry.run.name for entry in entries(path) if entry.run]
+    return [entry.run.name for entry in read_entries(path) if entry.run]
 
 
 def test_lines_come_back_in_their_order(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "a.jsonl")
     journal.write(run("one"))
-    journal.write(Entry(begun=Begun("i", "r", "s", "g", 2.0)))
+    journal.write(JournalEntry(begun=WaitStarted("i", "r", "s", "g", 2.0)))
     journal.write(run("two"))
     journal.close()
     assert names(journal.path) == ["one", "two"]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pytest_kwait.suite.junit import Tally, merged, tally
+from pytest_kwait.suite.junit import OutcomeCounts, count_tests, merge_documents
 
 ONE = b"""<?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="10" time="1.5">
@@ -16,16 +16,16 @@ OWN = b'<testsuite name="api" tests="1" time="0.5"><testcase name="c"/></testsui
 
 
 def test_tests_are_counted() -> None:
-    assert tally(ONE) == Tally(10, 2, 1, 3, 1.5)
-    assert tally(ONE).passed == 4
-    assert tally(OLD) + tally(ONE) == Tally(12, 2, 1, 3, 2.0)
-    assert tally(b"<testsuites/>") == Tally()
-    assert tally(b'<testsuite tests="1"/>') == Tally(1)
+    assert count_tests(ONE) == OutcomeCounts(10, 2, 1, 3, 1.5)
+    assert count_tests(ONE).passed == 4
+    assert count_tests(OLD) + count_tests(ONE) == OutcomeCounts(12, 2, 1, 3, 2.0)
+    assert count_tests(b"<testsuites/>") == OutcomeCounts()
+    assert count_tests(b'<testsuite tests="1"/>') == OutcomeCounts(1)
 
 
 def test_suites_of_shards_stay_apart() -> None:
-    all = merged([("1/3", ONE), ("2/3", OLD), ("3/3", OWN)])
-    assert tally(all) == Tally(13, 2, 1, 3, 2.5)
+    all = merge_documents([("1/3", ONE), ("2/3", OLD), ("3/3", OWN)])
+    assert count_tests(all) == OutcomeCounts(13, 2, 1, 3, 2.5)
     assert re.findall(rb' name="([^"]+)"', all) == [
         *(b"pytest [1/3]", b"a"),
         *(b"pytest [2/3]", b"b"),
@@ -36,4 +36,4 @@ def test_suites_of_shards_stay_apart() -> None:
 @pytest.mark.parametrize("document", [b"", b"<testsuites>", b"\xff"])
 def test_what_is_no_document_is_said(document: bytes) -> None:
     with pytest.raises(ValueError, match=r"^no JUnit document: "):
-        tally(document)
+        count_tests(document)

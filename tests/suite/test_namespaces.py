@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.api.resource import NAMESPACES
-from pytest_kwait.engine.pending import PENDING
+from pytest_kwait.engine.pending import ACTIVE_WAITS
 from pytest_kwait.engine.timeouts import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
-from pytest_kwait.suite.bound_wait import Allowance
-from pytest_kwait.suite.namespaces import _MOMENT, Namespaces
-from pytest_kwait.suite.owners import LIFETIME, Owner
+from pytest_kwait.suite.bound_wait import TimeBudget
+from pytest_kwait.suite.namespaces import _DEFAULT_OBJECTS_DELAY, Namespaces
+from pytest_kwait.suite.owners import KEPT_LIFETIME, Owner
 from pytest_kwait.suite.pod_security import PodSecurity
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.interruption import DeadlineExceeded
-
-from .fakes import FakeClient, FakeTransport
+from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
     from pytest_kwait.api.objects import Response
@@ -76,7 +75,7 @@ def test_labels_are_hashes_and_annotations_can_be_read() -> None:
         "pytest-kwait/expires": "2023-11-15T22:13:20Z",
         "pytest-kwait/seal": _OWNER.seal(NAMESPACES, None, _OWNER.name),
     }
-    assert LIFETIME == 24 * 3600
+    assert KEPT_LIFETIME == 24 * 3600
 
 
 def test_made_awaited_and_deleted_by_uid() -> None:
@@ -143,7 +142,7 @@ def test_what_comes_in_a_moment_is_looked_for_ever_more_seldom() -> None:
     clock = FakeClock()
     client: Any = FakeClient(transport, clock)
     assert Namespaces(client, Timeouts()).make(_OWNER, _POLL) == _OWNER.name
-    assert clock.monotonic() == pytest.approx((1 + 1.5 + 2.25) * _MOMENT / 64)
+    assert clock.monotonic() == pytest.approx((1 + 1.5 + 2.25) * _DEFAULT_OBJECTS_DELAY / 64)
     assert transport.requests[1:] == [
         *[f"GET {path}/configmaps/kube-root-ca.crt"] * 4,
         f"GET {path}/serviceaccounts/default",
@@ -164,7 +163,7 @@ _CUT = "was cut to 500ms to end before the test's own timeout of 1s (pytest-time
 
 def hurried(transport: FakeTransport) -> Namespaces:
     client: Any = FakeClient(transport)
-    allowance = Allowance(0.5, "the test's own timeout of 1s (pytest-timeout)")
+    allowance = TimeBudget(0.5, "the test's own timeout of 1s (pytest-timeout)")
     return Namespaces(client, Timeouts(), allowance=lambda: allowance)
 
 
@@ -324,7 +323,7 @@ def test_levels_of_pod_security_are_labels_and_ours_cannot_be_taken() -> None:
     client: Any = FakeClient(transport)
     made = Namespaces(client, Timeouts(), PodSecurity("baseline", "v1.30"))
     first = made.make(_OWNER, _POLL, labels={"team": "a", "pytest-kwait/run": "mine"})
-    second = made.make(_OWNER.beside("peer", 1), _POLL, pod_security=PodSecurity("privileged", ""))
+    second = made.make(_OWNER.derive("peer", 1), _POLL, pod_security=PodSecurity("privileged", ""))
     labels = [
         transport.objects[f"/api/v1/namespaces/{name}"]["metadata"]["labels"]
         for name in (first, second)
@@ -356,9 +355,9 @@ class _Turns:
     def record(self, kind: str) -> None:
         """Nothing."""
 
-    def take_turn(self, name: str, seconds: float) -> str:
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         self.asked.append(seconds)
-        self.shown += [each.text for each in PENDING.waits()]
+        self.shown += [each.text for each in ACTIVE_WAITS.waits()]
         return self.reasons.pop(0)
 
 
@@ -366,7 +365,7 @@ def test_who_waits_for_a_turn_is_seen_waiting() -> None:
     turns = _Turns("100 are there", "")
     owner = replace(_OWNER, pulse=turns)
     client: Any = FakeClient(FakeTransport())
-    made = Namespaces(client, Timeouts(), allowance=lambda: Allowance(7.0, "the end"))
+    made = Namespaces(client, Timeouts(), allowance=lambda: TimeBudget(7.0, "the end"))
     assert made.make(owner, _POLL) == owner.name
     assert turns.asked[0] == 0
     assert 6.0 < turns.asked[1] <= 7.0

@@ -12,10 +12,9 @@ import yaml
 from pytest_kwait.api.objects import Response
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.permissions import Lack, lacking, needed_rights
+from pytest_kwait.suite.permissions import MissingRights, find_missing_rights, needed_rights
 from pytest_kwait.suite.settings import Settings
-
-from .fakes import FakeClient, FakeTransport
+from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,10 +57,12 @@ class Authorizer(FakeTransport):
         return Response(201, {}, json.dumps(body).encode())
 
 
-def told(transport: FakeTransport, **settings: Any) -> Lack:
+def told(transport: FakeTransport, **settings: Any) -> MissingRights:
     client: Any = FakeClient(transport)
     given = Settings().merged(settings, lambda _: "option")
-    return lacking(Session.of(client), needed_rights(given), "context 'lab' in kubeconfig /k")
+    return find_missing_rights(
+        Session.of(client), needed_rights(given), "context 'lab' in kubeconfig /k"
+    )
 
 
 _WHO = "user 'system:serviceaccount:ci:runner' may not do on context 'lab' in kubeconfig /k what "

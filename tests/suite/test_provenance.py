@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, SECRETS
-from pytest_kwait.suite.owners import Owner, kept_notes
-from pytest_kwait.suite.provenance import read_provenance, sealed, seconds_of
+from pytest_kwait.suite.owners import Owner, kept_annotations
+from pytest_kwait.suite.provenance import parse_time, read_provenance, with_seal
 
 _OWNER = Owner("r1", "tests/x.py::t", "t", worker="gw1", shard="1/2", attempt=2, nonce="ab")
 
@@ -15,7 +15,7 @@ _OWNER = Owner("r1", "tests/x.py::t", "t", worker="gw1", shard="1/2", attempt=2,
 def made(**metadata: Any) -> dict[str, Any]:
     obj = {"metadata": {"name": "x", **metadata}}
     place = metadata.get("namespace")
-    return sealed(_OWNER, CONFIG_MAPS, obj, place, 1000.0, "default/kwait-r1-1")
+    return with_seal(_OWNER, CONFIG_MAPS, obj, place, 1000.0, "default/kwait-r1-1")
 
 
 def test_what_is_sealed_is_read_again() -> None:
@@ -35,14 +35,14 @@ def test_a_namespace_of_ours_is_read_again() -> None:
 
 def test_what_is_kept_says_so() -> None:
     obj = made(namespace="a")
-    obj["metadata"]["annotations"] |= kept_notes(5000.0)
+    obj["metadata"]["annotations"] |= kept_annotations(5000.0)
     read = read_provenance(CONFIG_MAPS, obj)
     assert read is not None
     assert (read.kept, read.expires) == (True, 5000.0 + 24 * 3600)
 
 
 def test_a_generated_name_is_sealed_by_what_it_is_generated_from() -> None:
-    obj = sealed(_OWNER, CONFIG_MAPS, {"metadata": {"generateName": "x-"}}, "a", 0.0)
+    obj = with_seal(_OWNER, CONFIG_MAPS, {"metadata": {"generateName": "x-"}}, "a", 0.0)
     obj["metadata"] |= {"name": "x-abcde", "namespace": "a"}
     assert read_provenance(CONFIG_MAPS, obj) is not None
     obj["metadata"]["name"] = "other"
@@ -93,4 +93,4 @@ def test_a_copy_is_somebody_elses() -> None:
     ],
 )
 def test_times_of_the_api(text: object, seconds: float | None) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_time(text) == seconds

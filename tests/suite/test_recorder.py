@@ -7,13 +7,18 @@ import msgspec
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.evidence import Findings, LogTail
-from pytest_kwait.engine.pending import PendingWait, PendingWaits
+from pytest_kwait.engine.evidence import Evidence, LogTail
+from pytest_kwait.engine.pending import ActiveWait, ActiveWaits
 from pytest_kwait.engine.report import WaitReport
 from pytest_kwait.engine.timeline import Timeline
-from pytest_kwait.suite.journal import Entry, Journal, entries
-from pytest_kwait.suite.recorder import Recorder
-from pytest_kwait.suite.report_records import VerdictChange, bounded, cut, failure_text
+from pytest_kwait.suite.journal import Journal, JournalEntry, read_entries
+from pytest_kwait.suite.recorder import WaitRecorder
+from pytest_kwait.suite.report_records import (
+    VerdictChange,
+    limit_failure_text,
+    limit_size,
+    truncate_middle,
+)
 from pytest_kwait.testing import FakeClock
 
 if TYPE_CHECKING:
@@ -26,13 +31,15 @@ class Recording:
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.path = folder / "main.jsonl"
-        self.recorder = Recorder(Journal(self.path), "r1-ab", "1/2", "gw3", lambda: "t.py::test")
-        self.pending = PendingWaits()
+        self.recorder = WaitRecorder(
+            Journal(self.path), "r1-ab", "1/2", "gw3", lambda: "t.py::test"
+        )
+        self.pending = ActiveWaits()
         self.pending.add(self.recorder)
 
-    def wait(self, seconds: float, outcome: str = "", *texts: str) -> PendingWait:
+    def wait(self, seconds: float, outcome: str = "", *texts: str) -> ActiveWait:
         timeline = Timeline()
-        wait = PendingWait(
+        wait = ActiveWait(
             "pod ns/p",
             "be ready",
             Deadline.after(60.0, self.clock),
@@ -46,8 +53,8 @@ class Recording:
             wait.outcome = outcome
         return wait
 
-    def lines(self) -> list[Entry]:
-        return list(entries(self.path))
+    def lines(self) -> list[JournalEntry]:
+        return list(read_entries(self.path))
 
 
 @pytest.fixture
@@ -83,7 +90,7 @@ def test_a_wait_is_written_down_as_it_begins_and_as_it_ends(recording: Recording
 def test_what_a_wait_lived_through_is_told_without_what_must_not_be_shown(
     recording: Recording,
 ) -> None:
-    wait = PendingWait(
+    wait = ActiveWait(
         "pod ns/p", "be ready", Deadline.after(60.0, recording.clock), Timeline(), 0.0
     )
     wait.hide = lambda text: text.replace("hunter2", "(hidden)")
@@ -104,7 +111,7 @@ def test_whatever_else_ends_a_wait_interrupts_it(recording: Recording) -> None:
 
 
 def test_a_wait_within_a_wait_is_told_apart(recording: Recording) -> None:
-    outer = PendingWait("a", "b", Deadline.after(60.0, recording.clock), Timeline(), 0.0)
+    outer = ActiveWait("a", "b", Deadline.after(60.0, recording.clock), Timeline(), 0.0)
     with recording.pending.entered(outer):
         recording.wait(1.0, "met")
     assert [line.wait.inner for line in recording.lines() if line.wait] == [True, False]
@@ -123,7 +130,7 @@ def test_evidence_is_written_once_it_is_gathered(recording: Recording) -> None:
         60.0,
         1.0,
         "watch",
-        findings=Findings(logs=(tail,)),
+        findings=Evidence(logs=(tail,)),
     )
     recording.recorder.explain()
     recording.recorder.explain()
@@ -140,7 +147,7 @@ def test_evidence_is_bounded(recording: Recording) -> None:
     wait = recording.wait(1.0, "timed out")
     tails = tuple(LogTail(f"p{n}", "c", False, ("x" * 900,) * 30) for n in range(30))
     wait.report = WaitReport(
-        "pod ns/p", "be ready", False, "no", 60.0, 1.0, "watch", findings=Findings(logs=tails)
+        "pod ns/p", "be ready", False, "no", 60.0, 1.0, "watch", findings=Evidence(logs=tails)
     )
     recording.recorder.explain()
     (explained,) = [line.explained for line in recording.lines() if line.explained]
@@ -167,12 +174,12 @@ def test_waits_of_several_threads_are_all_there(recording: Recording) -> None:
     ],
 )
 def test_bounds(value: Any, expected: Any) -> None:
-    assert bounded(value, 2, 6) == expected
+    assert limit_size(value, 2, 6) == expected
 
 
 def test_the_text_of_a_failure_keeps_its_ends() -> None:
-    text = failure_text("first " + "x" * 100_000 + " last", str.upper)
+    text = limit_failure_text("first " + "x" * 100_000 + " last", str.upper)
     assert text.startswith("FIRST ")
     assert text.endswith(" LAST")
     assert len(text) < 17_000
-    assert cut("short", 5) == "short"
+    assert truncate_middle("short", 5) == "short"

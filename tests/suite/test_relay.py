@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.relay import Relay
+from pytest_kwait.suite.relay import CuttableProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,17 +35,17 @@ def echo() -> Iterator[int]:
 
 
 @pytest.fixture
-def relay(echo: int) -> Iterator[Relay]:
-    relay = Relay("127.0.0.1", echo)
+def relay(echo: int) -> Iterator[CuttableProxy]:
+    relay = CuttableProxy("127.0.0.1", echo)
     yield relay
     relay.close()
 
 
-def connect(relay: Relay) -> socket.socket:
+def connect(relay: CuttableProxy) -> socket.socket:
     return socket.create_connection(("127.0.0.1", relay.port), 5)
 
 
-def test_what_is_sent_is_passed_on_and_back(relay: Relay) -> None:
+def test_what_is_sent_is_passed_on_and_back(relay: CuttableProxy) -> None:
     with connect(relay) as connection:
         connection.sendall(b"hello")
         assert connection.recv(100) == b"hello"
@@ -53,7 +53,7 @@ def test_what_is_sent_is_passed_on_and_back(relay: Relay) -> None:
         assert connection.recv(100) == b""
 
 
-def test_while_it_is_cut_nothing_is_heard_and_then_all_of_it(relay: Relay) -> None:
+def test_while_it_is_cut_nothing_is_heard_and_then_all_of_it(relay: CuttableProxy) -> None:
     with connect(relay) as before:
         before.sendall(b"one")
         assert before.recv(100) == b"one"
@@ -73,7 +73,7 @@ def test_while_it_is_cut_nothing_is_heard_and_then_all_of_it(relay: Relay) -> No
             assert meanwhile.recv(100) == b"three"
 
 
-def test_its_end_ends_connections(relay: Relay) -> None:
+def test_its_end_ends_connections(relay: CuttableProxy) -> None:
     with connect(relay) as connection:
         connection.sendall(b"hello")
         assert connection.recv(100) == b"hello"
@@ -87,7 +87,7 @@ def test_its_end_ends_connections(relay: Relay) -> None:
 def test_a_server_that_is_not_there_closes_the_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    relay = Relay("127.0.0.1", port)
+    relay = CuttableProxy("127.0.0.1", port)
     with connect(relay) as connection:
         assert connection.recv(100) == b""
     relay.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from e2e.report.samples import night
 from pytest_kwait.suite import report_page
-from pytest_kwait.suite.report_page import page
+from pytest_kwait.suite.report_page import render_page
 
 
 def data(html: str) -> Any:
@@ -21,7 +21,7 @@ def test_nothing_that_a_cluster_says_is_markup() -> None:
     report = night(100)
     report.waits[0].subject = "</script><script>alert(1)</script><!--"
     report.waits[0].text = "{{script}} {{data}} {{style}}"
-    html = page(report)
+    html = render_page(report)
     assert html.count("<script") == 2
     assert html.count("</script>") == 2
     assert "<!--" not in html
@@ -30,7 +30,7 @@ def test_nothing_that_a_cluster_says_is_markup() -> None:
 
 
 def test_the_page_asks_nobody_and_runs_nothing_but_itself() -> None:
-    html = page(night(20))
+    html = render_page(night(20))
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
     script = html.split("<script>")[1].split("</script>")[0]
@@ -44,7 +44,7 @@ def test_the_page_asks_nobody_and_runs_nothing_but_itself() -> None:
 def test_a_page_has_every_wait_and_its_notes() -> None:
     report = night(100)
     report.runs[1].ended = None
-    told = data(page(report))
+    told = data(render_page(report))
     assert len(told["waits"]) == len(report.waits)
     assert told["notes"] == [
         "run nightly-2 (shard 2/2) was killed: here is what was over until then"
@@ -52,8 +52,8 @@ def test_a_page_has_every_wait_and_its_notes() -> None:
 
 
 def test_evidence_in_a_page_is_bounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr(report_page, "EVIDENCE", 2500)
-    told = data(page(night(400)))
+    monkeypatch.setattr(report_page, "MAX_PAGE_EVIDENCE", 2500)
+    told = data(render_page(night(400)))
     failed = [wait for wait in night(400).waits if wait.text]
     left_out = len(failed) - len(told["evidence"])
     assert 0 < len(told["evidence"]) < len(failed)
@@ -65,4 +65,4 @@ def test_evidence_in_a_page_is_bounded(monkeypatch: Any) -> None:
 def test_ten_thousand_waits_are_under_5_mb() -> None:
     report = night(10_300, shards=4, workers=4)
     assert len(report.waits) >= 10_000
-    assert len(page(report).encode()) < 5_000_000
+    assert len(render_page(report).encode()) < 5_000_000

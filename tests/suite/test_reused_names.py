@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ApiError, WaitTimeout
-from pytest_kwait.suite.bench import Bench
-from pytest_kwait.suite.bound_wait import Allowance, Terms
+from pytest_kwait.suite.bench import Kwait
+from pytest_kwait.suite.bound_wait import TimeBudget, WaitDefaults
 from pytest_kwait.suite.owners import Owner
 from pytest_kwait.suite.settings import Settings
-
-from .fakes import FakeClient, FakeCluster, FakeTransport
+from tests.suite.fakes import FakeClient, FakeCluster, FakeTransport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,15 +73,15 @@ def note(**metadata: Any) -> dict[str, Any]:
 
 def make_bench(
     transport: FakeTransport, folder: Path, *, owned: bool, wait: Any = 60.0, **terms: Any
-) -> Bench:
+) -> Kwait:
     cluster = FakeCluster()
     cluster.transport = transport
     client: Any = FakeClient(transport)
     changes = {"mode": "poll", "poll": 0.01, "deletion_wait": wait}
     settings = Settings().merged(changes, lambda _: "option")
     timeouts = {**settings.timeouts(), "pod_client_deletion": 0.2}
-    given = Terms(client, "team", settings, timeouts, **terms)
-    return Bench(
+    given = WaitDefaults(client, "team", settings, timeouts, **terms)
+    return Kwait(
         cluster,
         client,
         "team",
@@ -128,7 +127,9 @@ def test_an_old_one_that_stays_is_named_with_what_holds_it(tmp_path: Path, verb:
 def test_it_ends_before_the_tests_own_limit(tmp_path: Path) -> None:
     transport = Lingering(patience=None)
     transport.occupy()
-    bench = make_bench(transport, tmp_path, owned=True, allowance=lambda: Allowance(0.1, "the end"))
+    bench = make_bench(
+        transport, tmp_path, owned=True, allowance=lambda: TimeBudget(0.1, "the end")
+    )
     with pytest.raises(WaitTimeout, match="did not go away within 100ms") as caught:
         bench.create(note())
     assert caught.value.__notes__[0] == "its limit of 200ms was cut to 100ms to end before the end"

@@ -7,11 +7,10 @@ import pytest
 from pytest_kwait.api.session import Session
 from pytest_kwait.clock import Deadline, rfc3339, rfc3339_micro
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.owners import lease_name, run_digest
-from pytest_kwait.suite.rivals import Rival, living_rival
+from pytest_kwait.suite.owners import run_label_value, run_lease_name
+from pytest_kwait.suite.rivals import DuplicateRun, find_duplicate_run
 from pytest_kwait.testing import FakeClock
-
-from .fakes import FakeClient, FakeTransport
+from tests.suite.fakes import FakeClient, FakeTransport
 
 _HOME = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 _NOW = 1_700_000_000.0
@@ -53,10 +52,10 @@ class World:
         **notes: str,
     ) -> str:
         """Add the Lease of a run; return its path."""
-        name = lease_name("ci-7", nonce)
+        name = run_lease_name("ci-7", nonce)
         labels = {
             "app.kubernetes.io/managed-by": "pytest-kwait",
-            "pytest-kwait/run": run_digest("ci-7"),
+            "pytest-kwait/run": run_label_value("ci-7"),
             **({"pytest-kwait/shard": shard} if shard else {}),
         }
         said = {"run": "ci-7", "nonce": nonce, **notes}
@@ -78,11 +77,13 @@ class World:
         }
         return f"{_HOME}/{name}"
 
-    def rival(self, shard: str = "", limit: float = 60.0) -> Rival | None:
+    def rival(self, shard: str = "", limit: float = 60.0) -> DuplicateRun | None:
         client: Any = FakeClient(self.transport, self.clock)
         place = f"default/{self.own.rpartition('/')[2]}"
         deadline = Deadline.after(limit, self.clock)
-        return living_rival(Session.of(client), "ci-7", shard, place, deadline, self.told.append)
+        return find_duplicate_run(
+            Session.of(client), "ci-7", shard, place, deadline, self.told.append
+        )
 
 
 def test_alone_it_costs_one_request() -> None:
@@ -102,7 +103,7 @@ def test_an_earlier_run_that_goes_on_is_found_once_it_shows_life() -> None:
     assert rival.message("ci-7", "env KWAIT_RUN_ID") == (
         "two runs go by the id 'ci-7' (from env KWAIT_RUN_ID): this one, and one that host-other_1 "
         "began at 2023-11-14T22:12:20Z and that is still going on (Lease default/"
-        f"{lease_name('ci-7', 'other')}). Give each its own --kwait-run-id; parts of one run tell "
+        f"{run_lease_name('ci-7', 'other')}). Give each its own --kwait-run-id; parts of one run tell "
         "themselves apart by --kwait-shard"
     )
 

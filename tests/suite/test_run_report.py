@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite import run_report
-from pytest_kwait.suite.journal import Begun, Entry
+from pytest_kwait.suite.journal import JournalEntry, WaitStarted
 from pytest_kwait.suite.report_records import (
     Explanation,
     RunRecord,
@@ -16,7 +16,14 @@ from pytest_kwait.suite.report_records import (
     VerdictChange,
     WaitRecord,
 )
-from pytest_kwait.suite.run_report import RunReport, assembled, decoded, encoded, merged, notes
+from pytest_kwait.suite.run_report import (
+    RunReport,
+    assemble_report,
+    decode_report,
+    encode_report,
+    list_omissions,
+    merge_reports,
+)
 
 
 def run(id: str = "r1", shard: str = "", ended: float | None = 100.0, **more: Any) -> RunRecord:
@@ -34,8 +41,8 @@ def check(test: str, outcome: str, run: str = "r1", ended: float = 20.0) -> Test
 
 
 def report(*records: Any) -> RunReport:
-    return assembled(
-        Entry(
+    return assemble_report(
+        JournalEntry(
             run=record if isinstance(record, RunRecord) else None,
             wait=record if isinstance(record, WaitRecord) else None,
             test=record if isinstance(record, TestRecord) else None,
@@ -51,8 +58,8 @@ def ids(found: RunReport) -> list[str]:
 def test_json_says_the_same_as_the_report() -> None:
     one = wait("a", changes=[VerdictChange(0.5, "no")], text="ü </script>", evidence={"pods": []})
     found = report(run(tests={"passed": 2}), one, check("t", "failed"))
-    assert decoded(encoded(found), "FILE", "x") == found
-    assert json.loads(encoded(found))["kwait_report"] == 1
+    assert decode_report(encode_report(found), "FILE", "x") == found
+    assert json.loads(encode_report(found))["kwait_report"] == 1
 
 
 def test_waits_are_in_the_order_that_they_began() -> None:
@@ -69,7 +76,9 @@ def test_tests_that_neither_waited_nor_failed_are_left_out() -> None:
 
 def test_evidence_finds_its_wait() -> None:
     explained = Explanation("a", "headline", "text", {"pods": []})
-    found = assembled([Entry(run=run()), Entry(wait=wait("a")), Entry(explained=explained)])
+    found = assemble_report(
+        [JournalEntry(run=run()), JournalEntry(wait=wait("a")), JournalEntry(explained=explained)]
+    )
     assert (found.waits[0].headline, found.waits[0].text, found.waits[0].evidence) == (
         "headline",
         "text",
@@ -81,55 +90,76 @@ def test_evidence_finds_its_wait() -> None:
     ("rest", "seconds"),
     [
         ([], 0.0),
-        ([Entry(wait=wait("b", 13.0))], 4.0),
-        ([Entry(wait=wait("b", 13.0)), Entry(test=check("t", "crashed", ended=12.5))], 2.5),
-        ([Entry(test=check("other", "passed", ended=15.0))], 5.0),
-        ([Entry(test=check("other", "passed", ended=11.0)), Entry(wait=wait("b", 13.0))], 4.0),
+        ([JournalEntry(wait=wait("b", 13.0))], 4.0),
+        (
+            [
+                JournalEntry(wait=wait("b", 13.0)),
+                JournalEntry(test=check("t", "crashed", ended=12.5)),
+            ],
+            2.5,
+        ),
+        ([JournalEntry(test=check("other", "passed", ended=15.0))], 5.0),
+        (
+            [
+                JournalEntry(test=check("other", "passed", ended=11.0)),
+                JournalEntry(wait=wait("b", 13.0)),
+            ],
+            4.0,
+        ),
         # An attempt before is none of this one's business.
-        ([Entry(test=check("t", "rerun", ended=9.0))], 0.0),
-        ([Entry(test=check("t", "rerun", ended=9.0)), Entry(wait=wait("b", 13.0))], 4.0),
+        ([JournalEntry(test=check("t", "rerun", ended=9.0))], 0.0),
+        (
+            [JournalEntry(test=check("t", "rerun", ended=9.0)), JournalEntry(wait=wait("b", 13.0))],
+            4.0,
+        ),
     ],
     ids=[
         *("nothing after", "the last of the run", "its test", "another test", "it goes on"),
         *("an attempt before", "and more after that"),
     ],
 )
-def test_a_wait_whose_process_was_killed_is_unfinished(rest: list[Entry], seconds: float) -> None:
-    begun = Begun("a", "r1", "pod ns/p", "be ready", 10.0, "1/2", "gw0", "t")
-    found = assembled([Entry(run=run(ended=None)), Entry(begun=begun), *rest])
+def test_a_wait_whose_process_was_killed_is_unfinished(
+    rest: list[JournalEntry], seconds: float
+) -> None:
+    begun = WaitStarted("a", "r1", "pod ns/p", "be ready", 10.0, "1/2", "gw0", "t")
+    found = assemble_report([JournalEntry(run=run(ended=None)), JournalEntry(begun=begun), *rest])
     assert [(each.outcome, each.seconds) for each in found.waits if each.id == "a"] == [
         ("unfinished", seconds)
     ]
 
 
 def test_a_wait_that_is_over_is_as_it_ended() -> None:
-    begun = Begun("a", "r1", "pod ns/p", "be ready", 10.0)
+    begun = WaitStarted("a", "r1", "pod ns/p", "be ready", 10.0)
     over = wait("a", outcome="doomed")
-    found = assembled([Entry(run=run()), Entry(begun=begun), Entry(wait=over)])
+    found = assemble_report(
+        [JournalEntry(run=run()), JournalEntry(begun=begun), JournalEntry(wait=over)]
+    )
     assert [(each.outcome, each.seconds) for each in found.waits] == [("doomed", 1.0)]
 
 
 def test_evidence_of_a_wait_that_is_not_there_is_left_out() -> None:
-    found = assembled([Entry(run=run()), Entry(explained=Explanation("a", "h", "text", {}))])
+    found = assemble_report(
+        [JournalEntry(run=run()), JournalEntry(explained=Explanation("a", "h", "text", {}))]
+    )
     assert found.waits == []
 
 
 def test_evidence_is_bounded_as_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_report, "EVIDENCE", 150)
-    found = assembled(
+    monkeypatch.setattr(run_report, "MAX_EVIDENCE", 150)
+    found = assemble_report(
         [
-            Entry(run=run()),
-            *(Entry(wait=wait(id, outcome="doomed")) for id in "abc"),
-            *(Entry(explained=Explanation(id, "h", "x" * 100, {})) for id in "abc"),
+            JournalEntry(run=run()),
+            *(JournalEntry(wait=wait(id, outcome="doomed")) for id in "abc"),
+            *(JournalEntry(explained=Explanation(id, "h", "x" * 100, {})) for id in "abc"),
         ]
     )
     assert [len(each.text) for each in found.waits] == [100, 0, 0]
-    assert notes(found) == ["run r1: the evidence of 2 waits is left out"]
+    assert list_omissions(found) == ["run r1: the evidence of 2 waits is left out"]
 
 
 @pytest.mark.parametrize("shard", ["a/2", "1/b", "1/", "/2", "1", "1/0"])
 def test_what_is_no_shard_is_missing_none(shard: str) -> None:
-    assert notes(report(run("r1", shard))) == []
+    assert list_omissions(report(run("r1", shard))) == []
 
 
 def test_what_was_left_out_of_one_of_two_reports_of_a_run_is_said() -> None:
@@ -138,15 +168,17 @@ def test_what_was_left_out_of_one_of_two_reports_of_a_run_is_said() -> None:
     whole = report(run())
     whole.runs[0].evidence_left_out = 2
     for order in ([half, whole], [whole, half]):
-        (found,) = merged(decoded(encoded(part), "FILE", "x") for part in order).runs
+        (found,) = merge_reports(
+            decode_report(encode_report(part), "FILE", "x") for part in order
+        ).runs
         assert (found.ended, found.waits_left_out, found.evidence_left_out) == (100.0, 3, 2)
 
 
 def test_the_same_wait_is_in_a_merged_report_once() -> None:
     one = report(run(), wait("a"), wait("b"), check("t", "failed"))
-    both = merged([one, report(run(), wait("b"), wait("c"))])
+    both = merge_reports([one, report(run(), wait("b"), wait("c"))])
     assert (ids(both), len(both.runs), len(both.tests)) == (["a", "b", "c"], 1, 1)
-    assert encoded(merged([both, one, both])) == encoded(both)
+    assert encode_report(merge_reports([both, one, both])) == encode_report(both)
 
 
 def test_the_order_of_the_files_does_not_matter() -> None:
@@ -158,17 +190,24 @@ def test_the_order_of_the_files_does_not_matter() -> None:
         )
         for n in range(1, 5)
     ]
-    first = encoded(merged(decoded(encoded(part), "FILE", "x") for part in parts))
+    first = encode_report(
+        merge_reports(decode_report(encode_report(part), "FILE", "x") for part in parts)
+    )
     for seed in range(5):
         random.Random(seed).shuffle(parts)
-        assert encoded(merged(decoded(encoded(part), "FILE", "x") for part in parts)) == first
+        assert (
+            encode_report(
+                merge_reports(decode_report(encode_report(part), "FILE", "x") for part in parts)
+            )
+            == first
+        )
 
 
 def test_what_is_known_better_wins() -> None:
     killed = report(run(ended=None), wait("a", outcome="unfinished"), wait("b"))
     whole = report(run(), wait("a", outcome="doomed", text="why"), wait("b", text="why not"))
     for order in ([killed, whole], [whole, killed]):
-        both = merged(decoded(encoded(part), "FILE", "x") for part in order)
+        both = merge_reports(decode_report(encode_report(part), "FILE", "x") for part in order)
         assert [(each.outcome, each.text) for each in both.waits] == [
             ("doomed", "why"),
             ("met", "why not"),
@@ -202,13 +241,13 @@ def test_what_is_known_better_wins() -> None:
 )
 def test_what_is_no_report(data: bytes, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        decoded(data, "FILE", "x.json")
+        decode_report(data, "FILE", "x.json")
     assert str(caught.value) == f"FILE='x.json' is not valid: {message}"
 
 
 def test_a_report_is_bounded_and_keeps_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_report, "WAITS", 3)
-    monkeypatch.setattr(run_report, "EVIDENCE", 100)
+    monkeypatch.setattr(run_report, "MAX_WAITS", 3)
+    monkeypatch.setattr(run_report, "MAX_EVIDENCE", 100)
     waits = [wait(f"w{n}", 10.0 + n) for n in range(20)]
     waits[7].outcome, waits[7].text = "doomed", "x" * 90
     waits[8].outcome, waits[8].text = "doomed", "x" * 90
@@ -219,7 +258,7 @@ def test_a_report_is_bounded_and_keeps_what_matters(monkeypatch: pytest.MonkeyPa
         ("w8", False),
         ("w9", False),
     ]
-    assert notes(found) == [
+    assert list_omissions(found) == [
         "run r1: 17 waits are left out; those that did not come true and the slowest are kept "
         "first",
         "run r1: the evidence of 1 waits is left out",
@@ -227,14 +266,14 @@ def test_a_report_is_bounded_and_keeps_what_matters(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_a_reader_must_know() -> None:
-    found = merged(
+    found = merge_reports(
         [
             report(run("a", "1/3")),
             report(run("b", "1/3", ended=None, started=2.0)),
             report(run("c", started=3.0, lost="gw1.jsonl: No space left on device")),
         ]
     )
-    assert notes(found) == [
+    assert list_omissions(found) == [
         "not in this report: shards 2/3, 3/3",
         "shard 1/3 is here 2 times: runs a, b",
         "run b (shard 1/3) was killed: here is what was over until then",
@@ -243,5 +282,5 @@ def test_what_a_reader_must_know() -> None:
 
 
 def test_many_missing_shards_are_not_all_listed() -> None:
-    (note,) = notes(report(run("a", "1/20")))
+    (note,) = list_omissions(report(run("a", "1/20")))
     assert note.endswith("9/20, 10/20, 11/20 and 9 more")

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.settings import DEFAULT, DEFINITIONS, TIMEOUTS, Definition, Settings
+from pytest_kwait.suite.settings import (
+    DEFAULT_SOURCE,
+    SETTING_DEFINITIONS,
+    TIMEOUTS,
+    SettingDefinition,
+    Settings,
+)
 
 
 def layer(settings: Settings, place: str, timeouts: Any = None, **given: Any) -> Settings:
@@ -17,7 +23,7 @@ def test_nearest_layer_wins_and_keeps_its_source() -> None:
     settings = layer(settings, "env", poll="3s")
     assert (settings.poll, settings.source("poll")) == (3.0, "env poll")
     assert (settings.mode, settings.source("mode")) == ("poll", "ini mode")
-    assert (settings.keep, settings.source("keep")) == ("never", DEFAULT)
+    assert (settings.keep, settings.source("keep")) == ("never", DEFAULT_SOURCE)
 
 
 def test_none_is_not_given() -> None:
@@ -59,13 +65,13 @@ def test_changed_lists_what_was_given_in_the_order_of_the_help() -> None:
 
 def test_defaults_are_what_the_properties_say() -> None:
     settings = Settings()
-    for name, definition in DEFINITIONS.items():
+    for name, definition in SETTING_DEFINITIONS.items():
         assert getattr(settings, name) == definition.default
     assert list(settings.changed()) == []
 
 
 def test_names_follow_mechanically() -> None:
-    definition = DEFINITIONS["namespace_scope"]
+    definition = SETTING_DEFINITIONS["namespace_scope"]
     assert (definition.flag, definition.env, definition.ini) == (
         "--kwait-namespace-scope",
         "KWAIT_NAMESPACE_SCOPE",
@@ -78,8 +84,8 @@ def test_names_follow_mechanically() -> None:
     )
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=lambda each: each.name)
-def test_defaults_can_be_read_back(definition: Definition) -> None:
+@pytest.mark.parametrize("definition", SETTING_DEFINITIONS.values(), ids=lambda each: each.name)
+def test_defaults_can_be_read_back(definition: SettingDefinition) -> None:
     if definition.default is not None:
         assert definition.read(definition.default, definition.name, None) == definition.default
 

@@ -13,7 +13,7 @@ from pytest_kwait.api.resource import JOBS, NODES, PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitFailed
 from pytest_kwait.suite.shard_job import ShardJob, ShardOutcome, ShardSuite
-from pytest_kwait.suite.shard_results import ShardResults, packed
+from pytest_kwait.suite.shard_results import ShardResults, pack_results
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ def test_results_are_taken_as_pods_end(bench: Bench) -> None:
 
     bench.meanwhile = end
     bench.logs = {
-        "kwait-shards-r1-1-0": "one\n" + packed(0, {"junit.xml": b"x"}),
-        "kwait-shards-r1-1-1": "two\n" + packed(1, {}),
+        "kwait-shards-r1-1-0": "one\n" + pack_results(0, {"junit.xml": b"x"}),
+        "kwait-shards-r1-1-1": "two\n" + pack_results(1, {}),
     }
     bench.run()
 

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_kwait import wait
-from pytest_kwait.suite.junit import tally
+from pytest_kwait.suite.junit import count_tests
 from pytest_kwait.suite.shard_process import main
-from pytest_kwait.suite.shard_results import unpacked
+from pytest_kwait.suite.shard_results import unpack_results
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +27,12 @@ def test_it_runs_pytest_and_shows_what_it_made(
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_it.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
     status = main([str(tmp_path), "-p", "no:cacheprovider", "--kwait-shard=auto/2"])
-    results = unpacked(capfd.readouterr().out)
+    results = unpack_results(capfd.readouterr().out)
 
     assert status == 0
     assert results is not None
     assert results.status == 1
-    assert tally(results.files["junit.xml"]).failures == 1
+    assert count_tests(results.files["junit.xml"]).failures == 1
     assert sorted(results.files) == ["junit.xml", "report.json"]
     assert "kwait: shard 2/2 is 1 of 2 tests" in results.log
 
@@ -58,7 +58,7 @@ def test_a_pod_that_is_deleted_ends_its_fixtures(tmp_path: Path) -> None:
         wait.poll_immediate(0.02, 60, lambda: ready.exists() or process.poll() is not None)
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=60)
-    results = unpacked(out)
+    results = unpack_results(out)
     assert results is not None
     assert (process.returncode, results.status) == (0, 2)
     assert "cleaned up" in results.log

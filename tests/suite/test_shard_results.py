@@ -6,25 +6,25 @@ import random
 
 import pytest
 
-from pytest_kwait.suite.shard_results import ShardResults, packed, unpacked
+from pytest_kwait.suite.shard_results import ShardResults, pack_results, unpack_results
 
 FILES = {"junit.xml": b"<testsuites/>", "report.json": random.Random(1).randbytes(20_000)}
 
 
 @pytest.mark.parametrize("before", ["", "collected 3 items\n", "no newline at its end"])
 def test_what_was_packed_comes_out_of_the_log(before: str) -> None:
-    log = before + packed(1, FILES)
-    assert unpacked(log) == ShardResults(1, FILES, before)
+    log = before + pack_results(1, FILES)
+    assert unpack_results(log) == ShardResults(1, FILES, before)
     assert max(len(line) for line in log.splitlines()) <= 4100
 
 
 def test_the_last_results_count() -> None:
     """A test may print those of another run."""
-    log = packed(0, {}) + "and then\n" + packed(3, FILES)
-    assert unpacked(log) == ShardResults(3, FILES, packed(0, {}) + "and then\n")
+    log = pack_results(0, {}) + "and then\n" + pack_results(3, FILES)
+    assert unpack_results(log) == ShardResults(3, FILES, pack_results(0, {}) + "and then\n")
 
 
-WHOLE = packed(1, FILES)
+WHOLE = pack_results(1, FILES)
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ WHOLE = packed(1, FILES)
     ],
 )
 def test_half_of_them_are_none(log: str) -> None:
-    assert unpacked(log) is None
+    assert unpack_results(log) is None

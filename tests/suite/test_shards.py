@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.durations import placed_by
+from pytest_kwait.suite.durations import split_by_duration
 from pytest_kwait.suite.shards import (
     BETWEEN,
     FIRST,
     LAST,
-    AskedShard,
-    Entry,
+    RequestedShard,
     Shard,
+    SplitEntry,
     parse_shard,
     split,
 )
@@ -26,11 +26,11 @@ _SECONDS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 7.5]) | st.floats(0, 1e6)
 
 
 @st.composite
-def _suites(draw: st.DrawFn, *, together: bool) -> list[Entry]:
+def _suites(draw: st.DrawFn, *, together: bool) -> list[SplitEntry]:
     """Tests in modules; `together` if those of a module must stay so."""
     modules = draw(st.lists(st.integers(0, 12), max_size=40))
     return [
-        Entry(f"m{module}.py::t{number}", f"m{module}.py" if together else f"#{number}", rank)
+        SplitEntry(f"m{module}.py::t{number}", f"m{module}.py" if together else f"#{number}", rank)
         for number, module in enumerate(modules)
         for rank in [draw(_RANKS)]
     ]
@@ -46,7 +46,7 @@ def _algorithms() -> dict[str, Any]:
 
 @given(_either, _TOTALS, st.randoms(use_true_random=False))
 def test_every_test_is_in_exactly_one_shard(
-    entries: list[Entry], total: int, chance: random.Random
+    entries: list[SplitEntry], total: int, chance: random.Random
 ) -> None:
     shares = split(entries, total)
     assert len(shares) == total
@@ -69,7 +69,7 @@ def test_every_test_is_in_exactly_one_shard_by_durations(name: str, data: st.Dat
     known = data.draw(st.lists(_SECONDS, max_size=len(entries)))
     seconds = {entry.id: each for entry, each in zip(entries, known, strict=False)}
     algorithms = _algorithms()
-    place = placed_by(seconds, algorithms[name], algorithms["least_duration"])
+    place = split_by_duration(seconds, algorithms[name], algorithms["least_duration"])
     shares = split(entries, total, place)
     assert sorted(position for share in shares for position in share) == list(range(len(entries)))
     shuffled = entries[::-1]
@@ -79,7 +79,7 @@ def test_every_test_is_in_exactly_one_shard_by_durations(name: str, data: st.Dat
 
 @given(_suites(together=False), _TOTALS)
 def test_shards_have_as_many_tests_as_each_other_slow_ones_included(
-    entries: list[Entry], total: int
+    entries: list[SplitEntry], total: int
 ) -> None:
     shares = split(entries, total)
     for counts in (
@@ -91,7 +91,7 @@ def test_shards_have_as_many_tests_as_each_other_slow_ones_included(
 
 @given(_suites(together=True), _TOTALS)
 def test_what_shares_something_stays_together_in_its_order(
-    entries: list[Entry], total: int
+    entries: list[SplitEntry], total: int
 ) -> None:
     for share in split(entries, total):
         units = [entries[each].unit for each in share]
@@ -103,50 +103,50 @@ def test_what_shares_something_stays_together_in_its_order(
             assert own == [at for at, entry in enumerate(entries) if entry.unit == unit]
 
 
-def _order(entries: list[Entry], total: int = 1) -> list[list[str]]:
+def _order(entries: list[SplitEntry], total: int = 1) -> list[list[str]]:
     return [[entries[each].id for each in share] for share in split(entries, total)]
 
 
 def test_slow_ones_run_first_and_lonely_ones_last() -> None:
     entries = [
-        Entry("serial", "serial", LAST),
-        Entry("b", "b"),
-        Entry("slow", "slow", FIRST),
-        Entry("a", "a"),
+        SplitEntry("serial", "serial", LAST),
+        SplitEntry("b", "b"),
+        SplitEntry("slow", "slow", FIRST),
+        SplitEntry("a", "a"),
     ]
     assert _order(entries) == [["slow", "b", "a", "serial"]]
 
 
 def test_a_unit_is_last_if_one_of_it_is_and_keeps_its_order() -> None:
     entries = [
-        Entry("one", "m1"),
-        Entry("two", "m1", LAST),
-        Entry("three", "m1", FIRST),
-        Entry("four", "m2"),
+        SplitEntry("one", "m1"),
+        SplitEntry("two", "m1", LAST),
+        SplitEntry("three", "m1", FIRST),
+        SplitEntry("four", "m2"),
     ]
     assert _order(entries) == [["four", "one", "two", "three"]]
 
 
 def test_neighbours_stay_together_where_tests_are_counted() -> None:
-    entries = [Entry(f"{name}{n}", f"{name}{n}") for name in "ab" for n in range(3)]
+    entries = [SplitEntry(f"{name}{n}", f"{name}{n}") for name in "ab" for n in range(3)]
     assert _order(entries, 2) == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
 
 
 def test_modules_are_spread_by_their_size() -> None:
     sizes = {"a": 1, "b": 4, "c": 2, "d": 3}
-    entries = [Entry(f"{name}{n}", name) for name, size in sizes.items() for n in range(size)]
+    entries = [SplitEntry(f"{name}{n}", name) for name, size in sizes.items() for n in range(size)]
     assert [len(share) for share in split(entries, 2)] == [5, 5]
 
 
 def test_the_same_test_given_twice_runs_twice_in_one_shard() -> None:
-    entries = [Entry("a", "a"), Entry("b", "b"), Entry("a", "a")]
+    entries = [SplitEntry("a", "a"), SplitEntry("b", "b"), SplitEntry("a", "a")]
     assert _order(entries, 2) == [["a", "a"], ["b"]]
 
 
 def test_recorded_durations_balance() -> None:
     algorithms = _algorithms()
-    entries = [Entry(name, name) for name in "abcd"]
-    place = placed_by(
+    entries = [SplitEntry(name, name) for name in "abcd"]
+    place = split_by_duration(
         {"a": 9.0, "b": 3.0, "c": 3.0},
         algorithms["least_duration"],
         algorithms["least_duration"],
@@ -160,8 +160,8 @@ def test_recorded_durations_balance() -> None:
 
 def test_an_algorithm_that_gives_up_is_replaced() -> None:
     algorithms = _algorithms()
-    entries = [Entry(name, name) for name in "abc"]
-    place = placed_by(
+    entries = [SplitEntry(name, name) for name in "abc"]
+    place = split_by_duration(
         {"a": 1.0, "b": 1.0, "c": 0.0},
         algorithms["duration_based_chunks"],
         algorithms["least_duration"],
@@ -172,14 +172,14 @@ def test_an_algorithm_that_gives_up_is_replaced() -> None:
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
-        ("1/1", AskedShard(1, 1)),
-        ("4/4", AskedShard(4, 4)),
-        (" 02/10 ", AskedShard(2, 10)),
-        ("auto", AskedShard(None, None)),
-        ("auto/8", AskedShard(None, 8)),
+        ("1/1", RequestedShard(1, 1)),
+        ("4/4", RequestedShard(4, 4)),
+        (" 02/10 ", RequestedShard(2, 10)),
+        ("auto", RequestedShard(None, None)),
+        ("auto/8", RequestedShard(None, 8)),
     ],
 )
-def test_what_can_be_asked_for(text: str, asked: AskedShard) -> None:
+def test_what_can_be_asked_for(text: str, asked: RequestedShard) -> None:
     assert parse_shard(text, "shard", None) == asked
 
 

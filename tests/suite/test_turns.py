@@ -7,10 +7,9 @@ import pytest
 from pytest_kwait.api.session import Session
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.owners import Owner
-from pytest_kwait.suite.turns import Turns
+from pytest_kwait.suite.turns import NamespaceQuota
 from pytest_kwait.testing import FakeClock
-
-from .fakes import FakeClient, FakeTransport
+from tests.suite.fakes import FakeClient, FakeTransport
 
 _PATH = "/api/v1/namespaces"
 _LIST = f"GET {_PATH}"
@@ -24,7 +23,9 @@ class World:
         self.clock = FakeClock()
         client: Any = FakeClient(self.transport, self.clock)
         sources = ("default", "env KWAIT_NAMESPACE_RATE")
-        self.turns = Turns(Session.of(client), "r1", limit=limit, rate=rate, sources=sources)
+        self.turns = NamespaceQuota(
+            Session.of(client), "r1", limit=limit, rate=rate, sources=sources
+        )
 
     def make(self, number: int, seconds: float = 0.0, **notes: str) -> str:
         """Take a turn, and make the namespace if it came; return what was said."""

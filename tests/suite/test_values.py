@@ -8,13 +8,13 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.values import (
     Reader,
-    read_allowance,
     read_bool,
     read_choice,
     read_dns_label,
     read_duration,
+    read_limit,
     read_path,
-    read_pause,
+    read_positive_duration,
     read_scale,
     read_taints,
     read_text,
@@ -29,7 +29,7 @@ _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1
     [
         (read_duration, "1m30s", 90.0),
         (read_duration, 0, 0.0),
-        (read_pause, "250ms", 0.25),
+        (read_positive_duration, "250ms", 0.25),
         (read_choice("watch", "poll"), "poll", "poll"),
         (read_bool, "True", True),
         (read_bool, "false", False),
@@ -45,9 +45,9 @@ _DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1
         (read_taints, " a, x.y/b_C ", ("a", "x.y/b_C")),
         (read_taints, " ", ()),
         (read_taints, ("a",), ("a",)),
-        (read_allowance, " 12 ", 12),
-        (read_allowance, "-1", -1),
-        (read_allowance, 0, 0),
+        (read_limit, " 12 ", 12),
+        (read_limit, "-1", -1),
+        (read_limit, 0, 0),
     ],
 )
 def test_reads(read: Reader, value: Any, expected: Any) -> None:
@@ -59,7 +59,7 @@ def test_reads(read: Reader, value: Any, expected: Any) -> None:
     [
         (read_duration, "5 min", f"x='5 min' (from env KWAIT_X) is not valid: {_DURATION}"),
         (
-            read_pause,
+            read_positive_duration,
             "0",
             f"x='0' (from env KWAIT_X) is not valid: {_DURATION}, above zero",
         ),
@@ -122,12 +122,12 @@ def test_reads(read: Reader, value: Any, expected: Any) -> None:
             "for example node-role.kubernetes.io/control-plane,dedicated",
         ),
         (
-            read_allowance,
+            read_limit,
             True,
             "x=True (from env KWAIT_X) is not valid: use a whole number, 0 or more, or -1",
         ),
         (
-            read_allowance,
+            read_limit,
             "-2",
             "x='-2' (from env KWAIT_X) is not valid: use a whole number, 0 or more, or -1",
         ),

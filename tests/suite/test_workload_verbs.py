@@ -9,12 +9,11 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.resources.catalogue import VERBS
-from pytest_kwait.suite.bench import Bench
-from pytest_kwait.suite.bound_wait import Allowance, Terms
+from pytest_kwait.suite.bench import Kwait
+from pytest_kwait.suite.bound_wait import TimeBudget, WaitDefaults
 from pytest_kwait.suite.owners import Owner
 from pytest_kwait.suite.settings import Settings
-
-from .fakes import FakeCluster
+from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,25 +37,25 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
 
 
 def make_bench(
-    settings: Settings, allowance: Callable[[], Allowance | None] = lambda: None
-) -> Bench:
+    settings: Settings, allowance: Callable[[], TimeBudget | None] = lambda: None
+) -> Kwait:
     cluster = FakeCluster()
     client = cluster.client()
-    terms = Terms(client, "ci-1", settings, settings.timeouts(), allowance)
+    terms = WaitDefaults(client, "ci-1", settings, settings.timeouts(), allowance)
     owner = Owner("r1", "tests/test_x.py::test_y", "test_y")
-    return Bench(
+    return Kwait(
         cluster, client, "ci-1", owner=owner, terms=lambda: terms, folders=list, owned=True
     )
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[Kwait]:
     made = make_bench(Settings())
     yield made
     made.close()
 
 
-def test_arguments_and_settings_are_filled_in(bench: Bench, calls: list[Call]) -> None:
+def test_arguments_and_settings_are_filled_in(bench: Kwait, calls: list[Call]) -> None:
     returned: object = bench.scale("deployment/web", 3, timeout=5)
     assert returned == ["scale"]
     bench.restart("deployment/web", namespace="other")
@@ -73,7 +72,7 @@ def test_arguments_and_settings_are_filled_in(bench: Bench, calls: list[Call]) -
     assert options[2]["grace_period"] == 0
 
 
-def test_a_rolling_update_polls_unless_told_otherwise(bench: Bench, calls: list[Call]) -> None:
+def test_a_rolling_update_polls_unless_told_otherwise(bench: Kwait, calls: list[Call]) -> None:
     bench.rolling_update("rc/web", "1s")
     bench.rolling_update("rc/web", mode="watch", poll=1)
     set_up = make_bench(Settings().merged({"mode": "watch", "poll": 3}, lambda _: "option"))
@@ -88,7 +87,7 @@ def test_a_rolling_update_polls_unless_told_otherwise(bench: Bench, calls: list[
     assert taken == [("poll", 5.0, 300.0), ("watch", 1, 300.0), ("watch", 3, 300.0)]
 
 
-def test_a_strict_rolling_update_watches(bench: Bench, calls: list[Call]) -> None:
+def test_a_strict_rolling_update_watches(bench: Kwait, calls: list[Call]) -> None:
     bench.rolling_update("rc/web", strict=True)
 
     ((_, _, options),) = calls
@@ -97,7 +96,7 @@ def test_a_strict_rolling_update_watches(bench: Bench, calls: list[Call]) -> Non
 
 
 def test_a_rolling_update_ends_before_the_tests_own_limit(calls: list[Call]) -> None:
-    left = [Allowance(80.06, "the test's own timeout of 1m30s (pytest-timeout)")]
+    left = [TimeBudget(80.06, "the test's own timeout of 1m30s (pytest-timeout)")]
     bench = make_bench(Settings(), lambda: left[0])
     bench.rolling_update("rc/web")
     bench.rolling_update("rc/web", within="20s")
@@ -114,10 +113,10 @@ def test_a_rolling_update_says_that_the_tests_limit_has_ended_it(
     calls: list[Call], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = "the test's own timeout of 10m0s (pytest-timeout)"
-    left = [Allowance(590.0, reason)]
+    left = [TimeBudget(590.0, reason)]
 
     def take_long(*_: Any, **__: Any) -> None:
-        left[0] = Allowance(0.0, reason)
+        left[0] = TimeBudget(0.0, reason)
         raise WaitTimeout("not back")
 
     monkeypatch.setattr(import_module(VERBS["rolling_update"].module), "rolling_update", take_long)
@@ -127,7 +126,7 @@ def test_a_rolling_update_says_that_the_tests_limit_has_ended_it(
     assert caught.value.__notes__ == [f"all of it had to end before {reason}"]
 
 
-def test_what_was_created_is_awaited_where_it_is(bench: Bench, calls: list[Call]) -> None:
+def test_what_was_created_is_awaited_where_it_is(bench: Kwait, calls: list[Call]) -> None:
     elsewhere = {**POD, "metadata": {"name": "b", "namespace": "other"}}
     bench.create_and_wait(POD, elsewhere, grace=1)
 
@@ -136,7 +135,7 @@ def test_what_was_created_is_awaited_where_it_is(bench: Bench, calls: list[Call]
     assert [each["grace"] for _, _, each in calls] == [1, 1]
 
 
-def test_nothing_is_created_of_which_nothing_is_awaited(bench: Bench, calls: list[Call]) -> None:
+def test_nothing_is_created_of_which_nothing_is_awaited(bench: Kwait, calls: list[Call]) -> None:
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     with pytest.raises(InvalidArgument, match=r"^condition=None is not valid: say what is awaited"):
         bench.create_and_wait(POD, config_map)

@@ -11,9 +11,8 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.suite.manifests import InvalidManifest, read_manifests
 from pytest_kwait.suite.owners import Owner
-from pytest_kwait.suite.writer import Writer
-
-from .fakes import FakeCluster
+from pytest_kwait.suite.writer import ManifestWriter
+from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,8 +48,8 @@ def definition(**changes: Any) -> dict[str, Any]:
     }
 
 
-def writer(cluster: FakeCluster, established: Callable[[str], object]) -> Writer:
-    return Writer(
+def writer(cluster: FakeCluster, established: Callable[[str], object]) -> ManifestWriter:
+    return ManifestWriter(
         Session.of(cluster.client()),
         "ci-1",
         owner=Owner("run-1", "gw0", "tests/test_x.py::test_y"),

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.container_states import current_state
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.container_states import get_current_state
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.resources.doom.endings import NEVER_STARTED
 
-__all__ = ["container_start_doom"]
+__all__ = ["detect_start_failure"]
 
 # What is wrong with the pod itself, which cannot be changed any more; a config map, a secret or a
 # volume that is missing may still come.
-_FINAL = {
+_FINAL_START_MESSAGES = {
     "CreateContainerConfigError": (
         "runasnonroot and image will run as root",
         "runasnonroot and image has non-numeric user",
@@ -35,23 +35,23 @@ _FINAL = {
 }
 
 
-def container_start_doom(status: dict[str, Any]) -> Doom | None:
+def detect_start_failure(status: dict[str, Any]) -> TerminalState | None:
     """Return the doom of a container that cannot be started; None for any other."""
-    state, facts = current_state(status)
+    state, facts = get_current_state(status)
     reason = facts.get("reason") or ""
     if state != "waiting":
         return None
-    if reason in _FINAL:
+    if reason in _FINAL_START_MESSAGES:
         message = " ".join((facts.get("message") or "").split())
-        patience = Patience.SHORT if _is_final(reason, message) else Patience.LONG
-        return Doom(f"{reason}: {message}" if message else reason, patience)
+        patience = Patience.SHORT if _is_final_start_message(reason, message) else Patience.LONG
+        return TerminalState(f"{reason}: {message}" if message else reason, patience)
     last = (status.get("lastState") or {}).get("terminated") or {}
     if reason == "CrashLoopBackOff" and last.get("reason") in NEVER_STARTED:
         message = " ".join((last.get("message") or "").split())
-        if _is_final("RunContainerError", message):
-            return Doom(f"{last['reason']}: {message}", Patience.SHORT)
+        if _is_final_start_message("RunContainerError", message):
+            return TerminalState(f"{last['reason']}: {message}", Patience.SHORT)
     return None
 
 
-def _is_final(reason: str, message: str) -> bool:
-    return any(phrase in message.lower() for phrase in _FINAL[reason])
+def _is_final_start_message(reason: str, message: str) -> bool:
+    return any(phrase in message.lower() for phrase in _FINAL_START_MESSAGES[reason])

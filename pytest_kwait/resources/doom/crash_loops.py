@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.container_states import current_state
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.container_states import get_current_state
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["crash_loop_doom"]
+__all__ = ["detect_crash_loop"]
 
-RESTARTS = 3
+CRASH_LOOP_RESTARTS = 3
 """So many restarts are taken for a start that needs a few tries (a database not there yet)."""
 
 
-def crash_loop_doom(status: dict[str, Any]) -> Doom | None:
+def detect_crash_loop(status: dict[str, Any]) -> TerminalState | None:
     """Return the doom of a container that the kubelet no longer starts at once; else None.
 
     With the kubelet's pauses of 10, 20, 40, 80 seconds the pause must outlast the grace as well,
@@ -22,9 +22,9 @@ def crash_loop_doom(status: dict[str, Any]) -> Doom | None:
     1.33 a kubelet sleeps through the pause, and may say only at its end that there was one: until
     then the container has ended, badly.
     """
-    state, facts = current_state(status)
+    state, facts = get_current_state(status)
     restarts = status.get("restartCount") or 0
-    if restarts < RESTARTS:
+    if restarts < CRASH_LOOP_RESTARTS:
         return None
     if state == "terminated" and facts.get("exitCode") not in (None, 0):
         last = facts
@@ -35,4 +35,4 @@ def crash_loop_doom(status: dict[str, Any]) -> Doom | None:
     how = f"exit code {last['exitCode']}" if last.get("exitCode") is not None else "ended"
     why = f" ({last['reason']})" if last.get("reason") not in (None, "Error", "Completed") else ""
     text = f"CrashLoopBackOff: container {status.get('name')} was restarted {restarts} times, {how}"
-    return Doom(text + why, Patience.LONG)
+    return TerminalState(text + why, Patience.LONG)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["names_doom"]
+__all__ = ["detect_names_conflict"]
 
 
-def names_doom(definition: dict[str, Any]) -> Doom | None:
+def detect_names_conflict(definition: dict[str, Any]) -> TerminalState | None:
     """Return why a definition's names are refused; None where they are not.
 
     It may pass: whoever has them may go.
@@ -23,5 +23,5 @@ def names_doom(definition: dict[str, Any]) -> Doom | None:
             parts = (condition.get("reason"), condition.get("message"))
             why = ": ".join(" ".join(part.split()) for part in parts if part)
             text = f"its names are not accepted: {why or 'no reason is given'}"
-            return Doom(text, Patience.LONG)
+            return TerminalState(text, Patience.LONG)
     return None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.container_states import current_state
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.container_states import get_current_state
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["NEVER_STARTED", "ending", "ending_doom", "how_it_ended"]
+__all__ = ["NEVER_STARTED", "describe_exit", "describe_pod_end", "detect_pod_end"]
 
 NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
 """How a run ended that never began, in the words of containerd and of others."""
 
 
-def ending(pod: dict[str, Any]) -> str:
+def describe_pod_end(pod: dict[str, Any]) -> str:
     """Return how a pod has ended, with its reason; empty for one that has not.
 
     A phase of Succeeded or Failed is never left: who replaces the pod makes another one.
@@ -27,28 +27,28 @@ def ending(pod: dict[str, Any]) -> str:
         return ""
     parts = (status.get("reason"), status.get("message"))
     why = ": ".join(" ".join(part.split()) for part in parts if part)
-    return f"the pod has failed: {why or _last_words(status)}"
+    return f"the pod has failed: {why or _describe_failed_container(status)}"
 
 
-def ending_doom(pod: dict[str, Any], *, replaced: bool) -> Doom | None:
+def detect_pod_end(pod: dict[str, Any], *, replaced: bool) -> TerminalState | None:
     """Return the doom of a pod that has ended; None for one that has not.
 
     Args:
         pod: the pod.
         replaced: whether a controller makes another one in its place: then nothing is lost.
     """
-    text = ending(pod)
-    return Doom(text, Patience.SHORT) if text and not replaced else None
+    text = describe_pod_end(pod)
+    return TerminalState(text, Patience.SHORT) if text and not replaced else None
 
 
-def _last_words(status: dict[str, Any]) -> str:
+def _describe_failed_container(status: dict[str, Any]) -> str:
     """Return how the first container ended that did not end well."""
     for statuses in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(statuses) or ():
-            state, facts = current_state(container)
+            state, facts = get_current_state(container)
             code = facts.get("exitCode")
             if state == "terminated" and code != 0:
-                text = f"container {container.get('name')} ended with {how_it_ended(facts)}"
+                text = f"container {container.get('name')} ended with {describe_exit(facts)}"
                 message = " ".join((facts.get("message") or "").split())
                 # What a container wrote of its own accord is in the log; this is the runtime's.
                 told = message and facts.get("reason") in NEVER_STARTED
@@ -56,7 +56,7 @@ def _last_words(status: dict[str, Any]) -> str:
     return "no reason is given"
 
 
-def how_it_ended(terminated: dict[str, Any]) -> str:
+def describe_exit(terminated: dict[str, Any]) -> str:
     """Return exit code and reason of a container's end, as they stand in a sentence."""
     code, reason = terminated.get("exitCode"), terminated.get("reason")
     text = "an unknown exit code" if code is None else f"exit code {code}"

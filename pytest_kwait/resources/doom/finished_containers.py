@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.container_states import current_state
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.container_states import get_current_state
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
-from pytest_kwait.resources.doom.endings import how_it_ended
+from pytest_kwait.resources.doom.endings import describe_exit
 
-__all__ = ["finished_container_doom", "restarted"]
+__all__ = ["detect_finished_container", "will_restart"]
 
 
-def restarted(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> bool | None:
+def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> bool | None:
     """Say whether the kubelet starts a container again that has ended; None where nobody knows.
 
     The pod's policy decides, or the container's own. Rules of its own by exit code are taken for
@@ -43,7 +43,7 @@ def restarted(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> boo
     return {"Always": True, "Never": False}.get(policy or "")
 
 
-def finished_container_doom(pod: dict[str, Any], name: str = "") -> Doom | None:
+def detect_finished_container(pod: dict[str, Any], name: str = "") -> TerminalState | None:
     """Return the doom of a pod of which a container has ended for good; None while all may run.
 
     Args:
@@ -52,11 +52,11 @@ def finished_container_doom(pod: dict[str, Any], name: str = "") -> Doom | None:
     """
     status = pod.get("status") or {}
     for container in status.get("containerStatuses") or ():
-        state, facts = current_state(container)
+        state, facts = get_current_state(container)
         its_name = container.get("name") or ""
         if state != "terminated" or (name and its_name != name):
             continue
-        if restarted(pod, its_name, facts) is False:
-            text = f"container {its_name} ended with {how_it_ended(facts)}, to stay so"
-            return Doom(text, Patience.SHORT)
+        if will_restart(pod, its_name, facts) is False:
+            text = f"container {its_name} ended with {describe_exit(facts)}, to stay so"
+            return TerminalState(text, Patience.SHORT)
     return None

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.container_states import current_state
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.container_states import get_current_state
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["image_doom"]
+__all__ = ["detect_image_failure"]
 
-_REASONS = frozenset(
+_IMAGE_REASONS = frozenset(
     {
         "ErrImageNeverPull",
         "ErrImagePull",
@@ -26,7 +26,7 @@ _REASONS = frozenset(
     }
 )
 
-_PASSING = (
+_TRANSIENT_IMAGE_MESSAGES = (
     "no such host",
     "i/o timeout",
     "timed out",
@@ -52,7 +52,7 @@ _PASSING = (
     "pull qps exceeded",
 )
 
-_FINAL = (
+_FINAL_IMAGE_MESSAGES = (
     "manifest unknown",
     "name unknown",
     "no match for platform",
@@ -71,7 +71,9 @@ _FINAL = (
 )
 
 
-def image_doom(status: dict[str, Any], before: Doom | None) -> Doom | None:
+def detect_image_failure(
+    status: dict[str, Any], before: TerminalState | None
+) -> TerminalState | None:
     """Return the doom of a container whose image cannot be had; None for any other.
 
     Args:
@@ -79,26 +81,26 @@ def image_doom(status: dict[str, Any], before: Doom | None) -> Doom | None:
         before: what its pod was doomed by before: while the kubelet pauses, its message may say
             no more than that it does, and what the last try said still holds.
     """
-    state, facts = current_state(status)
+    state, facts = get_current_state(status)
     reason = facts.get("reason") or ""
-    if state != "waiting" or reason not in _REASONS:
+    if state != "waiting" or reason not in _IMAGE_REASONS:
         return None
     message = " ".join((facts.get("message") or "").split())
-    patience = _patience(reason, message)
+    patience = _image_patience(reason, message)
     if patience is None:
-        if before is not None and before.reason.split(":")[0] in _REASONS:
+        if before is not None and before.reason.split(":")[0] in _IMAGE_REASONS:
             return before
         patience = Patience.LONG
-    return Doom(f"{reason}: {message}" if message else reason, patience)
+    return TerminalState(f"{reason}: {message}" if message else reason, patience)
 
 
-def _patience(reason: str, message: str) -> Patience | None:
+def _image_patience(reason: str, message: str) -> Patience | None:
     """Return how sure a message is; None where it says nothing either way."""
     if reason == "InvalidImageName":
         return Patience.SHORT
     text = message.lower()
-    if any(phrase in text for phrase in _PASSING):
+    if any(phrase in text for phrase in _TRANSIENT_IMAGE_MESSAGES):
         return Patience.LONG
-    if any(phrase in text for phrase in _FINAL):
+    if any(phrase in text for phrase in _FINAL_IMAGE_MESSAGES):
         return Patience.SHORT
     return None

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["what_keeps"]
+__all__ = ["describe_remaining"]
 
-_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has (\d+) resource instances")
-_HELD = re.compile(r"(\S+) in (\d+) resource instances")
+_CONTENT_REMAINING = re.compile(r"([^\s.,]+)\.(\S*) has (\d+) resource instances")
+_FINALIZERS_REMAINING = re.compile(r"(\S+) in (\d+) resource instances")
 
-_TROUBLES = {
+_DELETION_FAILURES = {
     "NamespaceDeletionDiscoveryFailure": "its kinds cannot be discovered",
     "NamespaceDeletionGroupVersionParsingFailure": "its kinds cannot be read",
     "NamespaceDeletionContentFailure": "what is in it cannot be deleted",
 }
 
 
-def what_keeps(namespace: dict[str, Any]) -> str:
+def describe_remaining(namespace: dict[str, Any]) -> str:
     """Return why a namespace is still there, as its status and its finalizers tell it.
 
     Source: kube-controller-manager, namespace/deletion/status_condition_utils.go.
@@ -37,21 +37,21 @@ def _reasons(namespace: dict[str, Any]) -> Iterator[str]:
         for condition in (namespace.get("status") or {}).get("conditions") or ()
         if condition.get("status") == "True"
     }
-    for kind, text in _TROUBLES.items():
+    for kind, text in _DELETION_FAILURES.items():
         if kind in conditions:
             yield f"{text}: {conditions[kind] or 'no message is given'}"
     content = conditions.get("NamespaceContentRemaining")
     if content is not None:
         left = [
             f"{count} {plural}{'.' if group else ''}{group}"
-            for plural, group, count in _LEFT.findall(content)
+            for plural, group, count in _CONTENT_REMAINING.findall(content)
         ]
         yield f"{', '.join(left)} left" if left else content or "something is left in it"
     held = conditions.get("NamespaceFinalizersRemaining")
     if held is not None:
         holds = [
             f"{name} on {count} {'object' if count == '1' else 'objects'}"
-            for name, count in _HELD.findall(held)
+            for name, count in _FINALIZERS_REMAINING.findall(held)
         ]
         yield f"held by {', '.join(holds)}" if holds else held or "held by finalizers"
     own = [

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.resources.doom.container_starts import container_start_doom
-from pytest_kwait.resources.doom.crash_loops import crash_loop_doom
-from pytest_kwait.resources.doom.endings import ending_doom
-from pytest_kwait.resources.doom.finished_containers import finished_container_doom
-from pytest_kwait.resources.doom.images import image_doom
-from pytest_kwait.resources.doom.init_containers import init_container_doom
-from pytest_kwait.resources.doom.scheduling import scheduling_doom
+from pytest_kwait.resources.doom.container_starts import detect_start_failure
+from pytest_kwait.resources.doom.crash_loops import detect_crash_loop
+from pytest_kwait.resources.doom.endings import detect_pod_end
+from pytest_kwait.resources.doom.finished_containers import detect_finished_container
+from pytest_kwait.resources.doom.images import detect_image_failure
+from pytest_kwait.resources.doom.init_containers import detect_init_container_failure
+from pytest_kwait.resources.doom.scheduling import detect_unschedulable
 from pytest_kwait.resources.pods import controller_uid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.engine.tally import Doom
+    from pytest_kwait.engine.tally import TerminalState
 
-__all__ = ["member_doom", "ready_doom", "run_doom", "start_doom", "stay_doom"]
+__all__ = [
+    "detect_not_ready",
+    "detect_not_running",
+    "detect_not_starting",
+    "detect_not_staying_up",
+    "detect_owned_pod_failure",
+]
 
 
-def start_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
+def detect_not_starting(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
     """Return why a pod's containers will not start; None while they may.
 
     Args:
@@ -31,48 +37,56 @@ def start_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
     status = pod.get("status") or {}
     if status.get("phase") in ("Succeeded", "Failed"):
         return None
-    if (doom := scheduling_doom(pod)) is not None:
+    if (doom := detect_unschedulable(pod)) is not None:
         return doom
-    for container in _containers(status):
-        doom = image_doom(container, before) or container_start_doom(container)
+    for container in _container_statuses(status):
+        doom = detect_image_failure(container, before) or detect_start_failure(container)
         if doom is not None:
             return doom
     return None
 
 
-def stay_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
+def detect_not_staying_up(
+    pod: dict[str, Any], before: TerminalState | None
+) -> TerminalState | None:
     """Return why a pod's containers will not start and stay up; None while they may."""
-    doom = start_doom(pod, before)
+    doom = detect_not_starting(pod, before)
     status = pod.get("status") or {}
     if doom is not None or status.get("phase") in ("Succeeded", "Failed"):
         return doom
-    for container in _containers(status):
-        if (doom := crash_loop_doom(container)) is not None:
+    for container in _container_statuses(status):
+        if (doom := detect_crash_loop(container)) is not None:
             return doom
     return None
 
 
-def run_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
+def detect_not_running(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
     """Return why a pod will not come to phase Running; None while it may.
 
     A crash loop of its own containers does not keep it from that phase, one of its init
     containers does.
     """
-    return start_doom(pod, before) or init_container_doom(pod)
+    return detect_not_starting(pod, before) or detect_init_container_failure(pod)
 
 
-def ready_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
+def detect_not_ready(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
     """Return why a pod will not become ready; None while it may."""
-    return run_doom(pod, before) or stay_doom(pod, before) or finished_container_doom(pod)
+    return (
+        detect_not_running(pod, before)
+        or detect_not_staying_up(pod, before)
+        or detect_finished_container(pod)
+    )
 
 
-def member_doom(pod: dict[str, Any], before: Doom | None) -> Doom | None:
+def detect_owned_pod_failure(
+    pod: dict[str, Any], before: TerminalState | None
+) -> TerminalState | None:
     """Return why a pod of a set will not become ready, nor another in its place; else None."""
-    ended = ending_doom(pod, replaced=bool(controller_uid(pod)))
+    ended = detect_pod_end(pod, replaced=bool(controller_uid(pod)))
     phase = (pod.get("status") or {}).get("phase")
-    return ended if phase in ("Succeeded", "Failed") else ready_doom(pod, before)
+    return ended if phase in ("Succeeded", "Failed") else detect_not_ready(pod, before)
 
 
-def _containers(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _container_statuses(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from status.get("initContainerStatuses") or ()
     yield from status.get("containerStatuses") or ()

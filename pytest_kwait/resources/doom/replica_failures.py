@@ -12,41 +12,43 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["creation_failure_doom", "refusal_patience", "replica_failure_doom"]
+__all__ = ["detect_creation_failure", "detect_replica_failure", "to_refusal_patience"]
 
 # What the template, or a label of the namespace, must be changed for. A quota may be freed, a
 # service account or a priority class be made, a limit be raised, a webhook come back.
-_FINAL = (
+_FINAL_REFUSALS = (
     "violates podsecurity",
     "is invalid:",
     ": must specify ",
 )
 
 
-def refusal_patience(message: str) -> Patience:
+def to_refusal_patience(message: str) -> Patience:
     """Return how long a refusal must hold before it is believed, by its text."""
     text = message.lower()
-    return Patience.SHORT if any(phrase in text for phrase in _FINAL) else Patience.LONG
+    return Patience.SHORT if any(phrase in text for phrase in _FINAL_REFUSALS) else Patience.LONG
 
 
 _COMBINED = "(combined from similar events): "
 _ERROR = "Error creating: "
 
 
-def creation_failure_doom(message: str) -> Doom:
+def detect_creation_failure(message: str) -> TerminalState:
     """Return why a Job, StatefulSet or DaemonSet gets no pods, by the message of its last event.
 
     Args:
         message: of an event FailedCreate; what the recorder of events puts before it is left out.
     """
     text = " ".join(message.split()).removeprefix(_COMBINED).removeprefix(_ERROR)
-    return Doom(f"FailedCreate: {text}" if text else "FailedCreate", refusal_patience(text))
+    return TerminalState(
+        f"FailedCreate: {text}" if text else "FailedCreate", to_refusal_patience(text)
+    )
 
 
-def replica_failure_doom(controller: dict[str, Any]) -> Doom | None:
+def detect_replica_failure(controller: dict[str, Any]) -> TerminalState | None:
     """Return why a ReplicaSet, ReplicationController or Deployment gets no pods, or keeps too many.
 
     None where its ReplicaFailure condition is not True. Whether its status is of its present
@@ -58,5 +60,5 @@ def replica_failure_doom(controller: dict[str, Any]) -> Doom | None:
             message = " ".join((condition.get("message") or "").split())
             parts = (condition.get("reason"), message)
             text = ": ".join(part for part in parts if part) or "ReplicaFailure"
-            return Doom(text, refusal_patience(message))
+            return TerminalState(text, to_refusal_patience(message))
     return None

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["paused_doom", "progress_doom", "replica_set_doom"]
+__all__ = ["detect_paused", "detect_progress_deadline_exceeded", "detect_replica_set_refusal"]
 
 
-def progress_doom(deployment: dict[str, Any]) -> Doom | None:
+def detect_progress_deadline_exceeded(deployment: dict[str, Any]) -> TerminalState | None:
     """Return the doom of a Deployment that has missed its progress deadline; None for any other.
 
     The controller goes on trying, and after a rollback the condition may outlast the new spec for
     a moment: so it must hold. A paused Deployment keeps the condition of before; that says nothing.
     Whether the status is of the present generation is for the caller to know.
     """
-    condition = _progressing(deployment)
-    if condition.get("reason") != "ProgressDeadlineExceeded" or _paused(deployment):
+    condition = _progressing_condition(deployment)
+    if condition.get("reason") != "ProgressDeadlineExceeded" or _is_paused(deployment):
         return None
-    return Doom(_detail(condition), Patience.SHORT)
+    return TerminalState(_describe_condition(condition), Patience.SHORT)
 
 
-def paused_doom(deployment: dict[str, Any]) -> Doom | None:
+def detect_paused(deployment: dict[str, Any]) -> TerminalState | None:
     """Return the doom of a paused Deployment of which not all pods are updated; else None.
 
     It may pass: somebody may resume it. A paused Deployment is still scaled.
@@ -35,34 +35,36 @@ def paused_doom(deployment: dict[str, Any]) -> Doom | None:
     updated = status.get("updatedReplicas") or 0
     replicas = (deployment.get("spec") or {}).get("replicas")
     wanted = 1 if replicas is None else replicas
-    if not _paused(deployment) or (updated >= wanted and (status.get("replicas") or 0) <= updated):
+    if not _is_paused(deployment) or (
+        updated >= wanted and (status.get("replicas") or 0) <= updated
+    ):
         return None
-    return Doom("the deployment is paused", Patience.LONG)
+    return TerminalState("the deployment is paused", Patience.LONG)
 
 
-def replica_set_doom(deployment: dict[str, Any]) -> Doom | None:
+def detect_replica_set_refusal(deployment: dict[str, Any]) -> TerminalState | None:
     """Return the doom of a Deployment that is refused a new ReplicaSet; None for any other.
 
     Its controller writes this without telling that it has observed the generation: the one
     condition that counts while the status is of an older one.
     """
-    condition = _progressing(deployment)
+    condition = _progressing_condition(deployment)
     if condition.get("reason") != "ReplicaSetCreateError":
         return None
-    return Doom(_detail(condition), Patience.LONG)
+    return TerminalState(_describe_condition(condition), Patience.LONG)
 
 
-def _paused(deployment: dict[str, Any]) -> bool:
+def _is_paused(deployment: dict[str, Any]) -> bool:
     return bool((deployment.get("spec") or {}).get("paused"))
 
 
-def _progressing(deployment: dict[str, Any]) -> dict[str, Any]:
+def _progressing_condition(deployment: dict[str, Any]) -> dict[str, Any]:
     for condition in (deployment.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "Progressing":
             return dict(condition)
     return {}
 
 
-def _detail(condition: dict[str, Any]) -> str:
+def _describe_condition(condition: dict[str, Any]) -> str:
     parts = (condition.get("reason"), " ".join((condition.get("message") or "").split()))
     return ": ".join(part for part in parts if part)

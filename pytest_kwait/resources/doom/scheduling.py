@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["scheduling_doom"]
+__all__ = ["detect_unschedulable"]
 
 
-def scheduling_doom(pod: dict[str, Any]) -> Doom | None:
+def detect_unschedulable(pod: dict[str, Any]) -> TerminalState | None:
     """Return the doom of a pod by its PodScheduled condition; None while the scheduler is content.
 
     It may pass: a node may come, or room on one. A pod behind a scheduling gate is not doomed.
@@ -20,7 +20,7 @@ def scheduling_doom(pod: dict[str, Any]) -> Doom | None:
         if condition.get("type") == "PodScheduled":
             if condition.get("status") == "False" and condition.get("reason") == "Unschedulable":
                 message = " ".join((condition.get("message") or "").split())
-                return Doom(
+                return TerminalState(
                     f"Unschedulable: {message}" if message else "Unschedulable", Patience.LONG
                 )
             return None

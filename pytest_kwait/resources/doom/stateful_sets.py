@@ -12,27 +12,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.tally import Doom
+from pytest_kwait.engine.tally import TerminalState
 from pytest_kwait.engine.verdicts import Failed
-from pytest_kwait.resources.doom.scheduling import scheduling_doom
-from pytest_kwait.resources.stateful_set_states import claims_of, is_parallel
+from pytest_kwait.resources.doom.scheduling import detect_unschedulable
+from pytest_kwait.resources.stateful_set_states import claim_names_of, is_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.resources.stateful_pods import StatefulPods
 
-__all__ = ["blocked_doom", "is_updating", "stateful_pod_doom"]
+__all__ = ["detect_blocked_set", "detect_stateful_pod_failure", "is_updating"]
 
 _UNBOUND = "persistentvolumeclaim"
 
 
-def stateful_pod_doom(
+def detect_stateful_pod_failure(
     stateful_set: dict[str, Any],
     pod: dict[str, Any],
-    before: Doom | None,
-    rule: Callable[[dict[str, Any], Doom | None], Doom | None],
-) -> Doom | None:
+    before: TerminalState | None,
+    rule: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
+) -> TerminalState | None:
     """Return why a pod of a set will not become what is awaited; None while it may.
 
     Where its volumes keep it from every node, the claims that the set has made for it are named.
@@ -44,13 +44,13 @@ def stateful_pod_doom(
         rule: why any pod would not become that.
     """
     doom = rule(pod, before)
-    if doom is None or _UNBOUND not in doom.reason.lower() or scheduling_doom(pod) is None:
+    if doom is None or _UNBOUND not in doom.reason.lower() or detect_unschedulable(pod) is None:
         return doom
-    claims = claims_of(stateful_set, pod["metadata"]["name"])
+    claims = claim_names_of(stateful_set, pod["metadata"]["name"])
     if not claims:
         return doom
     noun = "claim" if len(claims) == 1 else "claims"
-    return Doom(f"{doom.reason} ({noun} {', '.join(claims)})", doom.patience)
+    return TerminalState(f"{doom.reason} ({noun} {', '.join(claims)})", doom.patience)
 
 
 def is_updating(stateful_set: dict[str, Any]) -> bool:
@@ -60,7 +60,7 @@ def is_updating(stateful_set: dict[str, Any]) -> bool:
     return bool(update) and update != status.get("currentRevision")
 
 
-def blocked_doom(
+def detect_blocked_set(
     stateful_set: dict[str, Any], pods: StatefulPods, wanted: int, replicas: int
 ) -> Failed | None:
     """Return the verdict where so many pods are stuck that `wanted` will not come; else None.
@@ -81,9 +81,9 @@ def blocked_doom(
             return None
         blocked = False
     else:
-        blocked = pods.without_gap
+        blocked = pods.is_contiguous
     comes = len(pods) + (0 if blocked else missing)
-    stuck = pods.nth_doomed(max(comes - wanted + 1, 1))
+    stuck = pods.nth_terminal(max(comes - wanted + 1, 1))
     if stuck is None or stuck[0].state.doom is None or wanted < 1:
         return None
     entry, patience, since = stuck

@@ -8,11 +8,11 @@ clock, no state that outlives a call except what `NodeInfo` sums up for the call
 from __future__ import annotations
 
 from pytest_kwait.scheduler.algorithm.cycle import (
-    Cycle,
+    CycleState,
     NodeLister,
     NoNodeError,
-    OnlyNodes,
     PerPod,
+    PreFilterResult,
     Rejection,
 )
 from pytest_kwait.scheduler.algorithm.fit_errors import FitError
@@ -32,7 +32,7 @@ __all__ = [
     "DEFAULT_PREDICATES",
     "DEFAULT_PRIORITIES",
     "Algorithm",
-    "Cycle",
+    "CycleState",
     "FitError",
     "InvalidNode",
     "InvalidObject",
@@ -40,8 +40,8 @@ __all__ = [
     "NoNodeError",
     "NodeInfo",
     "NodeLister",
-    "OnlyNodes",
     "PerPod",
+    "PreFilterResult",
     "Rejection",
     "predicate_names",
     "priority_names",

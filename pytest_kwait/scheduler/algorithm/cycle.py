@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
 
 __all__ = [
-    "NO_REASON",
-    "Check",
-    "Cycle",
+    "NO_REJECTION",
+    "CycleState",
     "NoNodeError",
+    "NodeCheck",
     "NodeLister",
-    "OnlyNodes",
     "PerPod",
+    "PreFilterResult",
     "PredicatePerPod",
     "PriorityPerPod",
     "Rejection",
@@ -41,14 +41,14 @@ class Rejection:
     resolvable: bool = False
 
 
-NO_REASON: Rejection | None = None
+NO_REJECTION: Rejection | None = None
 """What a check answers for a node that the pod may go to."""
 
-Check = Callable[["NodeInfo"], Rejection | None]
+NodeCheck = Callable[["NodeInfo"], Rejection | None]
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyNodes:
+class PreFilterResult:
     """A predicate's answer for a pod that names the only nodes it may go to.
 
     Args:
@@ -57,7 +57,7 @@ class OnlyNodes:
     """
 
     names: frozenset[str]
-    check: Check | None = None
+    check: NodeCheck | None = None
 
 
 class NoNodeError(Exception):
@@ -90,7 +90,7 @@ class NodeLister(Protocol):
         ...
 
 
-class Cycle:
+class CycleState:
     """One pod's look at all nodes.
 
     Args:
@@ -121,8 +121,8 @@ class Cycle:
         return found
 
 
-PredicatePerPod = Callable[[Cycle], Check | OnlyNodes | None]
-PriorityPerPod = Callable[[Cycle, Sequence["NodeInfo"]], Sequence[int] | None]
+PredicatePerPod = Callable[[CycleState], NodeCheck | PreFilterResult | None]
+PriorityPerPod = Callable[[CycleState, Sequence["NodeInfo"]], Sequence[int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class PerPod(Generic[_Function]):
     """Marks a predicate or priority that is called once per pod instead of once per node.
 
     A predicate `(cycle)` returns the check to ask each node, or None where there is nothing to ask;
-    it may return `OnlyNodes` and raise `NoNodeError`. A priority `(cycle, fitting)` returns the
+    it may return `PreFilterResult` and raise `NoNodeError`. A priority `(cycle, fitting)` returns the
     scores of the nodes `fitting` in their order, or None where they all score alike.
 
     Args:

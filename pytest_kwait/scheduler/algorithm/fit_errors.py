@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.algorithm.cycle import Rejection
 
-__all__ = ["NO_NODES", "FitError", "fit_error", "gates_message"]
+__all__ = ["NO_NODES", "FitError", "format_fit_error", "format_gates_message"]
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -47,12 +47,12 @@ class FitError(KwaitError):
         return len(self.rejections)
 
     def __str__(self) -> str:
-        return fit_error(
+        return format_fit_error(
             list(self.rejections.values()), reason=self.reason, may_preempt=self.may_preempt
         )
 
 
-def gates_message(gates: Sequence[str]) -> str:
+def format_gates_message(gates: Sequence[str]) -> str:
     """Say why a pod with scheduling gates is not looked at; only the log has it upstream."""
     return f"waiting for scheduling gates: [{' '.join(gates)}]"
 
@@ -63,7 +63,7 @@ def _histogram(reasons: Counter[str], nodes: int) -> str:
     return f"0/{nodes} nodes are available:{f' {told}.' if told else ''}"
 
 
-def fit_error(
+def format_fit_error(
     rejections: Sequence[Rejection],
     *,
     reason: str = "",

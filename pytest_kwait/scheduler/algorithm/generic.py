@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.algorithm.cycle import (
-    Cycle,
+    CycleState,
     NodeLister,
     NoNodeError,
-    OnlyNodes,
+    PreFilterResult,
     Rejection,
 )
 from pytest_kwait.scheduler.algorithm.fit_errors import FitError
@@ -18,16 +18,16 @@ from pytest_kwait.scheduler.algorithm.registry import (
     DEFAULT_PREDICATES,
     DEFAULT_PRIORITIES,
     Predicate,
-    predicate_named,
-    priority_named,
     register_predicate,
     register_priority,
+    resolve_predicate,
+    resolve_priority,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_kwait.scheduler.algorithm.cycle import Check
+    from pytest_kwait.scheduler.algorithm.cycle import NodeCheck
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
 
 __all__ = [
@@ -42,8 +42,8 @@ __all__ = [
 
 # Source: kube-scheduler, schedule_one.go, `minFeasibleNodesToFind`,
 # `minFeasibleNodesPercentageToFind`.
-_ALWAYS_ENOUGH = 100
-_LEAST_SHARE = 5
+_MIN_FEASIBLE_NODES = 100
+_MIN_FEASIBLE_PERCENTAGE = 5
 
 
 class Algorithm:
@@ -76,11 +76,12 @@ class Algorithm:
     ) -> None:
         if isinstance(predicates, str):
             raise InvalidArgument("predicates", predicates, "a list of names is wanted")
-        self._predicates = [predicate_named(one) for one in predicates]
+        self._predicates = [resolve_predicate(one) for one in predicates]
         self._priorities = [
-            (*priority_named(one), _weight(one, weight)) for one, weight in priorities.items()
+            (*resolve_priority(one), _validate_weight(one, weight))
+            for one, weight in priorities.items()
         ]
-        self._share = _percentage(percentage_of_nodes_to_score)
+        self._share = _validate_percentage(percentage_of_nodes_to_score)
         # Where the next look starts, so that all nodes of a large cluster have their turn.
         self._start = 0
 
@@ -105,7 +106,7 @@ class Algorithm:
             FitError: it fits none.
             InvalidPod: it cannot be read.
         """
-        cycle = _cycle(pod, node_lister)
+        cycle = _make_cycle_state(pod, node_lister)
         fitting = self._fitting(cycle, self._enough(len(cycle.nodes)))
         if len(fitting) == 1:
             return fitting[0].name
@@ -121,7 +122,7 @@ class Algorithm:
         Raises:
             InvalidPod: it cannot be read.
         """
-        cycle = _cycle(pod, node_lister)
+        cycle = _make_cycle_state(pod, node_lister)
         try:
             fitting = self._fitting(cycle, len(cycle.nodes))
         except FitError:
@@ -135,7 +136,7 @@ class Algorithm:
         Raises:
             InvalidPod: it cannot be read.
         """
-        cycle = _cycle(pod, node_lister)
+        cycle = _make_cycle_state(pod, node_lister)
         try:
             fitting = self._fitting(cycle, len(cycle.nodes))
         except FitError:
@@ -156,15 +157,15 @@ class Algorithm:
         Raises:
             InvalidPod: it cannot be read.
         """
-        cycle = _cycle(pod, node_lister)
+        cycle = _make_cycle_state(pod, node_lister)
         for name, predicate in self._predicates:
             try:
                 check = predicate(cycle)
             except NoNodeError as error:
                 return Rejection((error.reason,))
-            if isinstance(check, OnlyNodes):
+            if isinstance(check, PreFilterResult):
                 if info.name not in check.names:
-                    return _not_among(name)
+                    return _make_plugin_rejection(name)
                 check = check.check
             found = None if check is None else check(info)
             if found is not None:
@@ -176,16 +177,16 @@ class Algorithm:
 
         Source: kube-scheduler, schedule_one.go, `numFeasibleNodesToFind`.
         """
-        if nodes < _ALWAYS_ENOUGH:
+        if nodes < _MIN_FEASIBLE_NODES:
             return nodes
-        share = self._share or max(50 - nodes // 125, _LEAST_SHARE)
-        return max(nodes * share // 100, _ALWAYS_ENOUGH)
+        share = self._share or max(50 - nodes // 125, _MIN_FEASIBLE_PERCENTAGE)
+        return max(nodes * share // 100, _MIN_FEASIBLE_NODES)
 
-    def _fitting(self, cycle: Cycle, enough: int) -> Sequence[NodeInfo]:
+    def _fitting(self, cycle: CycleState, enough: int) -> Sequence[NodeInfo]:
         nodes = cycle.nodes
         refused: dict[str, Rejection] = {}
         by: set[str] = set()
-        checks: list[tuple[str, Check]] = []
+        checks: list[tuple[str, NodeCheck]] = []
         for name, predicate in self._predicates:
             try:
                 check = predicate(cycle)
@@ -197,8 +198,8 @@ class Algorithm:
                     reason=error.reason,
                     may_preempt=_may_preempt(cycle.pod),
                 ) from None
-            if isinstance(check, OnlyNodes):
-                nodes = _only(check.names, name, nodes, refused)
+            if isinstance(check, PreFilterResult):
+                nodes = _filter_by_names(check.names, name, nodes, refused)
                 by.add(name)
                 check = check.check
             if check is not None:
@@ -225,7 +226,7 @@ class Algorithm:
         self._start = (self._start + looked) % len(cycle.nodes)
         return fitting
 
-    def _totals(self, cycle: Cycle, fitting: Sequence[NodeInfo]) -> list[int]:
+    def _totals(self, cycle: CycleState, fitting: Sequence[NodeInfo]) -> list[int]:
         totals = [0] * len(fitting)
         for _, priority, weight in self._priorities:
             scores = priority(cycle, fitting)
@@ -236,36 +237,36 @@ class Algorithm:
         return totals
 
 
-def _cycle(pod: Mapping[str, Any], node_lister: NodeLister) -> Cycle:
-    return Cycle(PodInfo(pod), node_lister.list(), node_lister)
+def _make_cycle_state(pod: Mapping[str, Any], node_lister: NodeLister) -> CycleState:
+    return CycleState(PodInfo(pod), node_lister.list(), node_lister)
 
 
 def _may_preempt(pod: PodInfo) -> bool:
     return bool((pod.pod.get("spec") or {}).get("preemptionPolicy") != "Never")
 
 
-def _not_among(predicate: str) -> Rejection:
+def _make_plugin_rejection(predicate: str) -> Rejection:
     return Rejection((f"node(s) didn't satisfy plugin(s) [{predicate}]",))
 
 
-def _only(
+def _filter_by_names(
     names: frozenset[str], predicate: str, nodes: Sequence[NodeInfo], refused: dict[str, Rejection]
 ) -> Sequence[NodeInfo]:
     """Return those of `nodes` that have one of `names`; the others are refused unseen."""
-    why = _not_among(predicate)
+    why = _make_plugin_rejection(predicate)
     for info in nodes:
         if info.name not in names:
             refused[info.name] = why
     return [info for info in nodes if info.name in names]
 
 
-def _percentage(given: object) -> int:
+def _validate_percentage(given: object) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 100:
         raise InvalidArgument("percentage_of_nodes_to_score", given, "0 to 100")
     return given
 
 
-def _weight(priority: object, weight: object) -> int:
+def _validate_weight(priority: object, weight: object) -> int:
     if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
         raise InvalidArgument(f"weight of {priority}", weight, "a whole number of at least 1")
     return weight

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.malformed import (
     InvalidObject,
-    mapping_at,
-    mappings_at,
-    text_at,
-    texts_at,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
 )
 
 if TYPE_CHECKING:
@@ -53,19 +53,19 @@ class LabelSelector:
         """
         if selector is None:
             return cls(nothing=True)
-        labels = mapping_at(selector, "matchLabels", path)
+        labels = get_mapping(selector, "matchLabels", path)
         requirements: list[Requirement] = []
         for key in labels:
-            wanted = text_at(labels, key, f"{path}.matchLabels")
+            wanted = get_string(labels, key, f"{path}.matchLabels")
             requirements.append((key, "In", frozenset((wanted,))))
-        for index, one in enumerate(mappings_at(selector, "matchExpressions", path)):
+        for index, one in enumerate(get_mappings(selector, "matchExpressions", path)):
             where = f"{path}.matchExpressions[{index}]"
             operator = one.get("operator")
             if operator not in _OPERATORS:
                 valid = f"known are {', '.join(_OPERATORS)}"
                 raise InvalidObject(f"{where}.operator", operator, valid)
-            key = text_at(one, "key", where, required=True)
-            requirements.append((key, operator, frozenset(texts_at(one, "values", where))))
+            key = get_string(one, "key", where, required=True)
+            requirements.append((key, operator, frozenset(get_strings(one, "values", where))))
         return cls(requirements)
 
     @property
@@ -92,7 +92,7 @@ class LabelSelector:
         if self.nothing:
             return False
         if self._exact is not None:
-            return _has(labels, self._exact)
+            return _holds(labels, self._exact)
         for key, operator, values in self.requirements:
             actual = labels.get(key)
             if operator == "In":
@@ -106,7 +106,7 @@ class LabelSelector:
         return True
 
 
-def _has(labels: Mapping[str, str], wanted: tuple[tuple[str, str], ...]) -> bool:
+def _holds(labels: Mapping[str, str], wanted: tuple[tuple[str, str], ...]) -> bool:
     if len(wanted) == 1:
         key, value = wanted[0]
         return labels.get(key) == value

@@ -11,14 +11,14 @@ __all__ = [
     "InvalidNode",
     "InvalidObject",
     "InvalidPod",
-    "mapping_at",
-    "mappings_at",
-    "number_at",
-    "text_at",
-    "texts_at",
+    "get_int",
+    "get_mapping",
+    "get_mappings",
+    "get_string",
+    "get_strings",
 ]
 
-_NOTHING: Mapping[str, Any] = {}
+_EMPTY: Mapping[str, Any] = {}
 
 
 class InvalidObject(InvalidArgument):
@@ -40,17 +40,17 @@ class InvalidNode(InvalidObject):
     """A node that no scheduler can read; the API server would have refused it."""
 
 
-def mapping_at(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
+def get_mapping(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
     """Return the mapping `owner[name]`; an empty one where it is absent or null."""
     found = owner.get(name)
     if found is None:
-        return _NOTHING
+        return _EMPTY
     if type(found) is not dict and not isinstance(found, Mapping):
         raise InvalidObject(f"{path}.{name}", found, "a mapping is wanted")
     return found
 
 
-def mappings_at(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[str, Any]]:
+def get_mappings(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[str, Any]]:
     """Return the list of mappings `owner[name]`; an empty one where it is absent or null."""
     found = owner.get(name)
     if found is None:
@@ -63,7 +63,7 @@ def mappings_at(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[
     return found
 
 
-def texts_at(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
+def get_strings(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
     """Return the list of strings `owner[name]`; an empty one where it is absent or null."""
     found = owner.get(name)
     if found is None:
@@ -73,7 +73,7 @@ def texts_at(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def text_at(owner: Mapping[str, Any], name: str, path: str, *, required: bool = False) -> str:
+def get_string(owner: Mapping[str, Any], name: str, path: str, *, required: bool = False) -> str:
     """Return the string `owner[name]`; an empty one where it is absent or null.
 
     Args:
@@ -90,7 +90,7 @@ def text_at(owner: Mapping[str, Any], name: str, path: str, *, required: bool = 
     raise InvalidObject(f"{path}.{name}", found, "a string is wanted")
 
 
-def number_at(owner: Mapping[str, Any], name: str, path: str, default: int) -> int:
+def get_int(owner: Mapping[str, Any], name: str, path: str, default: int) -> int:
     """Return the whole number `owner[name]`; `default` where it is absent or null."""
     found = owner.get(name)
     if found is None:

@@ -8,15 +8,15 @@ from pytest_kwait.scheduler.algorithm.malformed import (
     InvalidNode,
     InvalidObject,
     InvalidPod,
-    mapping_at,
-    mappings_at,
-    number_at,
-    text_at,
-    texts_at,
+    get_int,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
 )
 from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
-from pytest_kwait.scheduler.algorithm.requests import Amounts, HostPort, amounts
-from pytest_kwait.scheduler.algorithm.tolerations import DISCOURAGING, REPELLING
+from pytest_kwait.scheduler.algorithm.requests import HostPort, ResourceAmounts, parse_resource_list
+from pytest_kwait.scheduler.algorithm.tolerations import DO_NOT_SCHEDULE_EFFECTS, PREFER_NO_SCHEDULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -29,13 +29,13 @@ __all__ = ["NodeInfo"]
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 # Answers that a node remembers at most.
-_REMEMBERED = 64
+_MAX_CACHED = 64
 # Selectors of one namespace, and namespaces, whose pods a node counts as they come and go.
-_COUNTED = 16
+_MAX_SELECTORS = 16
 _Taints = tuple["Mapping[str, Any]", ...]
 
 
-class _Tally:
+class _SelectorCount:
     """How many pods of a node a selector means; kept up to date pod by pod."""
 
     __slots__ = ("_matches", "count")
@@ -50,7 +50,7 @@ class _Tally:
             self.count += sign
 
 
-_NO_TALLIES: dict[str, _Tally] = {}
+_NO_COUNTS: dict[str, _SelectorCount] = {}
 
 
 class NodeInfo:
@@ -88,9 +88,9 @@ class NodeInfo:
 
     def __init__(self, node: Mapping[str, Any]) -> None:
         #: What its pods request.
-        self.requested: Amounts = {}
+        self.requested: ResourceAmounts = {}
         #: What scores take its pods to need of cpu and memory.
-        self.assumed: Amounts = {"cpu": 0, "memory": 0}
+        self.assumed: ResourceAmounts = {"cpu": 0, "memory": 0}
         self._pods: dict[str, PodInfo] = {}
         self._ports: dict[HostPort, int] = {}
         #: What its pods want beside them, or not if the weight is negative, and how many want it;
@@ -102,7 +102,7 @@ class NodeInfo:
         #: for the same.
         self.remembered: dict[object, int] = {}
         #: By namespace and by the selector's key.
-        self._tallies: dict[str, dict[str, _Tally]] = {}
+        self._tallies: dict[str, dict[str, _SelectorCount]] = {}
         #: How many pods are on the node.
         self.pod_count = 0
         self.set_node(node)
@@ -123,30 +123,32 @@ class NodeInfo:
     def _read(self, node: Mapping[str, Any]) -> None:
         if not isinstance(node, dict):
             raise InvalidObject("node", node, "a mapping is wanted")
-        metadata, status = mapping_at(node, "metadata", ""), mapping_at(node, "status", "")
-        spec = mapping_at(node, "spec", "")
-        name = text_at(metadata, "name", "metadata", required=True)
-        labels = mapping_at(metadata, "labels", "metadata")
-        room = mapping_at(status, "allocatable", "status")
-        allocatable = amounts(room, "status.allocatable")
-        taints = mappings_at(spec, "taints", "spec")
+        metadata, status = get_mapping(node, "metadata", ""), get_mapping(node, "status", "")
+        spec = get_mapping(node, "spec", "")
+        name = get_string(metadata, "name", "metadata", required=True)
+        labels = get_mapping(metadata, "labels", "metadata")
+        room = get_mapping(status, "allocatable", "status")
+        allocatable = parse_resource_list(room, "status.allocatable")
+        taints = get_mappings(spec, "taints", "spec")
         self.node = node
         self.name = name
         self.labels: Mapping[str, str] = labels
-        self.allocatable: Amounts = allocatable
+        self.allocatable: ResourceAmounts = allocatable
         self.pods_allowed = allocatable.get("pods", 0)
         self.unschedulable = bool(spec.get("unschedulable"))
         #: Its taints with NoSchedule or NoExecute.
-        self.repelling: _Taints = tuple(one for one in taints if one.get("effect") in REPELLING)
+        self.repelling: _Taints = tuple(
+            one for one in taints if one.get("effect") in DO_NOT_SCHEDULE_EFFECTS
+        )
         #: Its taints with PreferNoSchedule.
         self.discouraging: _Taints = tuple(
-            one for one in taints if one.get("effect") == DISCOURAGING
+            one for one in taints if one.get("effect") == PREFER_NO_SCHEDULE
         )
         #: The images on it and their sizes in bytes; each name of an image counts.
         self.images: Mapping[str, int] = {
-            name: number_at(image, "sizeBytes", "status.images[]", 0)
-            for image in mappings_at(status, "images", "status")
-            for name in texts_at(image, "names", "status.images[]")
+            name: get_int(image, "sizeBytes", "status.images[]", 0)
+            for image in get_mappings(status, "images", "status")
+            for name in get_strings(image, "names", "status.images[]")
         }
         self.remembered = {}
 
@@ -169,7 +171,7 @@ class NodeInfo:
         uid = _uid(pod)
         known = self._pods.get(uid)
         if known is not None:
-            if known.pod is pod or _what_counts(known.pod) == _what_counts(pod):
+            if known.pod is pod or _scheduling_fields(known.pod) == _scheduling_fields(pod):
                 known.pod = pod
                 return
             added = PodInfo(pod, started=True)
@@ -203,7 +205,7 @@ class NodeInfo:
                 _add(self.wishes, wish, sign)
         for port in pod.ports:
             _add(self._ports, port, sign)
-        for tally in self._tallies.get(pod.namespace, _NO_TALLIES).values():
+        for tally in self._tallies.get(pod.namespace, _NO_COUNTS).values():
             tally.add(pod, sign)
 
     def count(self, key: str, means: Callable[[PodInfo], bool]) -> int:
@@ -226,24 +228,24 @@ class NodeInfo:
         tallies = self._tallies.get(namespace)
         tally = tallies.get(selector.key) if tallies is not None else None
         if tally is None:
-            tally = _Tally(selector)
+            tally = _SelectorCount(selector)
             for pod in self._pods.values():
                 if pod.namespace == namespace:
                     tally.add(pod, 1)
-            _keep(_keep(self._tallies, namespace, tallies or {}), selector.key, tally)
+            _cache(_cache(self._tallies, namespace, tallies or {}), selector.key, tally)
         return tally.count
 
     def remember(self, key: object, found: int) -> int:
         """Return `found`, and keep it in `remembered`."""
-        if len(self.remembered) >= _REMEMBERED:
+        if len(self.remembered) >= _MAX_CACHED:
             self.remembered.clear()
         self.remembered[key] = found
         return found
 
 
-def _keep(known: dict[str, _Value], key: str, found: _Value) -> _Value:
+def _cache(known: dict[str, _Value], key: str, found: _Value) -> _Value:
     """Return `found`, and keep it; what is known is forgotten where it would be too much."""
-    if len(known) >= _COUNTED and key not in known:
+    if len(known) >= _MAX_SELECTORS and key not in known:
         known.clear()
     known[key] = found
     return found
@@ -266,7 +268,7 @@ def _uid(pod: Mapping[str, Any]) -> str:
     return uid
 
 
-def _what_counts(pod: Mapping[str, Any]) -> tuple[object, ...]:
+def _scheduling_fields(pod: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what of a pod can change what it means to its node; its spec has a generation."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     statuses = status.get("containerStatuses") or ()

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.malformed import (
     InvalidObject,
-    mapping_at,
-    mappings_at,
-    number_at,
-    text_at,
-    texts_at,
+    get_int,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NodeTerm", "RequiredNodes", "preferred_nodes"]
+__all__ = ["NodeSelectorTerm", "RequiredNodeAffinity", "read_preferred_node_affinity"]
 
 _NODE_AFFINITY = "spec.affinity.nodeAffinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -29,7 +29,7 @@ _FIELD = "metadata.name"
 _Requirement = tuple[str, str, tuple[str, ...]]
 
 
-class NodeTerm:
+class NodeSelectorTerm:
     """One term of a node selector: all its requirements must hold; an empty one never holds.
 
     Args:
@@ -50,7 +50,7 @@ class NodeTerm:
         #: What the API accepts although it can never hold: Gt and Lt of what is no number.
         self.unreadable: InvalidObject | None = None
         for index, (_, operator, values) in enumerate(self._labels):
-            if operator in ("Gt", "Lt") and _whole(values) is None:
+            if operator in ("Gt", "Lt") and _parse_int(values) is None:
                 where = f"{path}.matchExpressions[{index}].values"
                 valid = f"{operator} compares with one whole number"
                 self.unreadable = InvalidObject(where, list(values), valid)
@@ -86,14 +86,14 @@ def _requirements(
     term: Mapping[str, Any], field: str, path: str, operators: tuple[str, ...]
 ) -> list[_Requirement]:
     found: list[_Requirement] = []
-    for index, one in enumerate(mappings_at(term, field, path)):
+    for index, one in enumerate(get_mappings(term, field, path)):
         where = f"{path}.{field}[{index}]"
         operator = one.get("operator")
         if operator not in operators:
             valid = f"known are {', '.join(operators)}"
             raise InvalidObject(f"{where}.operator", operator, valid)
-        key = text_at(one, "key", where, required=True)
-        found.append((key, operator, texts_at(one, "values", where)))
+        key = get_string(one, "key", where, required=True)
+        found.append((key, operator, get_strings(one, "values", where)))
     return found
 
 
@@ -107,19 +107,19 @@ def _holds(actual: str | None, operator: str, values: tuple[str, ...]) -> bool:
             return actual is not None
         case "DoesNotExist":
             return actual is None
-    number, bound = _whole(() if actual is None else (actual,)), _whole(values)
+    number, bound = _parse_int(() if actual is None else (actual,)), _parse_int(values)
     if number is None or bound is None:
         return False
     return number > bound if operator == "Gt" else number < bound
 
 
-def _whole(values: tuple[str, ...]) -> int | None:
+def _parse_int(values: tuple[str, ...]) -> int | None:
     text = values[0] if len(values) == 1 else ""
     digits = text[1:] if text[:1] in ("+", "-") else text
     return int(text) if digits.isascii() and digits.isdigit() else None
 
 
-class RequiredNodes:
+class RequiredNodeAffinity:
     """What a pod's `nodeSelector` and required node affinity ask of a node.
 
     Args:
@@ -135,17 +135,19 @@ class RequiredNodes:
     __slots__ = ("_labels", "_terms", "names")
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        selector = mapping_at(spec, "nodeSelector", "spec")
+        selector = get_mapping(spec, "nodeSelector", "spec")
         for key in selector:
-            text_at(selector, key, "spec.nodeSelector")
+            get_string(selector, key, "spec.nodeSelector")
         self._labels = tuple(selector.items())
-        self._terms: tuple[NodeTerm, ...] | None = None
+        self._terms: tuple[NodeSelectorTerm, ...] | None = None
         #: The only nodes that it can hold for, where it names them; None for any.
         self.names: frozenset[str] | None = None
-        affinity = mapping_at(mapping_at(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity")
+        affinity = get_mapping(
+            get_mapping(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity"
+        )
         if affinity.get(_REQUIRED) is None:
             return
-        required = mapping_at(affinity, _REQUIRED, _NODE_AFFINITY)
+        required = get_mapping(affinity, _REQUIRED, _NODE_AFFINITY)
         self._terms = _terms(required, f"{_NODE_AFFINITY}.{_REQUIRED}")
         names = [term.names for term in self._terms]
         if names and None not in names:
@@ -162,14 +164,15 @@ class RequiredNodes:
         return self._terms is None or any(term.matches(name, labels) for term in self._terms)
 
 
-def _terms(selector: Mapping[str, Any], path: str) -> tuple[NodeTerm, ...]:
-    terms = mappings_at(selector, "nodeSelectorTerms", path)
+def _terms(selector: Mapping[str, Any], path: str) -> tuple[NodeSelectorTerm, ...]:
+    terms = get_mappings(selector, "nodeSelectorTerms", path)
     return tuple(
-        NodeTerm(term, f"{path}.nodeSelectorTerms[{index}]") for index, term in enumerate(terms)
+        NodeSelectorTerm(term, f"{path}.nodeSelectorTerms[{index}]")
+        for index, term in enumerate(terms)
     )
 
 
-def preferred_nodes(spec: Mapping[str, Any]) -> list[tuple[int, NodeTerm]]:
+def read_preferred_node_affinity(spec: Mapping[str, Any]) -> list[tuple[int, NodeSelectorTerm]]:
     """Return the weights and terms of a pod's preferred node affinity.
 
     Raises:
@@ -178,12 +181,12 @@ def preferred_nodes(spec: Mapping[str, Any]) -> list[tuple[int, NodeTerm]]:
     Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go,
     `NewPreferredSchedulingTerms`.
     """
-    affinity = mapping_at(mapping_at(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity")
-    found: list[tuple[int, NodeTerm]] = []
-    for index, one in enumerate(mappings_at(affinity, _PREFERRED, _NODE_AFFINITY)):
+    affinity = get_mapping(get_mapping(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity")
+    found: list[tuple[int, NodeSelectorTerm]] = []
+    for index, one in enumerate(get_mappings(affinity, _PREFERRED, _NODE_AFFINITY)):
         where = f"{_NODE_AFFINITY}.{_PREFERRED}[{index}]"
-        weight = number_at(one, "weight", where, 0)
-        term = NodeTerm(mapping_at(one, "preference", where), f"{where}.preference")
+        weight = get_int(one, "weight", where, 0)
+        term = NodeSelectorTerm(get_mapping(one, "preference", where), f"{where}.preference")
         if weight and not term.empty:
             found.append((weight, term))
     return found

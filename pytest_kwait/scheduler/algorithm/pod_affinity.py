@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.cycle import Check, Cycle, Rejection
-from pytest_kwait.scheduler.algorithm.priorities import MOST
+from pytest_kwait.scheduler.algorithm.cycle import CycleState, NodeCheck, Rejection
+from pytest_kwait.scheduler.algorithm.priorities import MAX_NODE_SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,28 +15,30 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.pod_affinity_terms import AffinityTerm
     from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
 
-__all__ = ["pod_affinity_holds", "preferred_pod_affinity"]
+__all__ = ["pod_affinity_holds", "score_inter_pod_affinity"]
 
-_NOT_TOGETHER = Rejection(("node(s) didn't match pod affinity rules",))
-_NOT_APART = Rejection(("node(s) didn't match pod anti-affinity rules",), resolvable=True)
-_NOT_WANTED = Rejection(("node(s) didn't satisfy existing pods anti-affinity rules",), True)
+_AFFINITY_UNMET = Rejection(("node(s) didn't match pod affinity rules",))
+_ANTI_AFFINITY_UNMET = Rejection(("node(s) didn't match pod anti-affinity rules",), resolvable=True)
+_EXISTING_ANTI_AFFINITY_UNMET = Rejection(
+    ("node(s) didn't satisfy existing pods anti-affinity rules",), True
+)
 
 # Pods by a place: the label of nodes and its value.
-_Places = Counter[tuple[str, str]]
+_TopologyCounts = Counter[tuple[str, str]]
 
 
-def pod_affinity_holds(cycle: Cycle) -> Check | None:
+def pod_affinity_holds(cycle: CycleState) -> NodeCheck | None:
     """Ask for the pods that the pod requires beside it, and for none that keep it away.
 
     Source: kube-scheduler, framework/plugins/interpodaffinity/filtering.go.
     """
     own = cycle.pod.affinity
-    repelled = _repelled(cycle)
+    repelled = _count_existing_anti_affinity(cycle)
     if not (repelled or own.required or own.required_apart):
         return None
-    wanted, unwanted = _own_places(cycle)
+    wanted, unwanted = _count_incoming_terms(cycle)
     # The first of pods that want one another has none to go to.
-    first = not wanted and _means_itself(cycle)
+    first = not wanted and _matches_itself(cycle)
 
     def check(info: NodeInfo) -> Rejection | None:
         labels = info.labels
@@ -44,90 +46,92 @@ def pod_affinity_holds(cycle: Cycle) -> Check | None:
         for term in own.required:
             value = labels.get(term.topology_key)
             if value is None:
-                return _NOT_TOGETHER
+                return _AFFINITY_UNMET
             found = found and wanted[term.topology_key, value] > 0
         if not found and not first:
-            return _NOT_TOGETHER
+            return _AFFINITY_UNMET
         if unwanted:
             for term in own.required_apart:
                 value = labels.get(term.topology_key)
                 if value is not None and unwanted[term.topology_key, value] > 0:
-                    return _NOT_APART
+                    return _ANTI_AFFINITY_UNMET
         if repelled and any(place in repelled for place in labels.items()):
-            return _NOT_WANTED
+            return _EXISTING_ANTI_AFFINITY_UNMET
         return None
 
     return check
 
 
-def _repelled(cycle: Cycle) -> _Places:
+def _count_existing_anti_affinity(cycle: CycleState) -> _TopologyCounts:
     """Return the places whose pods keep the new one away."""
-    places: _Places = Counter()
+    places: _TopologyCounts = Counter()
     for info in cycle.nodes:
         if info.repellent:
             for term, number in info.repellent.items():
-                if _theirs_means(cycle, term):
-                    _mark(places, term, info, number)
+                if _existing_term_matches(cycle, term):
+                    _add_topology_count(places, term, info, number)
     return places
 
 
-def _own_places(cycle: Cycle) -> tuple[_Places, _Places]:
+def _count_incoming_terms(cycle: CycleState) -> tuple[_TopologyCounts, _TopologyCounts]:
     """Return where pods are that the new one requires, and where such that it must avoid."""
-    wanted: _Places = Counter()
-    unwanted: _Places = Counter()
+    wanted: _TopologyCounts = Counter()
+    unwanted: _TopologyCounts = Counter()
     own = cycle.pod.affinity
-    together = _Question(cycle, own.required) if own.required else None
-    apart = [(term, _Question(cycle, (term,))) for term in own.required_apart]
+    together = _TermCounter(cycle, own.required) if own.required else None
+    apart = [(term, _TermCounter(cycle, (term,))) for term in own.required_apart]
     if together or apart:
         for info in cycle.nodes:
             number = together.count(info) if together else 0
             if number:
                 for term in own.required:
-                    _mark(wanted, term, info, number)
+                    _add_topology_count(wanted, term, info, number)
             for term, question in apart:
-                _mark(unwanted, term, info, question.count(info))
+                _add_topology_count(unwanted, term, info, question.count(info))
     return wanted, unwanted
 
 
-def _mark(places: _Places, term: AffinityTerm, info: NodeInfo, number: int) -> None:
+def _add_topology_count(
+    places: _TopologyCounts, term: AffinityTerm, info: NodeInfo, number: int
+) -> None:
     value = info.labels.get(term.topology_key)
     if value is not None and number:
         places[term.topology_key, value] += number
 
 
-class _Question:
+class _TermCounter:
     """Asks nodes how many of their pods all of some of the new pod's terms mean."""
 
-    def __init__(self, cycle: Cycle, terms: Sequence[AffinityTerm]) -> None:
+    def __init__(self, cycle: CycleState, terms: Sequence[AffinityTerm]) -> None:
         self._terms = terms
         self._labels_of = cycle.namespace_labels
-        lasting = all(term.lasting for term in terms)
+        lasting = all(term.is_memoizable for term in terms)
         self._key = " and ".join(term.key for term in terms) if lasting else ""
 
-    def means(self, other: PodInfo) -> bool:
+    def matches_pod(self, other: PodInfo) -> bool:
         """Whether a pod is meant."""
         return all(
-            term.means(other.namespace, other.labels, self._labels_of, of_incoming=True)
+            term.matches_pod(other.namespace, other.labels, self._labels_of, of_incoming=True)
             for term in self._terms
         )
 
     def count(self, info: NodeInfo) -> int:
         """Return how many pods of a node are meant."""
-        return info.count(self._key, self.means)
+        return info.count(self._key, self.matches_pod)
 
 
-def _theirs_means(cycle: Cycle, term: AffinityTerm) -> bool:
+def _existing_term_matches(cycle: CycleState, term: AffinityTerm) -> bool:
     pod = cycle.pod
-    return term.means(pod.namespace, pod.labels, cycle.namespace_labels, of_incoming=False)
+    return term.matches_pod(pod.namespace, pod.labels, cycle.namespace_labels, of_incoming=False)
 
 
-def _means_itself(cycle: Cycle) -> bool:
+def _matches_itself(cycle: CycleState) -> bool:
     required = cycle.pod.affinity.required
-    return bool(required) and _Question(cycle, required).means(cycle.pod)
+    return bool(required) and _TermCounter(cycle, required).matches_pod(cycle.pod)
 
 
-def preferred_pod_affinity(
-    cycle: Cycle, fitting: Sequence[NodeInfo], hard_weight: int = 1
+def score_inter_pod_affinity(
+    cycle: CycleState, fitting: Sequence[NodeInfo], hard_weight: int = 1
 ) -> Sequence[int] | None:
     """Score the pods beside which the pod is wanted, or wants to be, less those it avoids.
 
@@ -140,8 +144,8 @@ def preferred_pod_affinity(
     """
     places: dict[str, Counter[str]] = defaultdict(Counter)
     own = cycle.pod.affinity
-    asked = [(weight, term, _Question(cycle, (term,))) for weight, term in own.preferred]
-    asked += [(-weight, term, _Question(cycle, (term,))) for weight, term in own.preferred_apart]
+    asked = [(weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred]
+    asked += [(-weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred_apart]
     meant: dict[AffinityTerm, bool] = {}
     for info in cycle.nodes:
         labels = info.labels
@@ -160,7 +164,7 @@ def preferred_pod_affinity(
                 continue
             means = meant.get(term)
             if means is None:
-                means = meant[term] = _theirs_means(cycle, term)
+                means = meant[term] = _existing_term_matches(cycle, term)
             if means:
                 places[term.topology_key][value] += weight * number
     if not places:
@@ -172,4 +176,4 @@ def preferred_pod_affinity(
     least, most = min(sums), max(sums)
     if least == most:
         return None
-    return [int(MOST * ((one - least) / (most - least))) for one in sums]
+    return [int(MAX_NODE_SCORE * ((one - least) / (most - least))) for one in sums]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.label_selectors import LabelSelector, Requirement
 from pytest_kwait.scheduler.algorithm.malformed import (
-    mapping_at,
-    mappings_at,
-    number_at,
-    text_at,
-    texts_at,
+    get_int,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
 )
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class AffinityTerm:
         return hash(self.key)
 
     @property
-    def lasting(self) -> bool:
+    def is_memoizable(self) -> bool:
         """Whether which pods it means depends on them alone, not on their namespaces' labels."""
         return self.namespace_selector.nothing or self.namespace_selector.everything
 
-    def means(
+    def matches_pod(
         self,
         namespace: str,
         labels: Mapping[str, str],
@@ -115,8 +115,8 @@ class PodAffinity:
         self, affinity: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
     ) -> None:
         path = "spec.affinity"
-        together = mapping_at(affinity, "podAffinity", path)
-        apart = mapping_at(affinity, "podAntiAffinity", path)
+        together = get_mapping(affinity, "podAffinity", path)
+        apart = get_mapping(affinity, "podAntiAffinity", path)
         together_path, apart_path = f"{path}.podAffinity", f"{path}.podAntiAffinity"
         self.required = _required(together, together_path, namespace, labels)
         self.required_apart = _required(apart, apart_path, namespace, labels)
@@ -146,7 +146,7 @@ def _required(
 ) -> tuple[AffinityTerm, ...]:
     return tuple(
         _term(one, f"{path}.{_REQUIRED}[{index}]", namespace, labels)
-        for index, one in enumerate(mappings_at(owner, _REQUIRED, path))
+        for index, one in enumerate(get_mappings(owner, _REQUIRED, path))
     )
 
 
@@ -154,10 +154,10 @@ def _preferred(
     owner: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
 ) -> tuple[tuple[int, AffinityTerm], ...]:
     found = []
-    for index, one in enumerate(mappings_at(owner, _PREFERRED, path)):
+    for index, one in enumerate(get_mappings(owner, _PREFERRED, path)):
         where = f"{path}.{_PREFERRED}[{index}]"
-        term = mapping_at(one, "podAffinityTerm", where)
-        weight = number_at(one, "weight", where, 0)
+        term = get_mapping(one, "podAffinityTerm", where)
+        weight = get_int(one, "weight", where, 0)
         found.append((weight, _term(term, f"{where}.podAffinityTerm", namespace, labels)))
     return tuple(found)
 
@@ -165,27 +165,27 @@ def _preferred(
 def _term(
     term: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
 ) -> AffinityTerm:
-    named = texts_at(term, "namespaces", path)
+    named = get_strings(term, "namespaces", path)
     if not named and term.get("namespaceSelector") is None:
         named = (namespace,)
     selector = LabelSelector.of(
-        mapping_at(term, "labelSelector", path) if term.get("labelSelector") is not None else None,
+        get_mapping(term, "labelSelector", path) if term.get("labelSelector") is not None else None,
         f"{path}.labelSelector",
     )
     return AffinityTerm(
         frozenset(named),
         LabelSelector.of(
-            mapping_at(term, "namespaceSelector", path)
+            get_mapping(term, "namespaceSelector", path)
             if term.get("namespaceSelector") is not None
             else None,
             f"{path}.namespaceSelector",
         ),
-        selector.narrowed(_by_keys(term, path, labels, selector)),
-        text_at(term, "topologyKey", path, required=True),
+        selector.narrowed(_key_requirements(term, path, labels, selector)),
+        get_string(term, "topologyKey", path, required=True),
     )
 
 
-def _by_keys(
+def _key_requirements(
     term: Mapping[str, Any], path: str, labels: Mapping[str, str], selector: LabelSelector
 ) -> list[Requirement]:
     """Return what `matchLabelKeys` and `mismatchLabelKeys` add to the selector.
@@ -198,7 +198,7 @@ def _by_keys(
     return [
         (key, operator, frozenset((labels[key],)))
         for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-        for key in texts_at(term, field, path)
+        for key in get_strings(term, field, path)
         if key in labels and (key, operator) not in written
     ]
 

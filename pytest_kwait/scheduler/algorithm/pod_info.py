@@ -7,27 +7,31 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.scheduler.algorithm.malformed import (
     InvalidObject,
     InvalidPod,
-    mapping_at,
-    text_at,
+    get_mapping,
+    get_string,
 )
-from pytest_kwait.scheduler.algorithm.node_selectors import NodeTerm, RequiredNodes, preferred_nodes
+from pytest_kwait.scheduler.algorithm.node_selectors import (
+    NodeSelectorTerm,
+    RequiredNodeAffinity,
+    read_preferred_node_affinity,
+)
 from pytest_kwait.scheduler.algorithm.pod_affinity_terms import NO_POD_AFFINITY, PodAffinity
 from pytest_kwait.scheduler.algorithm.requests import (
-    Amounts,
     HostPort,
     PodRequests,
-    countable,
-    host_ports,
+    ResourceAmounts,
+    filter_tracked_resources,
+    list_host_ports,
 )
-from pytest_kwait.scheduler.algorithm.spread_constraints import spread_constraints
-from pytest_kwait.scheduler.algorithm.tolerations import tolerations_of
+from pytest_kwait.scheduler.algorithm.spread_constraints import read_spread_constraints
+from pytest_kwait.scheduler.algorithm.tolerations import read_tolerations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = ["PodInfo"]
 
-_NO_TERMS: Sequence[tuple[int, NodeTerm]] = ()
+_NO_TERMS: Sequence[tuple[int, NodeSelectorTerm]] = ()
 
 
 class PodInfo:
@@ -64,48 +68,48 @@ class PodInfo:
         try:
             self._read(pod, started)
         except InvalidObject as error:
-            raise _invalid(pod, error) from None
+            raise _make_invalid_pod(pod, error) from None
 
     def _read(self, pod: Mapping[str, Any], started: bool) -> None:
         if not isinstance(pod, dict):
             raise InvalidObject("pod", pod, "a mapping is wanted")
         self.pod: dict[str, Any] = pod
-        metadata, spec = mapping_at(pod, "metadata", ""), mapping_at(pod, "spec", "")
-        self.name = text_at(metadata, "name", "metadata")
-        self.namespace = text_at(metadata, "namespace", "metadata")
-        self.uid = text_at(metadata, "uid", "metadata")
+        metadata, spec = get_mapping(pod, "metadata", ""), get_mapping(pod, "spec", "")
+        self.name = get_string(metadata, "name", "metadata")
+        self.namespace = get_string(metadata, "namespace", "metadata")
+        self.uid = get_string(metadata, "uid", "metadata")
         self.ending = metadata.get("deletionTimestamp") is not None
-        self.labels: Mapping[str, str] = mapping_at(metadata, "labels", "metadata")
-        self.node_name = text_at(spec, "nodeName", "spec")
+        self.labels: Mapping[str, str] = get_mapping(metadata, "labels", "metadata")
+        self.node_name = get_string(spec, "nodeName", "spec")
         requests = PodRequests(pod, started=started)
         #: What it requests.
-        self.requests: Amounts = countable(requests.total())
+        self.requests: ResourceAmounts = filter_tracked_resources(requests.total())
         #: What scores take it to need of cpu and memory while it is on a node.
-        self.assumed: Amounts = requests.assumed()
+        self.assumed: ResourceAmounts = requests.assumed()
         #: The same before it is on one: what is requested for the pod as a whole is left out then,
         #: as kube-scheduler 1.36 does.
-        self.assumed_before: Amounts = requests.assumed(whole=False)
-        self.ports: frozenset[HostPort] = frozenset(host_ports(pod))
-        self.tolerations = tolerations_of(spec)
-        self.required_nodes: RequiredNodes | None = None
+        self.assumed_before: ResourceAmounts = requests.assumed(whole=False)
+        self.ports: frozenset[HostPort] = frozenset(list_host_ports(pod))
+        self.tolerations = read_tolerations(spec)
+        self.required_nodes: RequiredNodeAffinity | None = None
         self.preferred_nodes = _NO_TERMS
         affinity = spec.get("affinity")
         if spec.get("nodeSelector") or affinity:
-            self.required_nodes = RequiredNodes(spec) or None
+            self.required_nodes = RequiredNodeAffinity(spec) or None
         #: What it asks of other pods.
         self.affinity = NO_POD_AFFINITY
         if affinity:
-            self.preferred_nodes = preferred_nodes(spec)
+            self.preferred_nodes = read_preferred_node_affinity(spec)
             self.affinity = PodAffinity(affinity, self.namespace, self.labels)
         #: How it is to be spread.
-        self.spread = spread_constraints(spec, self.labels)
+        self.spread = read_spread_constraints(spec, self.labels)
 
     def invalid(self, error: InvalidObject) -> InvalidPod:
         """Return `error` with the pod's name."""
-        return _invalid(self.pod, error)
+        return _make_invalid_pod(self.pod, error)
 
 
-def _invalid(pod: object, error: InvalidObject) -> InvalidPod:
+def _make_invalid_pod(pod: object, error: InvalidObject) -> InvalidPod:
     metadata = pod.get("metadata") if isinstance(pod, dict) else None
     named = metadata if isinstance(metadata, dict) else {}
     who = f"pod {named.get('namespace') or 'default'}/{named.get('name') or ''}"

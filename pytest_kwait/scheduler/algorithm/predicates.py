@@ -1,6 +1,6 @@
 """Whether a pod fits a node: one function per question, each prepared once per pod.
 
-Each takes the `Cycle` and returns the check that is asked of every node, or None where there is
+Each takes the `CycleState` and returns the check that is asked of every node, or None where there is
 nothing to ask, as upstream's PreFilter and Filter do together.
 """
 
@@ -9,36 +9,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.algorithm.cycle import (
-    Check,
-    Cycle,
+    CycleState,
+    NodeCheck,
     NoNodeError,
-    OnlyNodes,
+    PreFilterResult,
     Rejection,
 )
-from pytest_kwait.scheduler.algorithm.requests import ports_conflict
-from pytest_kwait.scheduler.algorithm.tolerations import tolerates, untolerated_taint
+from pytest_kwait.scheduler.algorithm.requests import has_port_conflict
+from pytest_kwait.scheduler.algorithm.tolerations import find_untolerated_taint, tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
     from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
-    from pytest_kwait.scheduler.algorithm.requests import Amounts
+    from pytest_kwait.scheduler.algorithm.requests import ResourceAmounts
 
 __all__ = [
     "find_rejection",
     "host_ports_are_free",
+    "list_scheduling_gates",
     "node_has_requested_name",
     "node_is_schedulable",
     "node_is_selected",
     "resources_suffice",
     "taints_are_tolerated",
-    "waiting_gates",
 ]
 
 _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
-_CORDONED = Rejection(("node(s) were unschedulable",))
+_UNSCHEDULABLE = Rejection(("node(s) were unschedulable",))
 _OTHER_NAME = Rejection(("node(s) didn't match the requested node name",))
 _TAINTED = Rejection(("node(s) had untolerated taint(s)",))
 _NOT_SELECTED = Rejection(("node(s) didn't match Pod's node affinity/selector",))
@@ -48,12 +48,12 @@ _PORTS_TAKEN = Rejection(
 _FIRST_NAMES = ("cpu", "memory", "ephemeral-storage")
 
 
-def waiting_gates(pod: Mapping[str, Any]) -> list[str]:
+def list_scheduling_gates(pod: Mapping[str, Any]) -> list[str]:
     """Return the scheduling gates that keep `pod` from being looked at at all, by name."""
     return [gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
-def node_is_schedulable(cycle: Cycle) -> Check | None:
+def node_is_schedulable(cycle: CycleState) -> NodeCheck | None:
     """Cordoned nodes take only pods that tolerate it.
 
     Source: kube-scheduler, framework/plugins/nodeunschedulable/node_unschedulable.go.
@@ -62,10 +62,10 @@ def node_is_schedulable(cycle: Cycle) -> Check | None:
         return None
     if any(tolerates(one, _UNSCHEDULABLE_TAINT) for one in cycle.pod.tolerations):
         return None
-    return lambda info: _CORDONED if info.unschedulable else None
+    return lambda info: _UNSCHEDULABLE if info.unschedulable else None
 
 
-def node_has_requested_name(cycle: Cycle) -> Check | None:
+def node_has_requested_name(cycle: CycleState) -> NodeCheck | None:
     """Hold a pod that names its node to that node.
 
     Source: kube-scheduler, framework/plugins/nodename/node_name.go.
@@ -76,7 +76,7 @@ def node_has_requested_name(cycle: Cycle) -> Check | None:
     return lambda info: None if info.name == wanted else _OTHER_NAME
 
 
-def taints_are_tolerated(cycle: Cycle) -> Check | None:
+def taints_are_tolerated(cycle: CycleState) -> NodeCheck | None:
     """Taints with NoSchedule or NoExecute need a toleration.
 
     Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go.
@@ -86,14 +86,14 @@ def taints_are_tolerated(cycle: Cycle) -> Check | None:
     tolerations = cycle.pod.tolerations
 
     def check(info: NodeInfo) -> Rejection | None:
-        if not info.repelling or untolerated_taint(info.repelling, tolerations) is None:
+        if not info.repelling or find_untolerated_taint(info.repelling, tolerations) is None:
             return None
         return _TAINTED
 
     return check
 
 
-def node_is_selected(cycle: Cycle) -> Check | OnlyNodes | None:
+def node_is_selected(cycle: CycleState) -> NodeCheck | PreFilterResult | None:
     """Ask for the labels of `nodeSelector` and for what node affinity requires.
 
     Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go.
@@ -108,10 +108,10 @@ def node_is_selected(cycle: Cycle) -> Check | OnlyNodes | None:
     def check(info: NodeInfo) -> Rejection | None:
         return None if matches(info.name, info.labels) else _NOT_SELECTED
 
-    return check if names is None else OnlyNodes(names, check)
+    return check if names is None else PreFilterResult(names, check)
 
 
-def host_ports_are_free(cycle: Cycle) -> Check | None:
+def host_ports_are_free(cycle: CycleState) -> NodeCheck | None:
     """No other pod of the node takes the same host port.
 
     Source: kube-scheduler, framework/plugins/nodeports/node_ports.go.
@@ -119,10 +119,10 @@ def host_ports_are_free(cycle: Cycle) -> Check | None:
     ports = cycle.pod.ports
     if not ports:
         return None
-    return lambda info: _PORTS_TAKEN if ports_conflict(ports, info.used_ports) else None
+    return lambda info: _PORTS_TAKEN if has_port_conflict(ports, info.used_ports) else None
 
 
-def resources_suffice(cycle: Cycle) -> Check | None:
+def resources_suffice(cycle: CycleState) -> NodeCheck | None:
     """Room for one more pod and for everything it requests.
 
     Source: kube-scheduler, framework/plugins/noderesources/fit.go, `fitsRequest`.
@@ -137,12 +137,12 @@ def resources_suffice(cycle: Cycle) -> Check | None:
                     break
             else:
                 return None
-        return _missing(cycle.pod.requests, info)
+        return _missing_resources(cycle.pod.requests, info)
 
     return check
 
 
-def _missing(requests: Amounts, info: NodeInfo) -> Rejection:
+def _missing_resources(requests: ResourceAmounts, info: NodeInfo) -> Rejection:
     reasons = ["Too many pods"] if info.pod_count >= info.pods_allowed else []
     resolvable = True
     for name in sorted(requests, key=_resource_order):
@@ -168,13 +168,13 @@ def find_rejection(pod: PodInfo, info: NodeInfo) -> Rejection | None:
 
     Source: kube-scheduler, scheduler.go, `AdmissionCheck`.
     """
-    cycle = Cycle(pod, (info,))
+    cycle = CycleState(pod, (info,))
     for predicate in _ADMISSION:
         try:
             check = predicate(cycle)
         except NoNodeError:
             return _NOT_SELECTED
-        if isinstance(check, OnlyNodes):
+        if isinstance(check, PreFilterResult):
             check = check.check
         rejection = check(info) if check is not None else None
         if rejection is not None:

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_VICTIMS",
     "Candidate",
-    "Stand",
-    "best_candidate",
-    "copy_of",
-    "priority_of",
-    "victims_on",
+    "OverlayNodeLister",
+    "clone_node_info",
+    "get_pod_priority",
+    "pick_one_candidate",
+    "select_victims_on_node",
 ]
 
 Pod = dict[str, Any]
 
 NO_VICTIMS = Rejection(("No preemption victims found for incoming pod",))
-_BOTTOM = 1 << 31
+_PRIORITY_OFFSET = 1 << 31
 
 
-def priority_of(pod: Mapping[str, Any]) -> int:
+def get_pod_priority(pod: Mapping[str, Any]) -> int:
     """The pod's priority; 0 where it has none."""
     return int((pod.get("spec") or {}).get("priority") or 0)
 
 
-def _since(pod: Pod) -> str:
+def _start_time(pod: Pod) -> str:
     """When it was started; what has not been is the youngest."""
     return str((pod.get("status") or {}).get("startTime") or "~")
 
 
-def _importance(pod: Pod) -> tuple[int, str]:
-    return -priority_of(pod), _since(pod)
+def _importance_key(pod: Pod) -> tuple[int, str]:
+    return -get_pod_priority(pod), _start_time(pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Candidate:
     violations: int
 
 
-def copy_of(info: NodeInfo) -> NodeInfo:
+def clone_node_info(info: NodeInfo) -> NodeInfo:
     """The same node with the same pods, to try things out on."""
     copy = NodeInfo(info.node)
     for pod in info.pods:
@@ -71,7 +71,7 @@ def copy_of(info: NodeInfo) -> NodeInfo:
     return copy
 
 
-class Stand:
+class OverlayNodeLister:
     """A lister that has some nodes as they would be.
 
     Args:
@@ -100,7 +100,7 @@ class Stand:
         return found
 
 
-def victims_on(
+def select_victims_on_node(
     info: NodeInfo,
     pod: Pod,
     budgets: Sequence[Mapping[str, Any]],
@@ -116,8 +116,8 @@ def victims_on(
 
     Source: `SelectVictimsOnNode`.
     """
-    wanted = priority_of(pod)
-    lower = [one.pod for one in info.pods if priority_of(one.pod) < wanted]
+    wanted = get_pod_priority(pod)
+    lower = [one.pod for one in info.pods if get_pod_priority(one.pod) < wanted]
     if not lower:
         return NO_VICTIMS
     for one in lower:
@@ -125,7 +125,7 @@ def victims_on(
     why = fits(info)
     if why is not None:
         return why
-    guarded, free = _by_budget(sorted(lower, key=_importance), budgets)
+    guarded, free = _filter_budget_violations(sorted(lower, key=_importance_key), budgets)
     victims: list[Pod] = []
     violations = 0
     for group, counts in ((guarded, True), (free, False)):
@@ -137,10 +137,10 @@ def victims_on(
             info.remove(one)
             victims.append(one)
             violations += counts
-    return Candidate(info.name, sorted(victims, key=_importance), violations)
+    return Candidate(info.name, sorted(victims, key=_importance_key), violations)
 
 
-def _by_budget(
+def _filter_budget_violations(
     pods: Iterable[Pod], budgets: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Pod], list[Pod]]:
     """Return those whose eviction their budgets do not allow, and the others.
@@ -153,7 +153,7 @@ def _by_budget(
     for pod in pods:
         violated = False
         for index, budget in enumerate(budgets):
-            if not _is_for(budget, pod):
+            if not _is_covered_by_budget(budget, pod):
                 continue
             allowed[index] -= 1
             violated = violated or allowed[index] < 0
@@ -161,7 +161,7 @@ def _by_budget(
     return guarded, free
 
 
-def _is_for(budget: Mapping[str, Any], pod: Pod) -> bool:
+def _is_covered_by_budget(budget: Mapping[str, Any], pod: Pod) -> bool:
     metadata, selector = pod["metadata"], (budget.get("spec") or {}).get("selector")
     disrupted = (budget.get("status") or {}).get("disruptedPods") or ()
     return bool(
@@ -174,26 +174,26 @@ def _is_for(budget: Mapping[str, Any], pod: Pod) -> bool:
     )
 
 
-def best_candidate(candidates: Sequence[Candidate]) -> Candidate:
+def pick_one_candidate(candidates: Sequence[Candidate]) -> Candidate:
     """Return the one whose victims matter least; of equals the first.
 
     Source: `pickOneNodeForPreemption`.
     """
-    best = min(candidates, key=_cost)
-    equals = [one for one in candidates if _cost(one) == _cost(best)]
+    best = min(candidates, key=_preference_key)
+    equals = [one for one in candidates if _preference_key(one) == _preference_key(best)]
     return max(equals, key=_earliest_start)
 
 
-def _cost(candidate: Candidate) -> tuple[int, int, int, int]:
-    priorities = [priority_of(pod) for pod in candidate.victims]
+def _preference_key(candidate: Candidate) -> tuple[int, int, int, int]:
+    priorities = [get_pod_priority(pod) for pod in candidate.victims]
     return (
         candidate.violations,
         max(priorities),
-        sum(one + _BOTTOM for one in priorities),
+        sum(one + _PRIORITY_OFFSET for one in priorities),
         len(priorities),
     )
 
 
 def _earliest_start(candidate: Candidate) -> str:
-    most = max(priority_of(pod) for pod in candidate.victims)
-    return min(_since(pod) for pod in candidate.victims if priority_of(pod) == most)
+    most = max(get_pod_priority(pod) for pod in candidate.victims)
+    return min(_start_time(pod) for pod in candidate.victims if get_pod_priority(pod) == most)

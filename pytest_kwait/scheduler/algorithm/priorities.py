@@ -1,6 +1,6 @@
 """How well nodes that fit suit a pod: one function per question, asked once per pod.
 
-Each takes the `Cycle` and the nodes that fit and returns their scores from 0 to 100 in the same
+Each takes the `CycleState` and the nodes that fit and returns their scores from 0 to 100 in the same
 order, or None where all score alike.
 """
 
@@ -8,47 +8,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.malformed import mappings_at, text_at
+from pytest_kwait.scheduler.algorithm.malformed import get_mappings, get_string
 from pytest_kwait.scheduler.algorithm.tolerations import tolerates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.scheduler.algorithm.cycle import Cycle
+    from pytest_kwait.scheduler.algorithm.cycle import CycleState
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-    from pytest_kwait.scheduler.algorithm.requests import Amounts
+    from pytest_kwait.scheduler.algorithm.requests import ResourceAmounts
 
 __all__ = [
-    "MOST",
-    "balanced_allocation",
-    "discouraging_taints",
-    "image_locality",
-    "least_allocated",
-    "normalized",
-    "preferred_affinity",
+    "MAX_NODE_SCORE",
+    "normalize_scores",
+    "score_balanced_allocation",
+    "score_image_locality",
+    "score_least_allocated",
+    "score_node_affinity",
+    "score_taint_toleration",
 ]
 
-MOST = 100
+MAX_NODE_SCORE = 100
 """The best score."""
 
 _MEBIBYTE = 1024 * 1024
-_LEAST_IMAGES = 23 * _MEBIBYTE
-_MOST_PER_CONTAINER = 1000 * _MEBIBYTE
+_MIN_THRESHOLD = 23 * _MEBIBYTE
+_MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
 
 
-def normalized(counts: Sequence[int], *, fewest_best: bool = False) -> Sequence[int]:
+def normalize_scores(counts: Sequence[int], *, fewest_best: bool = False) -> Sequence[int]:
     """Return `counts` scaled so that the highest is 100, or 0 where the fewest are best.
 
     Source: kube-scheduler, framework/plugins/helper/normalize_score.go, `DefaultNormalizeScore`.
     """
     highest = max(counts, default=0)
     if highest == 0:
-        return [MOST] * len(counts) if fewest_best else counts
-    scaled = [MOST * count // highest for count in counts]
-    return [MOST - score for score in scaled] if fewest_best else scaled
+        return [MAX_NODE_SCORE] * len(counts) if fewest_best else counts
+    scaled = [MAX_NODE_SCORE * count // highest for count in counts]
+    return [MAX_NODE_SCORE - score for score in scaled] if fewest_best else scaled
 
 
-def least_allocated(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+def score_least_allocated(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
     """Score the share of cpu and memory that stays free with the pod on the node, on average.
 
     Source: kube-scheduler, framework/plugins/noderesources/least_allocated.go.
@@ -60,22 +60,24 @@ def least_allocated(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] 
     for info in fitting:
         score = info.remembered.get(key)
         if score is None:
-            score = info.remember(key, _free(info, cpu, memory))
+            score = info.remember(key, _score_free(info, cpu, memory))
         scores.append(score)
     return scores
 
 
-def _free(info: NodeInfo, cpu: int, memory: int) -> int:
+def _score_free(info: NodeInfo, cpu: int, memory: int) -> int:
     total = resources = 0
     for name, amount in (("cpu", cpu), ("memory", memory)):
         capacity = info.allocatable.get(name, 0)
         if capacity:
             resources += 1
-            total += max(capacity - info.assumed[name] - amount, 0) * MOST // capacity
+            total += max(capacity - info.assumed[name] - amount, 0) * MAX_NODE_SCORE // capacity
     return total // resources if resources else 0
 
 
-def balanced_allocation(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+def score_balanced_allocation(
+    cycle: CycleState, fitting: Sequence[NodeInfo]
+) -> Sequence[int] | None:
     """Score how much evener cpu and memory of the node are used with the pod on it.
 
     Source: kube-scheduler, framework/plugins/noderesources/balanced_allocation.go.
@@ -89,12 +91,12 @@ def balanced_allocation(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[i
     for info in fitting:
         score = info.remembered.get(key)
         if score is None:
-            score = info.remember(key, _even(info, cpu, memory))
+            score = info.remember(key, _score_balance(info, cpu, memory))
         scores.append(score)
     return scores
 
 
-def _even(info: NodeInfo, cpu: int, memory: int) -> int:
+def _score_balance(info: NodeInfo, cpu: int, memory: int) -> int:
     cores, memory_there = info.allocatable.get("cpu", 0), info.allocatable.get("memory", 0)
     if not cores or not memory_there:
         # One resource alone is always in balance.
@@ -106,25 +108,25 @@ def _even(info: NodeInfo, cpu: int, memory: int) -> int:
 
 
 def _evenness(one: float, other: float) -> int:
-    return int((1 - abs((min(one, 1.0) - min(other, 1.0)) / 2)) * MOST)
+    return int((1 - abs((min(one, 1.0) - min(other, 1.0)) / 2)) * MAX_NODE_SCORE)
 
 
-def discouraging_taints(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+def score_taint_toleration(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
     """Score the nodes lower that have more taints with PreferNoSchedule that are not tolerated.
 
     Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go, `Score`.
     """
     if not any(info.discouraging for info in fitting):
-        return [MOST] * len(fitting)
+        return [MAX_NODE_SCORE] * len(fitting)
     tolerations = cycle.pod.tolerations
     counts = [
         sum(not any(tolerates(one, taint) for one in tolerations) for taint in info.discouraging)
         for info in fitting
     ]
-    return normalized(counts, fewest_best=True)
+    return normalize_scores(counts, fewest_best=True)
 
 
-def preferred_affinity(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
     """Score the weights of the preferred node affinity terms that hold.
 
     Raises:
@@ -138,7 +140,7 @@ def preferred_affinity(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[in
     for _, term in terms:
         if term.unreadable is not None:
             raise cycle.pod.invalid(term.unreadable)
-    return normalized(
+    return normalize_scores(
         [
             sum(weight for weight, term in terms if term.matches(info.name, info.labels))
             for info in fitting
@@ -146,28 +148,28 @@ def preferred_affinity(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[in
     )
 
 
-def image_locality(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
     """Score what the pod's images that are on the node already weigh, more where many have them.
 
     Source: kube-scheduler, framework/plugins/imagelocality/image_locality.go.
     """
     spec = cycle.pod.pod.get("spec") or {}
     containers = [
-        *mappings_at(spec, "initContainers", "spec"),
-        *mappings_at(spec, "containers", "spec"),
+        *get_mappings(spec, "initContainers", "spec"),
+        *get_mappings(spec, "containers", "spec"),
     ]
-    names = [text_at(one, "image", "spec.containers[]") for one in containers]
+    names = [get_string(one, "image", "spec.containers[]") for one in containers]
     if spec.get("volumes"):
         names += _image_volumes(spec)
     wanted = [_full_name(name) for name in names]
-    spread: Amounts = dict.fromkeys(wanted, 0)
+    spread: ResourceAmounts = dict.fromkeys(wanted, 0)
     for info in cycle.nodes:
         if info.images:
             for name in spread:
                 spread[name] += name in info.images
     if not any(spread.values()):
         return None
-    nodes, most = len(cycle.nodes), _MOST_PER_CONTAINER * len(containers)
+    nodes, most = len(cycle.nodes), _MAX_CONTAINER_THRESHOLD * len(containers)
     scores = []
     for info in fitting:
         weight = sum(
@@ -175,15 +177,15 @@ def image_locality(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] |
             for name in wanted
             if name in info.images
         )
-        weight = min(max(weight, _LEAST_IMAGES), most)
-        scores.append(MOST * (weight - _LEAST_IMAGES) // (most - _LEAST_IMAGES))
+        weight = min(max(weight, _MIN_THRESHOLD), most)
+        scores.append(MAX_NODE_SCORE * (weight - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD))
     return scores
 
 
 def _image_volumes(spec: Mapping[str, object]) -> list[str]:
-    volumes = mappings_at(spec, "volumes", "spec")
+    volumes = get_mappings(spec, "volumes", "spec")
     images = [one["image"] for one in volumes if isinstance(one.get("image"), dict)]
-    return [text_at(one, "reference", "spec.volumes[].image") for one in images]
+    return [get_string(one, "reference", "spec.volumes[].image") for one in images]
 
 
 def _full_name(image: str) -> str:

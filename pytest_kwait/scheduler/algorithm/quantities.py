@@ -13,7 +13,14 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["LONGEST", "Quantity", "milli_value", "parse_quantity", "sum_quantities", "value"]
+__all__ = [
+    "MAX_LENGTH",
+    "Quantity",
+    "parse_milli_value",
+    "parse_quantity",
+    "parse_value",
+    "sum_quantities",
+]
 
 _Notation = Literal["BinarySI", "DecimalExponent", "DecimalSI"]
 
@@ -26,7 +33,7 @@ _PARTS = re.compile(
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-LONGEST = 2000
+MAX_LENGTH = 2000
 """How long a text may be, and how large an exponent: enough for all there is, and to compute."""
 
 _NANO = Fraction(1, 10**9)
@@ -110,7 +117,7 @@ def parse_quantity(text: str | float) -> Quantity:
     Source: apimachinery, api/resource/quantity.go, `ParseQuantity`.
     """
     match = _PARTS.fullmatch(str(text))
-    if match is None or len(str(text)) > LONGEST:
+    if match is None or len(str(text)) > MAX_LENGTH:
         raise InvalidArgument("quantity", text, _VALID)
     sign, number, suffix = match["sign"], match["number"], match["suffix"] or ""
     amount = Fraction(number.rstrip(".") if number.endswith(".") else number)
@@ -121,7 +128,7 @@ def parse_quantity(text: str | float) -> Quantity:
         amount *= Fraction(10) ** _DECIMAL[suffix]
     else:
         exponent = int(suffix[1:])
-        if abs(exponent) > LONGEST:
+        if abs(exponent) > MAX_LENGTH:
             raise InvalidArgument("quantity", text, _VALID)
         amount, notation = amount * Fraction(10) ** exponent, "DecimalExponent"
     billionths = amount / _NANO
@@ -131,14 +138,14 @@ def parse_quantity(text: str | float) -> Quantity:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def value(text: str | float) -> int:
+def parse_value(text: str | float) -> int:
     """Return the quantity in whole units, fractions rounded up."""
     amount = parse_quantity(text).amount
     return -(-amount.numerator // amount.denominator)
 
 
 @lru_cache(maxsize=4096, typed=True)
-def milli_value(text: str | float) -> int:
+def parse_milli_value(text: str | float) -> int:
     """Return the quantity in thousandths of its unit, fractions rounded up."""
     amount = parse_quantity(text).amount * 1000
     return -(-amount.numerator // amount.denominator)

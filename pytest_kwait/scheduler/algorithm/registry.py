@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.algorithm import predicates, priorities
 from pytest_kwait.scheduler.algorithm.cycle import (
-    Check,
-    Cycle,
+    CycleState,
+    NodeCheck,
     PerPod,
     PredicatePerPod,
     PriorityPerPod,
@@ -18,9 +18,12 @@ from pytest_kwait.scheduler.algorithm.cycle import (
 )
 from pytest_kwait.scheduler.algorithm.pod_affinity import (
     pod_affinity_holds,
-    preferred_pod_affinity,
+    score_inter_pod_affinity,
 )
-from pytest_kwait.scheduler.algorithm.topology_spread import pods_are_spread, pods_spread_best
+from pytest_kwait.scheduler.algorithm.topology_spread import (
+    pods_are_spread,
+    score_pod_topology_spread,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,12 +35,12 @@ __all__ = [
     "DEFAULT_PRIORITIES",
     "Predicate",
     "Priority",
-    "predicate_named",
     "predicate_names",
-    "priority_named",
     "priority_names",
     "register_predicate",
     "register_priority",
+    "resolve_predicate",
+    "resolve_priority",
 ]
 
 _Function = TypeVar("_Function")
@@ -59,13 +62,13 @@ _PREDICATES: dict[str, PredicatePerPod] = {
     "InterPodAffinity": pod_affinity_holds,
 }
 _PRIORITIES: dict[str, PriorityPerPod] = {
-    "TaintToleration": priorities.discouraging_taints,
-    "NodeAffinity": priorities.preferred_affinity,
-    "NodeResourcesFit": priorities.least_allocated,
-    "PodTopologySpread": pods_spread_best,
-    "InterPodAffinity": preferred_pod_affinity,
-    "NodeResourcesBalancedAllocation": priorities.balanced_allocation,
-    "ImageLocality": priorities.image_locality,
+    "TaintToleration": priorities.score_taint_toleration,
+    "NodeAffinity": priorities.score_node_affinity,
+    "NodeResourcesFit": priorities.score_least_allocated,
+    "PodTopologySpread": score_pod_topology_spread,
+    "InterPodAffinity": score_inter_pod_affinity,
+    "NodeResourcesBalancedAllocation": priorities.score_balanced_allocation,
+    "ImageLocality": priorities.score_image_locality,
 }
 
 DEFAULT_PREDICATES: tuple[str, ...] = tuple(_PREDICATES)
@@ -110,7 +113,7 @@ def register_predicate(name: str, function: Predicate) -> None:
     Raises:
         InvalidArgument: no name, or nothing that can be called.
     """
-    _PREDICATES[_checked(name)] = _predicate_per_pod(function)
+    _PREDICATES[_validate_name(name)] = _wrap_predicate(function)
 
 
 def register_priority(name: str, function: Priority) -> None:
@@ -124,10 +127,10 @@ def register_priority(name: str, function: Priority) -> None:
     Raises:
         InvalidArgument: no name, or nothing that can be called.
     """
-    _PRIORITIES[_checked(name)] = _priority_per_pod(function)
+    _PRIORITIES[_validate_name(name)] = _wrap_priority(function)
 
 
-def predicate_named(given: str | Predicate) -> tuple[str, PredicatePerPod]:
+def resolve_predicate(given: str | Predicate) -> tuple[str, PredicatePerPod]:
     """Return the predicate that was given by name, or as a function, and its name.
 
     Raises:
@@ -135,10 +138,10 @@ def predicate_named(given: str | Predicate) -> tuple[str, PredicatePerPod]:
     """
     if isinstance(given, str):
         return given, _find(_PREDICATES, "predicate", given)
-    return _name_of(given), _predicate_per_pod(given)
+    return _name_of(given), _wrap_predicate(given)
 
 
-def priority_named(given: str | Priority) -> tuple[str, PriorityPerPod]:
+def resolve_priority(given: str | Priority) -> tuple[str, PriorityPerPod]:
     """Return the priority that was given by name, or as a function, and its name.
 
     Raises:
@@ -146,7 +149,7 @@ def priority_named(given: str | Priority) -> tuple[str, PriorityPerPod]:
     """
     if isinstance(given, str):
         return given, _find(_PRIORITIES, "priority", given)
-    return _name_of(given), _priority_per_pod(given)
+    return _name_of(given), _wrap_priority(given)
 
 
 def _find(known: Mapping[str, _Function], what: str, name: str) -> _Function:
@@ -158,7 +161,7 @@ def _find(known: Mapping[str, _Function], what: str, name: str) -> _Function:
     return found
 
 
-def _checked(name: object) -> str:
+def _validate_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise InvalidArgument("name", name, "a name is a string that is not empty")
     return name
@@ -169,14 +172,14 @@ def _name_of(given: object) -> str:
     return str(getattr(function, "__name__", function))
 
 
-def _predicate_per_pod(given: Predicate) -> PredicatePerPod:
+def _wrap_predicate(given: Predicate) -> PredicatePerPod:
     if isinstance(given, PerPod):
         return given.function
     if not callable(given):
         raise InvalidArgument("predicate", given, "a name or a function is wanted")
     function = given
 
-    def prepare(cycle: Cycle) -> Check:
+    def prepare(cycle: CycleState) -> NodeCheck:
         pod = cycle.pod.pod
 
         def check(info: NodeInfo) -> Rejection | None:
@@ -190,14 +193,14 @@ def _predicate_per_pod(given: Predicate) -> PredicatePerPod:
     return prepare
 
 
-def _priority_per_pod(given: Priority) -> PriorityPerPod:
+def _wrap_priority(given: Priority) -> PriorityPerPod:
     if isinstance(given, PerPod):
         return given.function
     if not callable(given):
         raise InvalidArgument("priority", given, "a name or a function is wanted")
     function = given
 
-    def prepare(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int]:
+    def prepare(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int]:
         return [function(cycle.pod.pod, info) for info in fitting]
 
     return prepare

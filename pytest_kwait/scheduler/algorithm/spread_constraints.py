@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.scheduler.algorithm.label_selectors import LabelSelector, Requirement
 from pytest_kwait.scheduler.algorithm.malformed import (
     InvalidObject,
-    mapping_at,
-    mappings_at,
-    number_at,
-    text_at,
-    texts_at,
+    get_int,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
 )
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOSTNAME",
-    "SpreadConstraint",
-    "controller_reference",
-    "default_constraints",
-    "spread_constraints",
-    "spread_selectors",
+    "TopologySpreadConstraint",
+    "build_default_constraints",
+    "collect_spread_selectors",
+    "find_spreading_controller",
+    "read_spread_constraints",
 ]
 
 HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
-_MUST = "DoNotSchedule"
-_SHOULD = "ScheduleAnyway"
+_DO_NOT_SCHEDULE = "DoNotSchedule"
+_SCHEDULE_ANYWAY = "ScheduleAnyway"
 _POLICIES = ("Honor", "Ignore")
 _SPREADING_OWNERS = {
     "ReplicationController": "v1",
@@ -40,7 +40,7 @@ _SPREADING_OWNERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadConstraint:
+class TopologySpreadConstraint:
     """How much more pods of a kind one place may have than the one with the fewest.
 
     Args:
@@ -65,9 +65,9 @@ class SpreadConstraint:
     honor_taints: bool = False
 
 
-def spread_constraints(
+def read_spread_constraints(
     spec: Mapping[str, Any], labels: Mapping[str, str]
-) -> tuple[SpreadConstraint, ...]:
+) -> tuple[TopologySpreadConstraint, ...]:
     """Return a pod's own constraints.
 
     Args:
@@ -79,31 +79,36 @@ def spread_constraints(
     """
     if not spec.get("topologySpreadConstraints"):
         return ()
-    found = mappings_at(spec, "topologySpreadConstraints", "spec")
+    found = get_mappings(spec, "topologySpreadConstraints", "spec")
     return tuple(
         _constraint(one, f"spec.topologySpreadConstraints[{index}]", labels)
         for index, one in enumerate(found)
     )
 
 
-def _constraint(given: Mapping[str, Any], path: str, labels: Mapping[str, str]) -> SpreadConstraint:
+def _constraint(
+    given: Mapping[str, Any], path: str, labels: Mapping[str, str]
+) -> TopologySpreadConstraint:
     selector = LabelSelector.of(
-        mapping_at(given, "labelSelector", path)
+        get_mapping(given, "labelSelector", path)
         if given.get("labelSelector") is not None
         else None,
         f"{path}.labelSelector",
     )
     by_keys: list[Requirement] = [
         (key, "In", frozenset((labels[key],)))
-        for key in texts_at(given, "matchLabelKeys", path)
+        for key in get_strings(given, "matchLabelKeys", path)
         if key in labels
     ]
-    return SpreadConstraint(
-        text_at(given, "topologyKey", path, required=True),
-        number_at(given, "maxSkew", path, 1),
-        _choice(given, "whenUnsatisfiable", path, (_MUST, _SHOULD), _MUST) == _MUST,
+    return TopologySpreadConstraint(
+        get_string(given, "topologyKey", path, required=True),
+        get_int(given, "maxSkew", path, 1),
+        _choice(
+            given, "whenUnsatisfiable", path, (_DO_NOT_SCHEDULE, _SCHEDULE_ANYWAY), _DO_NOT_SCHEDULE
+        )
+        == _DO_NOT_SCHEDULE,
         selector.narrowed(by_keys),
-        number_at(given, "minDomains", path, 1),
+        get_int(given, "minDomains", path, 1),
         _choice(given, "nodeAffinityPolicy", path, _POLICIES, "Honor") == "Honor",
         _choice(given, "nodeTaintsPolicy", path, _POLICIES, "Ignore") == "Honor",
     )
@@ -118,7 +123,9 @@ def _choice(
     return str(found)
 
 
-def default_constraints(selectors: Sequence[Mapping[str, Any]]) -> tuple[SpreadConstraint, ...]:
+def build_default_constraints(
+    selectors: Sequence[Mapping[str, Any]],
+) -> tuple[TopologySpreadConstraint, ...]:
     """Return how pods without constraints of their own are spread: softly, by node and zone.
 
     Args:
@@ -134,12 +141,12 @@ def default_constraints(selectors: Sequence[Mapping[str, Any]]) -> tuple[SpreadC
         return ()
     selector = LabelSelector(requirements)
     return (
-        SpreadConstraint(HOSTNAME, 3, False, selector),
-        SpreadConstraint(_ZONE, 5, False, selector),
+        TopologySpreadConstraint(HOSTNAME, 3, False, selector),
+        TopologySpreadConstraint(_ZONE, 5, False, selector),
     )
 
 
-def controller_reference(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+def find_spreading_controller(pod: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return kind and name of the controller whose selector spreads `pod`; None for none.
 
     Only replication controllers, replica sets and stateful sets spread their pods.
@@ -153,7 +160,7 @@ def controller_reference(pod: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def spread_selectors(
+def collect_spread_selectors(
     pod: Mapping[str, Any],
     services: Iterable[Mapping[str, Any]],
     controller: Mapping[str, Any] | None,
@@ -163,7 +170,7 @@ def spread_selectors(
     Args:
         pod: the Pod as the API has it.
         services: the services of its namespace.
-        controller: the object that `controller_reference` names; None where there is none.
+        controller: the object that `find_spreading_controller` names; None where there is none.
 
     Source: kube-scheduler, framework/plugins/helper/spread.go, `DefaultSelector`.
     """

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.scheduler.algorithm.malformed import InvalidObject, mappings_at, text_at
+from pytest_kwait.scheduler.algorithm.malformed import InvalidObject, get_mappings, get_string
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-__all__ = ["DISCOURAGING", "REPELLING", "tolerates", "tolerations_of", "untolerated_taint"]
+__all__ = [
+    "DO_NOT_SCHEDULE_EFFECTS",
+    "PREFER_NO_SCHEDULE",
+    "find_untolerated_taint",
+    "read_tolerations",
+    "tolerates",
+]
 
 # The effects that keep a pod from being placed.
-REPELLING = frozenset({"NoExecute", "NoSchedule"})
+DO_NOT_SCHEDULE_EFFECTS = frozenset({"NoExecute", "NoSchedule"})
 # The effect that only makes a node less welcome.
-DISCOURAGING = "PreferNoSchedule"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 _OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 
 
-def tolerations_of(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return a pod's tolerations.
 
     Raises:
@@ -27,11 +33,11 @@ def tolerations_of(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """
     if not spec.get("tolerations"):
         return ()
-    tolerations = mappings_at(spec, "tolerations", "spec")
+    tolerations = get_mappings(spec, "tolerations", "spec")
     for index, one in enumerate(tolerations):
         where = f"spec.tolerations[{index}]"
         for field in ("key", "value", "effect"):
-            text_at(one, field, where)
+            get_string(one, field, where)
         if (one.get("operator") or "Equal") not in _OPERATORS:
             valid = f"known are {', '.join(_OPERATORS)}"
             raise InvalidObject(f"{where}.operator", one["operator"], valid)
@@ -58,10 +64,10 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return False
 
 
-def untolerated_taint(
+def find_untolerated_taint(
     taints: Iterable[Mapping[str, Any]],
     tolerations: Iterable[Mapping[str, Any]],
-    effects: Collection[str] = REPELLING,
+    effects: Collection[str] = DO_NOT_SCHEDULE_EFFECTS,
 ) -> Mapping[str, Any] | None:
     """Return the first taint of one of `effects` that no toleration covers; None for none."""
     tolerations = tuple(tolerations)

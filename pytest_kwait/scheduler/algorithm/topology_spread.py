@@ -6,14 +6,14 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.cycle import Check, Cycle, Rejection
-from pytest_kwait.scheduler.algorithm.priorities import MOST
+from pytest_kwait.scheduler.algorithm.cycle import CycleState, NodeCheck, Rejection
+from pytest_kwait.scheduler.algorithm.priorities import MAX_NODE_SCORE
 from pytest_kwait.scheduler.algorithm.spread_constraints import (
     HOSTNAME,
-    SpreadConstraint,
-    default_constraints,
+    TopologySpreadConstraint,
+    build_default_constraints,
 )
-from pytest_kwait.scheduler.algorithm.tolerations import untolerated_taint
+from pytest_kwait.scheduler.algorithm.tolerations import find_untolerated_taint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
     from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
 
-__all__ = ["pods_are_spread", "pods_spread_best"]
+__all__ = ["pods_are_spread", "score_pod_topology_spread"]
 
-_TOO_UNEVEN = Rejection(("node(s) didn't match pod topology spread constraints",), resolvable=True)
-_NO_PLACE = Rejection(
+_SKEW_EXCEEDED = Rejection(
+    ("node(s) didn't match pod topology spread constraints",), resolvable=True
+)
+_TOPOLOGY_LABEL_MISSING = Rejection(
     ("node(s) didn't match pod topology spread constraints (missing required label)",)
 )
 
 
-def pods_are_spread(cycle: Cycle) -> Check | None:
+def pods_are_spread(cycle: CycleState) -> NodeCheck | None:
     """No place may have more of the pods than the emptiest one and the allowed skew.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/filtering.go.
@@ -38,7 +40,7 @@ def pods_are_spread(cycle: Cycle) -> Check | None:
     constraints = [one for one in pod.spread if one.must]
     if not constraints:
         return None
-    counts = _counts_by_place(cycle, constraints)
+    counts = _count_by_domain(cycle, constraints)
     # (label, pods by its value, how many a place may have before the pod comes)
     rules: list[tuple[str, Counter[str], int]] = []
     for constraint, places in zip(constraints, counts, strict=True):
@@ -51,27 +53,29 @@ def pods_are_spread(cycle: Cycle) -> Check | None:
         for key, places, allowed in rules:
             value = info.labels.get(key)
             if value is None:
-                return _NO_PLACE
+                return _TOPOLOGY_LABEL_MISSING
             if places[value] > allowed:
-                return _TOO_UNEVEN
+                return _SKEW_EXCEEDED
         return None
 
     return check
 
 
-def _counts_by_place(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> list[Counter[str]]:
+def _count_by_domain(
+    cycle: CycleState, constraints: Sequence[TopologySpreadConstraint]
+) -> list[Counter[str]]:
     counts: list[Counter[str]] = [Counter() for _ in constraints]
     for info in cycle.nodes:
         values = [info.labels.get(one.topology_key) for one in constraints]
         if None in values:
             continue
         for constraint, value, places in zip(constraints, values, counts, strict=True):
-            if value is not None and _takes_part(constraint, cycle.pod, info):
-                places[value] += _matching(constraint, cycle.pod, info)
+            if value is not None and _is_node_included(constraint, cycle.pod, info):
+                places[value] += _count_matching_pods(constraint, cycle.pod, info)
     return counts
 
 
-def _takes_part(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> bool:
+def _is_node_included(constraint: TopologySpreadConstraint, pod: PodInfo, info: NodeInfo) -> bool:
     """Whether the pods of a node count, by the constraint's policies.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
@@ -81,11 +85,11 @@ def _takes_part(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> b
     if required is not None and not required.matches(info.name, info.labels):
         return False
     return not constraint.honor_taints or (
-        untolerated_taint(info.repelling, pod.tolerations) is None
+        find_untolerated_taint(info.repelling, pod.tolerations) is None
     )
 
 
-def _matching(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> int:
+def _count_matching_pods(constraint: TopologySpreadConstraint, pod: PodInfo, info: NodeInfo) -> int:
     """Return how many pods of the node are counted; a selector of everything counts none.
 
     Source: kube-scheduler, framework/plugins/podtopologyspread/common.go, `countPodsMatchSelector`.
@@ -96,7 +100,9 @@ def _matching(constraint: SpreadConstraint, pod: PodInfo, info: NodeInfo) -> int
     return info.selected(pod.namespace, selector)
 
 
-def pods_spread_best(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+def score_pod_topology_spread(
+    cycle: CycleState, fitting: Sequence[NodeInfo]
+) -> Sequence[int] | None:
     """Score the places higher that have fewer of the pods.
 
     Pods without constraints are spread by node and zone with those of their services and
@@ -109,7 +115,7 @@ def pods_spread_best(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int]
     constraints = (
         [one for one in pod.spread if not one.must]
         if own
-        else default_constraints(cycle.spread_selectors())
+        else build_default_constraints(cycle.spread_selectors())
     )
     if not constraints:
         return None
@@ -122,26 +128,26 @@ def pods_spread_best(cycle: Cycle, fitting: Sequence[NodeInfo]) -> Sequence[int]
     scored = [info for info in fitting if info.name not in left_out]
     rated = [0.0] * len(scored)
     for constraint in constraints:
-        rating = _Rating(cycle, constraint, constraints, scored, own=own)
+        rating = _DomainScores(cycle, constraint, constraints, scored, own=own)
         rated = [one + more for one, more in zip(rated, rating.of(scored), strict=True)]
     # Of two whole numbers as near the higher one is taken, as upstream.
     sums = [math.floor(one + 0.5) for one in rated]
     most, least = max(sums, default=0), min(sums, default=0)
     scores = {
-        info.name: MOST * (most + least - one) // most if most else MOST
+        info.name: MAX_NODE_SCORE * (most + least - one) // most if most else MAX_NODE_SCORE
         for info, one in zip(scored, sums, strict=True)
     }
     return [scores.get(info.name, 0) for info in fitting]
 
 
-class _Rating:
+class _DomainScores:
     """How many of the pods are in a place, weighed against other constraints."""
 
     def __init__(
         self,
-        cycle: Cycle,
-        constraint: SpreadConstraint,
-        constraints: Sequence[SpreadConstraint],
+        cycle: CycleState,
+        constraint: TopologySpreadConstraint,
+        constraints: Sequence[TopologySpreadConstraint],
         scored: Sequence[NodeInfo],
         *,
         own: bool,
@@ -157,10 +163,10 @@ class _Rating:
             # Where no node has the label there is no place to count the pods of.
             for info in cycle.nodes if any(key in info.labels for info in scored) else ():
                 value = info.labels.get(key, "")
-                if value not in self._places or not _takes_part(constraint, cycle.pod, info):
+                if value not in self._places or not _is_node_included(constraint, cycle.pod, info):
                     continue
                 if not own or all(one.topology_key in info.labels for one in constraints):
-                    self._places[value] += _matching(constraint, cycle.pod, info)
+                    self._places[value] += _count_matching_pods(constraint, cycle.pod, info)
         self._weight = math.log(size + 2)
 
     def of(self, scored: Sequence[NodeInfo]) -> list[float]:
@@ -169,7 +175,9 @@ class _Rating:
         key, more = constraint.topology_key, constraint.max_skew - 1
         if key == HOSTNAME:
             return [
-                _matching(constraint, pod, info) * weight + more if key in info.labels else 0.0
+                _count_matching_pods(constraint, pod, info) * weight + more
+                if key in info.labels
+                else 0.0
                 for info in scored
             ]
         return [

@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.api.resource import CONFIG_MAPS, Resource
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.engine.error_policy import retrying
+from pytest_kwait.engine.error_policy import request_with_retry
 from pytest_kwait.errors import ApiError
+from pytest_kwait.scheduler.program.expiring_answers import TTLCache
+from pytest_kwait.scheduler.program.field_errors import CommandError
 from pytest_kwait.wait import DeadlineExceeded
-
-from .expiring_answers import ExpiringAnswers
-from .field_errors import ProgramError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.api.session import Session
 
-__all__ = ["ANONYMOUS", "Authenticator", "User", "looked_up_authorities", "user_of_certificate"]
+__all__ = [
+    "ANONYMOUS",
+    "Authenticator",
+    "UserInfo",
+    "fetch_client_authorities",
+    "read_certificate_user",
+]
 
 _AUTHENTICATED = "system:authenticated"
-_LIMIT = 10.0
+_TOKEN_REVIEW_TIMEOUT = 10.0
 """Seconds that a review may take, tries again included."""
 
 TOKEN_REVIEWS = Resource(
@@ -35,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserInfo:
     """A caller.
 
     Args:
@@ -51,7 +56,7 @@ class User:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS = UserInfo("system:anonymous", ("system:unauthenticated",))
 
 
 class Authenticator:
@@ -71,11 +76,11 @@ class Authenticator:
         self._session = session
         self._ttl = ttl
         self._clock = clock
-        self._answers: ExpiringAnswers[tuple[User | None]] = ExpiringAnswers(clock)
+        self._answers: TTLCache[tuple[UserInfo | None]] = TTLCache(clock)
 
     def authenticate(
         self, authorization: str | None, certificate: Mapping[str, Any] | None
-    ) -> User | None:
+    ) -> UserInfo | None:
         """Return the user, or nobody in particular; None: the caller is not who it says.
 
         Args:
@@ -83,10 +88,10 @@ class Authenticator:
             certificate: the client certificate as `ssl` has it, if a trusted one was shown.
         """
         if certificate:
-            user = user_of_certificate(certificate)
+            user = read_certificate_user(certificate)
             if user is not None:
                 return user
-        token = _bearer(authorization)
+        token = _parse_bearer_token(authorization)
         if token is None or self._session is None:
             return ANONYMOUS
         key = hashlib.sha256(token.encode()).digest()
@@ -101,15 +106,15 @@ class Authenticator:
         self._answers.put(key, (user,), self._ttl)
         return user
 
-    def _review(self, token: str, session: Session) -> User | None:
+    def _review(self, token: str, session: Session) -> UserInfo | None:
         review = {
             "apiVersion": TOKEN_REVIEWS.api_version,
             "kind": TOKEN_REVIEWS.kind,
             "spec": {"token": token},
         }
-        answer = retrying(
+        answer = request_with_retry(
             lambda limit: session.create(TOKEN_REVIEWS, review, deadline=limit),
-            Deadline.after(_LIMIT, self._clock),
+            Deadline.after(_TOKEN_REVIEW_TIMEOUT, self._clock),
         )
         status = answer.get("status") or {}
         if not status.get("authenticated"):
@@ -119,12 +124,12 @@ class Authenticator:
         groups = tuple(user.get("groups") or ())
         if _AUTHENTICATED not in groups:
             groups = (*groups, _AUTHENTICATED)
-        return User(
+        return UserInfo(
             str(user.get("username") or ""), groups, user.get("uid") or "", user.get("extra") or {}
         )
 
 
-def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
+def read_certificate_user(certificate: Mapping[str, Any]) -> UserInfo | None:
     """Return the user that a client certificate names: common name and organizations.
 
     Source: apiserver pkg/authentication/request/x509/x509.go CommonNameUserConversion.
@@ -134,10 +139,10 @@ def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
     if not names:
         return None
     groups = [value for name, value in subject if name == "organizationName"]
-    return User(names[-1], (*groups, _AUTHENTICATED))
+    return UserInfo(names[-1], (*groups, _AUTHENTICATED))
 
 
-def looked_up_authorities(session: Session, *, tolerate: bool) -> str | None:
+def fetch_client_authorities(session: Session, *, tolerate: bool) -> str | None:
     """Return the authorities of client certificates that the API server tells its extensions.
 
     They are read once, at the start; Kubernetes' scheduler follows their changes.
@@ -153,20 +158,20 @@ def looked_up_authorities(session: Session, *, tolerate: bool) -> str | None:
     """
     name, namespace = "extension-apiserver-authentication", "kube-system"
     try:
-        found = retrying(
+        found = request_with_retry(
             lambda limit: session.get(CONFIG_MAPS, name, namespace, deadline=limit),
-            Deadline.after(_LIMIT, session.clock),
+            Deadline.after(_TOKEN_REVIEW_TIMEOUT, session.clock),
         )
     except (ApiError, DeadlineExceeded) as error:
         if not tolerate:
-            raise ProgramError(f"unable to load configmap based client CA file: {error}") from error
+            raise CommandError(f"unable to load configmap based client CA file: {error}") from error
         _log.warning("Error looking up in-cluster authentication configuration: %s", error)
         _log.warning("Continuing without it: client certificates are not looked at")
         return None
     return (found.get("data") or {}).get("client-ca-file") or None
 
 
-def _bearer(authorization: str | None) -> str | None:
+def _parse_bearer_token(authorization: str | None) -> str | None:
     """Return the token of the header; None if it has none.
 
     Source: apiserver pkg/authentication/request/bearertoken/bearertoken.go.

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.api.resource import Resource
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.engine.error_policy import retrying
-
-from .expiring_answers import ExpiringAnswers
+from pytest_kwait.engine.error_policy import request_with_retry
+from pytest_kwait.scheduler.program.expiring_answers import TTLCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kwait.api.session import Session
+    from pytest_kwait.scheduler.program.authentication import UserInfo
 
-    from .authentication import User
-
-__all__ = ["ALLOWED", "Authorizer", "Permission"]
+__all__ = ["ALLOWED", "AccessDecision", "Authorizer"]
 
 _MASTERS = "system:masters"
-_LIMIT = 10.0
+_ACCESS_REVIEW_TIMEOUT = 10.0
 
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
@@ -30,7 +28,7 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Permission:
+class AccessDecision:
     """Whether something is allowed.
 
     Args:
@@ -42,7 +40,7 @@ class Permission:
     reason: str = ""
 
 
-ALLOWED = Permission(True)
+ALLOWED = AccessDecision(True)
 
 
 class Authorizer:
@@ -73,9 +71,9 @@ class Authorizer:
         self._prefixes = tuple(path[:-1] for path in paths if path.endswith("*"))
         self._ttl = {True: allowed_ttl, False: denied_ttl}
         self._clock = clock
-        self._answers: ExpiringAnswers[Permission] = ExpiringAnswers(clock)
+        self._answers: TTLCache[AccessDecision] = TTLCache(clock)
 
-    def authorize(self, user: User, verb: str, path: str) -> Permission:
+    def authorize(self, user: UserInfo, verb: str, path: str) -> AccessDecision:
         """Return whether the user may do this.
 
         Args:
@@ -93,7 +91,7 @@ class Authorizer:
         if rest in self._paths or rest.startswith(self._prefixes):
             return ALLOWED
         if self._session is None:
-            return Permission(False)
+            return AccessDecision(False)
         spec: dict[str, object] = {
             "nonResourceAttributes": {"path": path, "verb": verb},
             "user": user.name,
@@ -109,16 +107,16 @@ class Authorizer:
         self._answers.put(key, permission, self._ttl[permission.allowed])
         return permission
 
-    def _review(self, spec: dict[str, object], session: Session) -> Permission:
+    def _review(self, spec: dict[str, object], session: Session) -> AccessDecision:
         review = {
             "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
             "kind": SUBJECT_ACCESS_REVIEWS.kind,
             "spec": spec,
         }
-        answer = retrying(
+        answer = request_with_retry(
             lambda limit: session.create(SUBJECT_ACCESS_REVIEWS, review, deadline=limit),
-            Deadline.after(_LIMIT, self._clock),
+            Deadline.after(_ACCESS_REVIEW_TIMEOUT, self._clock),
         )
         status = answer.get("status") or {}
         allowed = bool(status.get("allowed")) and not status.get("denied")
-        return Permission(allowed, str(status.get("reason") or ""))
+        return AccessDecision(allowed, str(status.get("reason") or ""))

@@ -8,15 +8,15 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from .field_errors import ProgramError
+from pytest_kwait.scheduler.program.field_errors import CommandError
 
-__all__ = ["client_authorities", "serving_context"]
+__all__ = ["make_tls_context", "read_client_authorities"]
 
 _PAIR = "kube-scheduler"
 _log = logging.getLogger(__name__)
 
 
-def serving_context(
+def make_tls_context(
     *, certificate: str, key: str, folder: str, address: str, client_ca: str | None
 ) -> ssl.SSLContext:
     """Return what a server needs to speak TLS.
@@ -40,24 +40,24 @@ def serving_context(
         _load(context, Path(certificate), Path(key))
     elif folder:
         pair = Path(folder, f"{_PAIR}.crt"), Path(folder, f"{_PAIR}.key")
-        if not _readable(*pair):
-            _write(*pair, *_self_signed(address))
+        if not _has_pair(*pair):
+            _write_pair(*pair, *_make_self_signed(address))
             _log.info("Generated self-signed cert (%s, %s)", *pair)
         _load(context, *pair)
     else:
-        _load_made(context, *_self_signed(address))
+        _load_generated(context, *_make_self_signed(address))
         _log.info("Generated self-signed cert in-memory")
     if client_ca is not None:
         try:
             context.load_verify_locations(cadata=client_ca)
         except (ssl.SSLError, ValueError) as error:
-            raise ProgramError(f"unable to load client CA provider: {error}") from None
+            raise CommandError(f"unable to load client CA provider: {error}") from None
         # Whoever shows none is anonymous, or has a token.
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
-def client_authorities(path: str) -> str:
+def read_client_authorities(path: str) -> str:
     """Return the authorities of client certificates in a file as PEM.
 
     Raises:
@@ -67,38 +67,38 @@ def client_authorities(path: str) -> str:
         pem = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ProgramError(f"unable to load client CA provider: open {path}: {why}") from None
+        raise CommandError(f"unable to load client CA provider: open {path}: {why}") from None
     if "-----BEGIN CERTIFICATE-----" not in pem:
-        raise ProgramError(f"unable to load client CA provider: {path} has no certificates")
+        raise CommandError(f"unable to load client CA provider: {path} has no certificates")
     return pem
 
 
 def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     try:
-        context.load_cert_chain(certificate, key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=_refuse_password)
     except OSError as error:
         why = error.strerror or str(error)
         if isinstance(error, ssl.SSLError):
             why = "they are not a certificate and its key"
-        raise ProgramError(
+        raise CommandError(
             f"unable to load server certificate {certificate}, {key}: {why}"
         ) from None
 
 
-def _load_made(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+def _load_generated(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     # OpenSSL's Python binding reads a pair from files alone.
     with tempfile.TemporaryDirectory(prefix="kwait-scheduler-") as folder:
         pair = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        _write(*pair, certificate, key)
+        _write_pair(*pair, certificate, key)
         _load(context, *pair)
 
 
-def _no_password() -> bytes:
+def _refuse_password() -> bytes:
     """Fail where OpenSSL would ask the terminal."""
     return b""
 
 
-def _readable(certificate: Path, key: Path) -> bool:
+def _has_pair(certificate: Path, key: Path) -> bool:
     """Whether both are there.
 
     Source: client-go util/cert/io.go CanReadCertAndKey.
@@ -106,13 +106,13 @@ def _readable(certificate: Path, key: Path) -> bool:
     there = [os.access(path, os.R_OK) for path in (certificate, key)]
     if any(there) and not all(there):
         missing = key if there[0] else certificate
-        raise ProgramError(
+        raise CommandError(
             f"error reading {missing}, certificate and key must be supplied as a pair"
         )
     return all(there)
 
 
-def _write(certificate_path: Path, key_path: Path, certificate: bytes, key: bytes) -> None:
+def _write_pair(certificate_path: Path, key_path: Path, certificate: bytes, key: bytes) -> None:
     for path, content, mode in ((certificate_path, certificate, 0o644), (key_path, key, 0o600)):
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -120,10 +120,10 @@ def _write(certificate_path: Path, key_path: Path, certificate: bytes, key: byte
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
         except OSError as error:
-            raise ProgramError(f"open {path}: {error.strerror}") from None
+            raise CommandError(f"open {path}: {error.strerror}") from None
 
 
-def _self_signed(address: str) -> tuple[bytes, bytes]:
+def _make_self_signed(address: str) -> tuple[bytes, bytes]:
     """Make a certificate for localhost and the address, and its key, both as PEM."""
     import trustme  # costs 60 ms, and most schedulers serve without
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from .field_errors import ProgramError
+from pytest_kwait.scheduler.program.field_errors import CommandError
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-__all__ = ["in_cluster_client", "kubeconfig_client", "scheduler_client"]
+__all__ = ["make_in_cluster_client", "make_kubeconfig_client", "make_scheduler_client"]
 
 
-def scheduler_client(kubeconfig: str, master: str) -> ApiClient:
+def make_scheduler_client(kubeconfig: str, master: str) -> ApiClient:
     """Return the client that the scheduler works with.
 
     Args:
@@ -30,20 +30,20 @@ def scheduler_client(kubeconfig: str, master: str) -> ApiClient:
     Source: client-go tools/clientcmd/client_config.go BuildConfigFromFlags.
     """
     if kubeconfig:
-        return kubeconfig_client(kubeconfig, master)
+        return make_kubeconfig_client(kubeconfig, master)
     master = master or os.environ.get("KUBERNETES_MASTER", "")
     if master:
-        return _client_of(master)
-    client = in_cluster_client()
+        return _make_client(master)
+    client = make_in_cluster_client()
     if client is None:
-        raise ProgramError(
+        raise CommandError(
             "invalid configuration: no configuration has been provided, "
             "try setting KUBERNETES_MASTER environment variable"
         )
     return client
 
 
-def kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
+def make_kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
     """Return the client of a kubeconfig's current context.
 
     Raises:
@@ -57,7 +57,7 @@ def kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
         path.stat()
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise ProgramError(f"stat {kubeconfig}: {why}") from None
+        raise CommandError(f"stat {kubeconfig}: {why}") from None
     configuration = Configuration()
     try:
         load_kube_config(  # type: ignore[no-untyped-call] # the client has no types here
@@ -65,13 +65,13 @@ def kubeconfig_client(kubeconfig: str, master: str = "") -> ApiClient:
         )
     except (ConfigException, OSError, TypeError, ValueError, AttributeError) as error:
         why = " ".join(str(error).split())
-        raise ProgramError(f"error loading config file {kubeconfig}: {why}") from None
+        raise CommandError(f"error loading config file {kubeconfig}: {why}") from None
     if master:
-        configuration.host = _address(master)
-    return ApiClient(_direct(configuration))
+        configuration.host = _parse_address(master)
+    return ApiClient(_bypass_proxy_for_loopback(configuration))
 
 
-def in_cluster_client() -> ApiClient | None:
+def make_in_cluster_client() -> ApiClient | None:
     """Return the client of the pod that this runs in; None outside of one.
 
     Source: client-go rest/config.go InClusterConfig.
@@ -87,23 +87,23 @@ def in_cluster_client() -> ApiClient | None:
     return ApiClient(configuration)
 
 
-def _client_of(master: str) -> ApiClient:
+def _make_client(master: str) -> ApiClient:
     from kubernetes.client import ApiClient, Configuration
 
     configuration = Configuration()
-    configuration.host = _address(master)
-    return ApiClient(_direct(configuration))
+    configuration.host = _parse_address(master)
+    return ApiClient(_bypass_proxy_for_loopback(configuration))
 
 
-def _address(master: str) -> str:
+def _parse_address(master: str) -> str:
     address = master if "://" in master else f"http://{master}"
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ProgramError(f"host must be a URL or a host:port pair: {master!r}")
+        raise CommandError(f"host must be a URL or a host:port pair: {master!r}")
     return address.rstrip("/")
 
 
-def _direct(configuration: object) -> object:
+def _bypass_proxy_for_loopback(configuration: object) -> object:
     """Keep to this machine what is on it: as Go's clients, no proxy is asked for loopback."""
     host = urlsplit(getattr(configuration, "host", "")).hostname or ""
     if host in {"localhost", "::1"} or host.startswith("127."):

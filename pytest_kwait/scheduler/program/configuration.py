@@ -19,7 +19,7 @@ __all__ = [
     "PluginSet",
     "Plugins",
     "Profile",
-    "encode",
+    "encode_configuration",
 ]
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
@@ -28,17 +28,17 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 JSON_CONTENT = "application/json"
 
 
-def _said(name: str, kind: str) -> dict[str, str]:
+def _field_metadata(name: str, kind: str) -> dict[str, str]:
     """Note a field's name in YAML, and the kind that its decoder goes by."""
     return {"name": name, "kind": kind}
 
 
 def _field(name: str, kind: str, default: Any) -> Any:
-    return field(default=default, metadata=_said(name, kind))
+    return field(default=default, metadata=_field_metadata(name, kind))
 
 
 def _list_field(name: str, kind: str) -> Any:
-    return field(default=(), metadata=_said(name, kind))
+    return field(default=(), metadata=_field_metadata(name, kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +81,38 @@ class PluginSet:
     disabled: tuple[PluginEntry, ...] = _list_field("disabled", "plugin")
 
 
-def _at(point: str) -> dict[str, str]:
-    return _said(point, "set")
+def _extension_point(point: str) -> dict[str, str]:
+    return _field_metadata(point, "set")
 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
     """The extension points of a profile."""
 
-    pre_enqueue: PluginSet = field(default_factory=PluginSet, metadata=_at("preEnqueue"))
-    queue_sort: PluginSet = field(default_factory=PluginSet, metadata=_at("queueSort"))
-    pre_filter: PluginSet = field(default_factory=PluginSet, metadata=_at("preFilter"))
-    filter: PluginSet = field(default_factory=PluginSet, metadata=_at("filter"))
-    post_filter: PluginSet = field(default_factory=PluginSet, metadata=_at("postFilter"))
-    pre_score: PluginSet = field(default_factory=PluginSet, metadata=_at("preScore"))
-    score: PluginSet = field(default_factory=PluginSet, metadata=_at("score"))
-    reserve: PluginSet = field(default_factory=PluginSet, metadata=_at("reserve"))
-    permit: PluginSet = field(default_factory=PluginSet, metadata=_at("permit"))
-    pre_bind: PluginSet = field(default_factory=PluginSet, metadata=_at("preBind"))
-    bind: PluginSet = field(default_factory=PluginSet, metadata=_at("bind"))
-    post_bind: PluginSet = field(default_factory=PluginSet, metadata=_at("postBind"))
-    multi_point: PluginSet = field(default_factory=PluginSet, metadata=_at("multiPoint"))
+    pre_enqueue: PluginSet = field(
+        default_factory=PluginSet, metadata=_extension_point("preEnqueue")
+    )
+    queue_sort: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("queueSort"))
+    pre_filter: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("preFilter"))
+    filter: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("filter"))
+    post_filter: PluginSet = field(
+        default_factory=PluginSet, metadata=_extension_point("postFilter")
+    )
+    pre_score: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("preScore"))
+    score: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("score"))
+    reserve: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("reserve"))
+    permit: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("permit"))
+    pre_bind: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("preBind"))
+    bind: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("bind"))
+    post_bind: PluginSet = field(default_factory=PluginSet, metadata=_extension_point("postBind"))
+    multi_point: PluginSet = field(
+        default_factory=PluginSet, metadata=_extension_point("multiPoint")
+    )
     placement_generate: PluginSet = field(
-        default_factory=PluginSet, metadata=_said("placementGenerate", "set")
+        default_factory=PluginSet, metadata=_field_metadata("placementGenerate", "set")
     )
     placement_score: PluginSet = field(
-        default_factory=PluginSet, metadata=_said("placementScore", "set")
+        default_factory=PluginSet, metadata=_field_metadata("placementScore", "set")
     )
 
 
@@ -115,7 +121,7 @@ class PluginConfig:
     """What a plugin is told."""
 
     name: str = _field("name", "string", "")
-    args: dict[str, Any] | None = field(default=None, metadata=_said("args", "object"))
+    args: dict[str, Any] | None = field(default=None, metadata=_field_metadata("args", "object"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,9 @@ class Profile:
 
     scheduler_name: str = _field("schedulerName", "string", "")
     percentage_of_nodes_to_score: int | None = _field("percentageOfNodesToScore", "int32", None)
-    plugins: Plugins = field(default_factory=Plugins, metadata=_said("plugins", "plugins"))
+    plugins: Plugins = field(
+        default_factory=Plugins, metadata=_field_metadata("plugins", "plugins")
+    )
     plugin_config: tuple[PluginConfig, ...] = _list_field("pluginConfig", "pluginConfig")
 
 
@@ -139,10 +147,11 @@ class Configuration:
 
     parallelism: int = _field("parallelism", "int32", 16)
     leader_election: LeaderElection = field(
-        default_factory=LeaderElection, metadata=_said("leaderElection", "leaderElection")
+        default_factory=LeaderElection, metadata=_field_metadata("leaderElection", "leaderElection")
     )
     client_connection: ClientConnection = field(
-        default_factory=ClientConnection, metadata=_said("clientConnection", "clientConnection")
+        default_factory=ClientConnection,
+        metadata=_field_metadata("clientConnection", "clientConnection"),
     )
     enable_profiling: bool = _field("enableProfiling", "bool", False)
     enable_contention_profiling: bool = _field("enableContentionProfiling", "bool", False)
@@ -154,26 +163,26 @@ class Configuration:
     delay_cache_until_active: bool = _field("delayCacheUntilActive", "bool", False)
 
 
-def encode(configuration: Configuration) -> dict[str, Any]:
+def encode_configuration(configuration: Configuration) -> dict[str, Any]:
     """Return the configuration as it is written; reading that back gives the same."""
-    return {"apiVersion": API_VERSION, "kind": KIND, **_written(configuration)}
+    return {"apiVersion": API_VERSION, "kind": KIND, **_encode_part(configuration)}
 
 
-def _written(part: Any) -> dict[str, Any]:
+def _encode_part(part: Any) -> dict[str, Any]:
     written = {}
     for entry in fields(part):
         value = getattr(part, entry.name)
         if value is None or value == ():
             continue
-        written[entry.metadata["name"]] = _plain(value, entry.metadata["kind"])
+        written[entry.metadata["name"]] = _encode_value(value, entry.metadata["kind"])
     return written
 
 
-def _plain(value: Any, kind: str) -> Any:
+def _encode_value(value: Any, kind: str) -> Any:
     if isinstance(value, tuple):
-        return [_plain(one, kind) for one in value]
+        return [_encode_value(one, kind) for one in value]
     if is_dataclass(value):
-        return _written(value)
+        return _encode_part(value)
     if kind == "duration":
         return format_duration(value)
     if isinstance(value, float) and value.is_integer():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from .configuration import (
+from pytest_kwait.scheduler.program.configuration import (
     API_VERSION,
     KIND,
     ClientConnection,
@@ -19,13 +19,13 @@ from .configuration import (
     PluginSet,
     Profile,
 )
-from .field_errors import FieldError, ProgramError, invalid
-from .go_values import INT32, INT64, parse_duration, quote
+from pytest_kwait.scheduler.program.field_errors import CommandError, FieldError, invalid
+from pytest_kwait.scheduler.program.go_values import INT32, INT64, parse_duration, quote_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["Decoded", "decode", "parse_yaml", "section_of"]
+__all__ = ["DecodedConfiguration", "decode_configuration", "find_section", "parse_yaml"]
 
 _Part = TypeVar("_Part")
 
@@ -62,9 +62,9 @@ class _Loader(yaml.SafeLoader):
         for key, _value in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise ProgramError(
+                    raise CommandError(
                         "strict decoding error: yaml: unmarshal errors: "
-                        f"line {key.start_mark.line + 1}: key {quote(key.value)} already set in map"
+                        f"line {key.start_mark.line + 1}: key {quote_go(key.value)} already set in map"
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -90,28 +90,28 @@ def parse_yaml(text: str) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark is not None else ""
         problem = getattr(error, "problem", None) or "it has characters that YAML forbids"
-        raise ProgramError(f"yaml: {line}{problem}") from None
+        raise CommandError(f"yaml: {line}{problem}") from None
     except RecursionError:
-        raise ProgramError("yaml: nested too deeply") from None
+        raise CommandError("yaml: nested too deeply") from None
     except (AttributeError, ValueError) as error:  # `!!int x`, `!!timestamp x`
-        raise ProgramError(f"yaml: a tag does not fit its value: {error}") from None
+        raise CommandError(f"yaml: a tag does not fit its value: {error}") from None
     if data is not None and not isinstance(data, dict):
-        raise ProgramError(
+        raise CommandError(
             f"couldn't get version/kind; json: cannot unmarshal {_json_name(data)} into an object"
         )
     data = data or {}
     kind, version = data.get("kind"), data.get("apiVersion")
     if not kind:
-        raise ProgramError(f"Object 'Kind' is missing: use kind {KIND} of {API_VERSION}")
+        raise CommandError(f"Object 'Kind' is missing: use kind {KIND} of {API_VERSION}")
     if kind != KIND or version != API_VERSION:
-        raise ProgramError(
-            f"no kind {quote(str(kind))} is registered for version {quote(str(version or ''))}: "
+        raise CommandError(
+            f"no kind {quote_go(str(kind))} is registered for version {quote_go(str(version or ''))}: "
             f"use kind {KIND} of {API_VERSION}"
         )
     return data
 
 
-class _Reader:
+class _Decoder:
     """Collects what is wrong while it reads."""
 
     def __init__(self) -> None:
@@ -226,22 +226,22 @@ class _Reader:
 
     def _note(self, path: str, error: FieldError | str) -> None:
         self.errors.append(error)
-        self.broken.add(section_of(path))
+        self.broken.add(find_section(path))
 
 
-_SCALARS: dict[str, Callable[[_Reader, Any, str], Any]] = {
-    "string": _Reader.string,
-    "bool": _Reader.bool,
-    "int32": _Reader.int32,
-    "int64": _Reader.int64,
-    "float32": _Reader.float32,
-    "duration": _Reader.duration,
-    "object": _Reader.object,
+_SCALARS: dict[str, Callable[[_Decoder, Any, str], Any]] = {
+    "string": _Decoder.string,
+    "bool": _Decoder.bool,
+    "int32": _Decoder.int32,
+    "int64": _Decoder.int64,
+    "float32": _Decoder.float32,
+    "duration": _Decoder.duration,
+    "object": _Decoder.object,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedConfiguration:
     """A configuration as far as it could be read.
 
     Args:
@@ -255,16 +255,16 @@ class Decoded:
     broken: frozenset[str] = frozenset()
 
 
-def decode(data: dict[str, Any]) -> Decoded:
+def decode_configuration(data: dict[str, Any]) -> DecodedConfiguration:
     """Return the configuration of an object of our kind and version, and what is wrong with it."""
-    reader = _Reader()
+    reader = _Decoder()
     configuration = reader.part(Configuration, data, "")
     unknown = ", ".join(f'unknown field "{path}"' for path in reader.unknown)
     errors = (*([f"strict decoding error: {unknown}"] if unknown else []), *reader.errors)
-    return Decoded(configuration, errors, frozenset(reader.broken))
+    return DecodedConfiguration(configuration, errors, frozenset(reader.broken))
 
 
-def section_of(path: str) -> str:
+def find_section(path: str) -> str:
     """Return the part of a configuration whose fields are held against each other."""
     first = path.partition(".")[0].partition("[")[0]
     return "backoff" if first.endswith("BackoffSeconds") else first

@@ -11,35 +11,38 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.engine.options import check_name
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.scheduler.program.configuration import JSON_CONTENT
+from pytest_kwait.scheduler.program.field_errors import FieldError, invalid, required
+from pytest_kwait.scheduler.program.profiles import validate_profiles
 from pytest_kwait.wait import format_duration
-
-from .configuration import JSON_CONTENT
-from .field_errors import FieldError, invalid, required
-from .profiles import check_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .configuration import ClientConnection, Configuration, LeaderElection
+    from pytest_kwait.scheduler.program.configuration import (
+        ClientConnection,
+        Configuration,
+        LeaderElection,
+    )
 
-__all__ = ["violations"]
+__all__ = ["validate_configuration"]
 
 _JITTER_FACTOR = 1.2
 
 
-def violations(configuration: Configuration) -> list[FieldError]:
+def validate_configuration(configuration: Configuration) -> list[FieldError]:
     """Return all that is wrong with a completed configuration, in the order of Kubernetes."""
-    return list(_violations(configuration))
+    return list(_list_violations(configuration))
 
 
-def _violations(config: Configuration) -> Iterator[FieldError]:
+def _list_violations(config: Configuration) -> Iterator[FieldError]:
     yield from _check_connection(config.client_connection)
     yield from _check_election(config.leader_election)
     if config.parallelism <= 0:
         yield invalid(
             "parallelism", config.parallelism, "should be an integer value greater than zero"
         )
-    yield from check_profiles(config.profiles)
+    yield from validate_profiles(config.profiles)
     yield from _check_percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
     for index, profile in enumerate(config.profiles):
         path = f"profiles[{index}].percentageOfNodesToScore"

@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from .configuration import Configuration, Profile, encode
-from .configuration_decoding import Decoded, decode, parse_yaml, section_of
-from .configuration_rules import violations
-from .field_errors import ProgramError, aggregate
-from .profiles import complete_profiles
+from pytest_kwait.scheduler.program.configuration import (
+    Configuration,
+    Profile,
+    encode_configuration,
+)
+from pytest_kwait.scheduler.program.configuration_decoding import (
+    DecodedConfiguration,
+    decode_configuration,
+    find_section,
+    parse_yaml,
+)
+from pytest_kwait.scheduler.program.configuration_rules import validate_configuration
+from pytest_kwait.scheduler.program.field_errors import CommandError, aggregate
+from pytest_kwait.scheduler.program.profiles import set_profile_defaults
 
 if TYPE_CHECKING:
-    from .flags import Flags
+    from pytest_kwait.scheduler.program.flags import Flags
 
-__all__ = ["effective_configuration", "read_configuration", "write_configuration"]
+__all__ = ["load_configuration", "read_configuration", "write_configuration"]
 
 _ELECTION = {
     "leader_elect": "leader_elect",
@@ -31,7 +40,7 @@ _ELECTION = {
 _CONNECTION = {"kubeconfig": "kubeconfig", "kube_api_qps": "qps", "kube_api_burst": "burst"}
 
 
-def effective_configuration(flags: Flags) -> Configuration:
+def load_configuration(flags: Flags) -> Configuration:
     """Return the configuration: the file's, then each flag that was given, then the defaults.
 
     Kubernetes' scheduler lets a file win over the deprecated flags; here every flag wins.
@@ -42,7 +51,11 @@ def effective_configuration(flags: Flags) -> Configuration:
 
     Source: cmd/kube-scheduler/app/options/options.go ApplyTo.
     """
-    read = read_configuration(Path(flags.config)) if flags.config else Decoded(Configuration())
+    read = (
+        read_configuration(Path(flags.config))
+        if flags.config
+        else DecodedConfiguration(Configuration())
+    )
     configuration = read.configuration
     given = flags.given
     election = {field: getattr(flags, name) for name, field in _ELECTION.items() if name in given}
@@ -53,11 +66,13 @@ def effective_configuration(flags: Flags) -> Configuration:
         configuration,
         leader_election=replace(configuration.leader_election, **election),
         client_connection=replace(configuration.client_connection, **connection),
-        profiles=complete_profiles(configuration.profiles, Profile()),
+        profiles=set_profile_defaults(configuration.profiles, Profile()),
     )
     # What could not be read has its default, which nothing may be held against.
     sound = [
-        error for error in violations(configuration) if section_of(error.field) not in read.broken
+        error
+        for error in validate_configuration(configuration)
+        if find_section(error.field) not in read.broken
     ]
     errors = [*read.errors, *sound, *flags.errors()]
     if errors:
@@ -65,7 +80,7 @@ def effective_configuration(flags: Flags) -> Configuration:
     return configuration
 
 
-def read_configuration(path: Path) -> Decoded:
+def read_configuration(path: Path) -> DecodedConfiguration:
     """Return the configuration of a file, as far as it says one.
 
     Raises:
@@ -76,10 +91,10 @@ def read_configuration(path: Path) -> Decoded:
     try:
         text = path.expanduser().read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ProgramError(f"open {path}: it is not text") from None
+        raise CommandError(f"open {path}: it is not text") from None
     except OSError as error:
-        raise ProgramError(f"open {path}: {_lower(error)}") from None
-    return decode(parse_yaml(text))
+        raise CommandError(f"open {path}: {_lower_field_name(error)}") from None
+    return decode_configuration(parse_yaml(text))
 
 
 def write_configuration(configuration: Configuration, path: Path) -> None:
@@ -91,16 +106,16 @@ def write_configuration(configuration: Configuration, path: Path) -> None:
     Source: cmd/kube-scheduler/app/options/configfile.go LogOrWriteConfig.
     """
     try:
-        path.expanduser().write_text(as_yaml(configuration), encoding="utf-8")
+        path.expanduser().write_text(format_yaml(configuration), encoding="utf-8")
     except OSError as error:
-        raise ProgramError(f"open {path}: {_lower(error)}") from None
+        raise CommandError(f"open {path}: {_lower_field_name(error)}") from None
 
 
-def as_yaml(configuration: Configuration) -> str:
+def format_yaml(configuration: Configuration) -> str:
     """Return the configuration as YAML."""
-    return yaml.safe_dump(encode(configuration), sort_keys=True, allow_unicode=True)
+    return yaml.safe_dump(encode_configuration(configuration), sort_keys=True, allow_unicode=True)
 
 
-def _lower(error: OSError) -> str:
+def _lower_field_name(error: OSError) -> str:
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]

@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.scheduler.program.go_values import quote_go
+from pytest_kwait.scheduler.program.health import PING, format_health_report
 from pytest_kwait.wait import DeadlineExceeded
-
-from .go_values import quote
-from .health import PING, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from .authentication import Authenticator
-    from .authorization import Authorizer
-    from .health import HealthCheck
+    from pytest_kwait.scheduler.program.authentication import Authenticator
+    from pytest_kwait.scheduler.program.authorization import Authorizer
+    from pytest_kwait.scheduler.program.health import HealthCheck
 
-__all__ = ["Answer", "Endpoints", "Question"]
+__all__ = ["HTTPRequest", "HTTPResponse", "Routes"]
 
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -31,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HTTPRequest:
     """A request.
 
     Args:
@@ -48,7 +47,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HTTPResponse:
     """What is sent back."""
 
     status: int
@@ -57,7 +56,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Endpoints:
+class Routes:
     """The paths of the program.
 
     Args:
@@ -81,11 +80,11 @@ class Endpoints:
         self._authenticator = authenticator
         self._authorizer = authorizer
 
-    def insecure(self) -> Endpoints:
+    def insecure(self) -> Routes:
         """Return the same paths, open to everybody."""
-        return Endpoints(self._health, self._pages)
+        return Routes(self._health, self._pages)
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: HTTPRequest) -> HTTPResponse:
         """Answer a request: 401 to who is not who it says, 403 to who may not, 404 for no path."""
         parts = urlsplit(question.target)
         path = parts.path or "/"
@@ -93,57 +92,59 @@ class Endpoints:
         if refusal is not None:
             return refusal
         if question.method not in ("GET", "HEAD"):
-            return Answer(405, b"405 method not allowed\n", headers={**_NO_SNIFF, "Allow": "GET"})
+            return HTTPResponse(
+                405, b"405 method not allowed\n", headers={**_NO_SNIFF, "Allow": "GET"}
+            )
         name, _, check = path.removeprefix("/").partition("/")
         if name in self._health and (check or not path.endswith("/")):
             return self._report(name, check, parse_qs(parts.query, keep_blank_values=True))
         page = self._pages.get(path)
         if page is None:
-            return Answer(404, b"404 page not found\n", headers=_NO_SNIFF)
+            return HTTPResponse(404, b"404 page not found\n", headers=_NO_SNIFF)
         content_type, content = page(question.headers.get("accept", ""))
-        return Answer(200, content, content_type)
+        return HTTPResponse(200, content, content_type)
 
-    def _refusal(self, question: Question, path: str) -> Answer | None:
+    def _refusal(self, question: HTTPRequest, path: str) -> HTTPResponse | None:
         if self._authenticator is None or self._authorizer is None:
             return None
         user = self._authenticator.authenticate(
             question.headers.get("authorization"), question.certificate
         )
         if user is None:
-            return _status(401, "Unauthorized", "Unauthorized")
+            return _make_status(401, "Unauthorized", "Unauthorized")
         verb = question.method.lower()
         try:
             permission = self._authorizer.authorize(user, verb, path)
         except (ApiError, DeadlineExceeded) as error:
             _log.error("%s %s: cannot be authorized: %s", question.method, path, error)
-            text = f"Internal Server Error: {quote(question.target)}: {error}\n"
-            return Answer(500, _safe(text).encode(), headers=_NO_SNIFF)
+            text = f"Internal Server Error: {quote_go(question.target)}: {error}\n"
+            return HTTPResponse(500, _escape_html(text).encode(), headers=_NO_SNIFF)
         if permission.allowed:
             return None
-        what = _safe(f"User {quote(user.name)} cannot {verb} path {quote(path)}")
+        what = _escape_html(f"User {quote_go(user.name)} cannot {verb} path {quote_go(path)}")
         why = f": {permission.reason}" if permission.reason else ""
-        return _status(403, "Forbidden", f"forbidden: {what}{why}", details={})
+        return _make_status(403, "Forbidden", f"forbidden: {what}{why}", details={})
 
-    def _report(self, name: str, check: str, query: Mapping[str, Sequence[str]]) -> Answer:
+    def _report(self, name: str, check: str, query: Mapping[str, Sequence[str]]) -> HTTPResponse:
         checks = self._health[name]
         if not check:
-            status, text = report(
+            status, text = format_health_report(
                 name, checks, excluded=query.get("exclude", ()), verbose="verbose" in query
             )
-            return Answer(status, text.encode(), headers=_NO_SNIFF)
+            return HTTPResponse(status, text.encode(), headers=_NO_SNIFF)
         for one in checks:
             if one.name == check:
                 try:
                     one.check()
                 except KwaitError as error:
-                    return Answer(
+                    return HTTPResponse(
                         500, f"internal server error: {error}\n".encode(), headers=_NO_SNIFF
                     )
-                return Answer(200, b"ok")
-        return Answer(404, b"404 page not found\n", headers=_NO_SNIFF)
+                return HTTPResponse(200, b"ok")
+        return HTTPResponse(404, b"404 page not found\n", headers=_NO_SNIFF)
 
 
-def _status(code: int, reason: str, message: str, **more: object) -> Answer:
+def _make_status(code: int, reason: str, message: str, **more: object) -> HTTPResponse:
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -154,9 +155,9 @@ def _status(code: int, reason: str, message: str, **more: object) -> Answer:
         **more,
         "code": code,
     }
-    return Answer(code, json.dumps(status, indent=2).encode(), _JSON, _NO_SNIFF)
+    return HTTPResponse(code, json.dumps(status, indent=2).encode(), _JSON, _NO_SNIFF)
 
 
-def _safe(text: str) -> str:
+def _escape_html(text: str) -> str:
     """Keep browsers from reading the text as HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

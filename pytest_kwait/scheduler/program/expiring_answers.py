@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock
 
-__all__ = ["ExpiringAnswers"]
+__all__ = ["TTLCache"]
 
-_Answer = TypeVar("_Answer")
+_Value = TypeVar("_Value")
 
 
-class ExpiringAnswers(Generic[_Answer]):
+class TTLCache(Generic[_Value]):
     """The last answers, each until its time is over; safe to share between threads.
 
     Args:
@@ -27,10 +27,10 @@ class ExpiringAnswers(Generic[_Answer]):
     def __init__(self, clock: Clock, most: int = 4096) -> None:
         self._clock = clock
         self._most = most
-        self._answers: OrderedDict[Hashable, tuple[float, _Answer]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[float, _Value]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, question: Hashable) -> _Answer | None:
+    def get(self, question: Hashable) -> _Value | None:
         """Return the answer; None if there is none, or its time is over."""
         with self._lock:
             found = self._answers.get(question)
@@ -42,7 +42,7 @@ class ExpiringAnswers(Generic[_Answer]):
                 return None
             return answer
 
-    def put(self, question: Hashable, answer: _Answer, seconds: float) -> None:
+    def put(self, question: Hashable, answer: _Value, seconds: float) -> None:
         """Keep an answer for a time; not at all for zero."""
         if seconds <= 0:
             return

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .field_errors import ProgramError, aggregate
-from .go_values import parse_bool
+from pytest_kwait.scheduler.program.field_errors import CommandError, aggregate
+from pytest_kwait.scheduler.program.go_values import parse_bool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -98,16 +98,16 @@ class FeatureGates:
             component, colon, rest = pair.partition(":")
             prefixes.add(component if colon else "")
             if colon and component != _COMPONENT:
-                raise ProgramError(f"component not registered: {component}")
+                raise CommandError(f"component not registered: {component}")
             name, equals, word = (part.strip() for part in (rest if colon else pair).partition("="))
             if not equals:
-                raise ProgramError(f"missing bool value for {name}")
+                raise CommandError(f"missing bool value for {name}")
             try:
                 turned[name] = parse_bool(word)
             except ValueError as error:
-                raise ProgramError(f"invalid value of {name}={word}, err: {error}") from None
+                raise CommandError(f"invalid value of {name}={word}, err: {error}") from None
         if len(prefixes) > 1:
-            raise ProgramError(
+            raise CommandError(
                 "set kube feature gates with default empty prefix or kube: prefix consistently, "
                 "do not mix use"
             )

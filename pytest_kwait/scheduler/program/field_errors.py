@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.errors import KwaitError
-
-from .go_values import quote
+from pytest_kwait.scheduler.program.go_values import quote_go
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
+    "CommandError",
     "FieldError",
-    "ProgramError",
     "aggregate",
     "duplicate",
     "invalid",
@@ -24,7 +23,7 @@ __all__ = [
 ]
 
 
-class ProgramError(KwaitError):
+class CommandError(KwaitError):
     """The program cannot go on; the text is its one line on stderr."""
 
 
@@ -48,7 +47,7 @@ class FieldError:
 
 def invalid(field: str, value: object, detail: str) -> FieldError:
     """Return the error of a value that is outside what the field takes."""
-    return FieldError(field, f"Invalid value: {_shown(value)}: {detail}")
+    return FieldError(field, f"Invalid value: {_format_value(value)}: {detail}")
 
 
 def required(field: str) -> FieldError:
@@ -58,27 +57,29 @@ def required(field: str) -> FieldError:
 
 def duplicate(field: str, value: object) -> FieldError:
     """Return the error of a value that another field has already."""
-    return FieldError(field, f"Duplicate value: {_shown(value)}")
+    return FieldError(field, f"Duplicate value: {_format_value(value)}")
 
 
 def not_supported(field: str, value: object, valid: Sequence[str]) -> FieldError:
     """Return the error of a value that is none of the valid ones."""
-    values = ", ".join(map(quote, valid))
-    return FieldError(field, f"Unsupported value: {_shown(value)}: supported values: {values}")
+    values = ", ".join(map(quote_go, valid))
+    return FieldError(
+        field, f"Unsupported value: {_format_value(value)}: supported values: {values}"
+    )
 
 
-def aggregate(errors: Iterable[object]) -> ProgramError:
+def aggregate(errors: Iterable[object]) -> CommandError:
     """Return one error of several: alone as it is, more of them in brackets, none twice.
 
     Source: apimachinery pkg/util/errors/errors.go aggregate.
     """
     texts = list(dict.fromkeys(map(str, errors)))
-    return ProgramError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    return CommandError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, str):
-        return quote(value)
+        return quote_go(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return json.dumps(value, separators=(",", ":"), default=str)

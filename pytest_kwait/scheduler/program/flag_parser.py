@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from pytest_kwait.scheduler.program.field_errors import CommandError
+from pytest_kwait.scheduler.program.flag_types import BOOL, DURATION, STRINGS, FlagType
+from pytest_kwait.scheduler.program.go_values import quote_go
 from pytest_kwait.wait import format_duration
-
-from .field_errors import ProgramError
-from .flag_types import BOOL, DURATION, STRINGS, FlagType
-from .go_values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +63,7 @@ class Flag(click.Option):
         if isinstance(value, tuple):
             return f"[{','.join(value)}]"
         return (
-            quote(value)
+            quote_go(value)
             if self.kind.name == "string"
             else f"{value:g}"
             if isinstance(value, float)
@@ -145,14 +144,16 @@ def read_flags(command: FlagCommand, argv: Sequence[str]) -> tuple[dict[str, Any
     try:
         context = command.make_context(str(command.name), list(argv))
     except click.NoSuchOption as error:
-        raise ProgramError(_unknown(command, error.option_name)) from None
+        raise CommandError(_unknown_flag_error(command, error.option_name)) from None
     except click.BadOptionUsage as error:
-        raise ProgramError(_bare(error.option_name)) from None
+        raise CommandError(_strip_dashes(error.option_name)) from None
     except click.UsageError as error:
-        raise ProgramError(error.message) from None
+        raise CommandError(error.message) from None
     if any(context.args):
-        given = " ".join(map(quote, context.args))
-        raise ProgramError(f"{quote(str(command.name))} does not take any arguments, got [{given}]")
+        given = " ".join(map(quote_go, context.args))
+        raise CommandError(
+            f"{quote_go(str(command.name))} does not take any arguments, got [{given}]"
+        )
     values: dict[str, Any] = {}
     named: set[str] = set()
     for flag in cast("list[Flag]", command.params):
@@ -167,7 +168,7 @@ def read_flags(command: FlagCommand, argv: Sequence[str]) -> tuple[dict[str, Any
     return values, frozenset(named)
 
 
-def _unknown(command: FlagCommand, name: str) -> str:
+def _unknown_flag_error(command: FlagCommand, name: str) -> str:
     if not name.startswith("--"):
         return f"unknown shorthand flag: '{name.lstrip('-')[:1]}' in {name}"
     known = [option for flag in command.params for option in flag.opts]
@@ -175,7 +176,7 @@ def _unknown(command: FlagCommand, name: str) -> str:
     return f"unknown flag: {name}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
-def _bare(name: str) -> str:
+def _strip_dashes(name: str) -> str:
     if name.startswith("--"):
         return f"flag needs an argument: {name}"
     return f"flag needs an argument: '{name[1:]}' in {name}"

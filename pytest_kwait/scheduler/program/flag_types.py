@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .go_values import (
+from pytest_kwait.scheduler.program.go_values import (
     INT32,
     parse_bool,
     parse_duration,
     parse_float,
     parse_int,
     parse_ip,
-    quote,
+    quote_go,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     _Type = click.ParamType  # generic only since 8.4
 
-__all__ = ["BOOL", "DURATION", "FLOAT", "INT", "INT32_VALUE", "IP", "STRING", "STRINGS", "FlagType"]
+__all__ = ["BOOL", "DURATION", "FLOAT", "INT", "INT32_FLAG", "IP", "STRING", "STRINGS", "FlagType"]
 
 
 class FlagType(_Type):
@@ -50,19 +50,19 @@ class FlagType(_Type):
         except ValueError as error:
             names = [] if param is None else [*param.opts, *param.secondary_opts]
             flag = ", ".join(sorted(names, key=len))
-            self.fail(f'invalid argument {quote(text)} for "{flag}" flag: {error}', param, ctx)
+            self.fail(f'invalid argument {quote_go(text)} for "{flag}" flag: {error}', param, ctx)
 
 
-def _strings(text: str) -> tuple[str, ...]:
+def _split_strings(text: str) -> tuple[str, ...]:
     return tuple(text.split(",")) if text else ()
 
 
 STRING = FlagType("string", str)
-STRINGS = FlagType("strings", _strings)
+STRINGS = FlagType("strings", _split_strings)
 """Separated by commas; given again, they add up."""
 BOOL = FlagType("bool", parse_bool)
 INT = FlagType("int", parse_int)
-INT32_VALUE = FlagType("int32", lambda text: parse_int(text, INT32))
+INT32_FLAG = FlagType("int32", lambda text: parse_int(text, INT32))
 FLOAT = FlagType("float32", parse_float)
 DURATION = FlagType("duration", parse_duration)
 IP = FlagType("ip", parse_ip)

@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .feature_gates import describe_gates
-from .flag_parser import Flag, FlagCommand, read_flags
-from .flag_types import BOOL, DURATION, FLOAT, INT, INT32_VALUE, IP, STRING, STRINGS
+from pytest_kwait.scheduler.program.feature_gates import describe_gates
+from pytest_kwait.scheduler.program.flag_parser import Flag, FlagCommand, read_flags
+from pytest_kwait.scheduler.program.flag_types import (
+    BOOL,
+    DURATION,
+    FLOAT,
+    INT,
+    INT32_FLAG,
+    IP,
+    STRING,
+    STRINGS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +171,7 @@ _FLAGS = (
     Flag(
         _DEPRECATED,
         "kube-api-burst",
-        INT32_VALUE,
+        INT32_FLAG,
         100,
         "DEPRECATED: requests to the API server at once, above --kube-api-qps. " + _CONFIG_WINS,
     ),
@@ -254,7 +263,7 @@ _FLAGS = (
     Flag(
         _LOGS,
         "v",
-        INT32_VALUE,
+        INT32_FLAG,
         0,
         "How much to log: 0 what matters to who runs it, 2 the configuration as well, 4 and more"
         " each step.",

@@ -18,7 +18,7 @@ __all__ = [
     "parse_float",
     "parse_int",
     "parse_ip",
-    "quote",
+    "quote_go",
 ]
 
 INT32 = 2**31 - 1
@@ -26,14 +26,14 @@ INT64 = 2**63 - 1
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_BASED = re.compile(r"[+-]?0[xXoObB][0-9a-fA-F]+", re.ASCII)
+_DECIMAL_INT = re.compile(r"[+-]?\d+", re.ASCII)
+_PREFIXED_INT = re.compile(r"[+-]?0[xXoObB][0-9a-fA-F]+", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _TERM = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)", re.ASCII)
 _UNITS = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
 
 
-def quote(text: str) -> str:
+def quote_go(text: str) -> str:
     """Return the text in double quotes, what cannot be printed escaped: Go's %q."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
@@ -50,7 +50,7 @@ def parse_bool(text: str) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise ValueError(_refusal("ParseBool", text))
+    raise ValueError(_parse_error("ParseBool", text))
 
 
 def parse_int(text: str, most: int = INT64) -> int:
@@ -65,17 +65,17 @@ def parse_int(text: str, most: int = INT64) -> int:
 
     Source: strconv.ParseInt of Go with base 0.
     """
-    if _WHOLE.fullmatch(text):
+    if _DECIMAL_INT.fullmatch(text):
         value = int(text)
-    elif _BASED.fullmatch(text):
+    elif _PREFIXED_INT.fullmatch(text):
         try:
             value = int(text, 0)
         except ValueError:
-            raise ValueError(_refusal("ParseInt", text)) from None
+            raise ValueError(_parse_error("ParseInt", text)) from None
     else:
-        raise ValueError(_refusal("ParseInt", text))
+        raise ValueError(_parse_error("ParseInt", text))
     if not -most - 1 <= value <= most:
-        raise ValueError(_refusal("ParseInt", text, "value out of range"))
+        raise ValueError(_parse_error("ParseInt", text, "value out of range"))
     return value
 
 
@@ -88,10 +88,10 @@ def parse_float(text: str) -> float:
     Source: strconv.ParseFloat of Go, which takes infinities and NaN too.
     """
     if not _FLOAT.fullmatch(text):
-        raise ValueError(_refusal("ParseFloat", text))
+        raise ValueError(_parse_error("ParseFloat", text))
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(_refusal("ParseFloat", text, "value out of range"))
+        raise ValueError(_parse_error("ParseFloat", text, "value out of range"))
     return value
 
 
@@ -109,18 +109,18 @@ def parse_duration(text: str) -> float:
         return 0.0
     terms = list(_TERM.finditer(rest))
     if not terms or "".join(term.group() for term in terms) != rest:
-        raise ValueError(f"time: invalid duration {quote(text)}")
+        raise ValueError(f"time: invalid duration {quote_go(text)}")
     for term in terms:
         if not term[2]:
-            raise ValueError(f"time: missing unit in duration {quote(text)}")
+            raise ValueError(f"time: missing unit in duration {quote_go(text)}")
         if term[2] not in _UNITS:
-            raise ValueError(f"time: unknown unit {quote(term[2])} in duration {quote(text)}")
+            raise ValueError(f"time: unknown unit {quote_go(term[2])} in duration {quote_go(text)}")
     try:
         seconds = to_seconds(rest)
     except InvalidArgument:
-        raise ValueError(f"time: invalid duration {quote(text)}") from None
+        raise ValueError(f"time: invalid duration {quote_go(text)}") from None
     if seconds * 10**9 > INT64:
-        raise ValueError(f"time: invalid duration {quote(text)}")
+        raise ValueError(f"time: invalid duration {quote_go(text)}")
     return sign * seconds
 
 
@@ -135,8 +135,8 @@ def parse_ip(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text.strip()))
     except ValueError:
-        raise ValueError(f"failed to parse IP: {quote(text)}") from None
+        raise ValueError(f"failed to parse IP: {quote_go(text)}") from None
 
 
-def _refusal(function: str, text: str, why: str = "invalid syntax") -> str:
-    return f"strconv.{function}: parsing {quote(text)}: {why}"
+def _parse_error(function: str, text: str, why: str = "invalid syntax") -> str:
+    return f"strconv.{function}: parsing {quote_go(text)}: {why}"

@@ -14,12 +14,12 @@ from pytest_kwait.errors import KwaitError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["PING", "HealthCheck", "Unhealthy", "report"]
+__all__ = ["PING", "HealthCheck", "UnhealthyError", "format_health_report"]
 
 _log = logging.getLogger(__name__)
 
 
-class Unhealthy(KwaitError):
+class UnhealthyError(KwaitError):
     """A check did not pass; the text says why."""
 
 
@@ -40,7 +40,7 @@ PING = HealthCheck("ping", lambda: None)
 """Passed by whoever can answer; stands where there is nothing else to check."""
 
 
-def report(
+def format_health_report(
     name: str, checks: Sequence[HealthCheck], *, excluded: Collection[str] = (), verbose: bool
 ) -> tuple[int, str]:
     """Return the status and the text for all checks together.

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DETAILS", "scheduler_logs"]
+__all__ = ["DETAIL_VERBOSITY", "capture_logs"]
 
-DETAILS = 4
+DETAIL_VERBOSITY = 4
 """The verbosity from which on each step is logged."""
 
-_LETTERS = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "F"}
-_OURS = "pytest_kwait"
+_SEVERITIES = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "F"}
+_LOGGER = "pytest_kwait"
 
 
-class _Format(logging.Formatter):
+class _KlogFormatter(logging.Formatter):
     """A line as klog writes it: `I1121 11:08:20.134597   13246 module.py:106] text`.
 
     Source: k8s.io/klog v2 klog.go formatHeader.
@@ -28,7 +28,7 @@ class _Format(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).astimezone()
-        letter = _LETTERS.get(record.levelname, "I")
+        letter = _SEVERITIES.get(record.levelname, "I")
         place = f"{record.process or 0:7d} {record.filename}:{record.lineno}"
         text = record.getMessage()
         if record.exc_info:
@@ -37,7 +37,7 @@ class _Format(logging.Formatter):
 
 
 @contextmanager
-def scheduler_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[None]:
+def capture_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[None]:
     """Write the logs of the scheduler while the context lasts, and flush them at its end.
 
     Whoever goes on in the process afterwards finds the logger as it was.
@@ -47,10 +47,10 @@ def scheduler_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[Non
         stream: where to; stderr by default.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Format())
-    logger = logging.getLogger(_OURS)
+    handler.setFormatter(_KlogFormatter())
+    logger = logging.getLogger(_LOGGER)
     before = logger.level, logger.propagate
-    logger.setLevel(logging.DEBUG if verbosity >= DETAILS else logging.INFO)
+    logger.setLevel(logging.DEBUG if verbosity >= DETAIL_VERBOSITY else logging.INFO)
     logger.addHandler(handler)
     logger.propagate = False
     try:

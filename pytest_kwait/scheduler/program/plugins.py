@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .configuration import PluginEntry
+from pytest_kwait.scheduler.program.configuration import PluginEntry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DEFAULT_ENABLED", "ESSENTIAL", "PLUGINS", "POINTS", "UPSTREAM", "Plugin"]
+__all__ = [
+    "DEFAULT_PLUGINS",
+    "EXTENSION_POINTS",
+    "PLUGINS",
+    "REQUIRED_PLUGINS",
+    "UPSTREAM_PLUGINS",
+    "Plugin",
+]
 
 _CPU_AND_MEMORY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
@@ -58,16 +65,16 @@ PLUGINS: Mapping[str, Plugin] = {
 Source: pkg/scheduler/apis/config/v1/default_plugins.go getDefaultPlugins.
 """
 
-DEFAULT_ENABLED = tuple(PluginEntry(name, plugin.weight) for name, plugin in PLUGINS.items())
+DEFAULT_PLUGINS = tuple(PluginEntry(name, plugin.weight) for name, plugin in PLUGINS.items())
 """What a profile has that says nothing."""
 
-ESSENTIAL = ("SchedulingGates", "PrioritySort", "DefaultBinder")
+REQUIRED_PLUGINS = ("SchedulingGates", "PrioritySort", "DefaultBinder")
 """What the queue and the binder do in any case: they cannot be without."""
 
-POINTS = ("multiPoint", "preEnqueue", "queueSort", "filter", "score", "bind")
+EXTENSION_POINTS = ("multiPoint", "preEnqueue", "queueSort", "filter", "score", "bind")
 """The extension points at which something can be enabled or disabled."""
 
-UPSTREAM = frozenset(
+UPSTREAM_PLUGINS = frozenset(
     {
         *PLUGINS,
         "DefaultPreemption",

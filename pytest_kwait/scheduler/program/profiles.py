@@ -9,19 +9,36 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from .configuration import DEFAULT_SCHEDULER_NAME, PluginSet
-from .field_errors import FieldError, duplicate, invalid, not_supported, required
-from .plugins import DEFAULT_ENABLED, ESSENTIAL, PLUGINS, POINTS, UPSTREAM
+from pytest_kwait.scheduler.program.configuration import DEFAULT_SCHEDULER_NAME, PluginSet
+from pytest_kwait.scheduler.program.field_errors import (
+    FieldError,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+)
+from pytest_kwait.scheduler.program.plugins import (
+    DEFAULT_PLUGINS,
+    EXTENSION_POINTS,
+    PLUGINS,
+    REQUIRED_PLUGINS,
+    UPSTREAM_PLUGINS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .configuration import PluginConfig, Profile
+    from pytest_kwait.scheduler.program.configuration import PluginConfig, Profile
 
-__all__ = ["check_profiles", "complete_profiles", "predicates_of", "priorities_of"]
+__all__ = [
+    "list_profile_predicates",
+    "list_profile_priorities",
+    "set_profile_defaults",
+    "validate_profiles",
+]
 
 
-def complete_profiles(profiles: Sequence[Profile], default: Profile) -> tuple[Profile, ...]:
+def set_profile_defaults(profiles: Sequence[Profile], default: Profile) -> tuple[Profile, ...]:
     """Return the profiles with their default plugins; one alone has the default name.
 
     Args:
@@ -31,10 +48,10 @@ def complete_profiles(profiles: Sequence[Profile], default: Profile) -> tuple[Pr
     profiles = profiles or (default,)
     if len(profiles) == 1 and not profiles[0].scheduler_name:
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
-    return tuple(_completed(profile) for profile in profiles)
+    return tuple(_set_defaults(profile) for profile in profiles)
 
 
-def check_profiles(profiles: Sequence[Profile]) -> Iterator[FieldError]:
+def validate_profiles(profiles: Sequence[Profile]) -> Iterator[FieldError]:
     """Yield what is wrong with completed profiles."""
     first: dict[str, int] = {}
     for index, profile in enumerate(profiles):
@@ -50,23 +67,23 @@ def check_profiles(profiles: Sequence[Profile]) -> Iterator[FieldError]:
         yield from _check_plugin_config(profile.plugin_config, f"{path}.pluginConfig")
 
 
-def predicates_of(profile: Profile) -> list[str]:
+def list_profile_predicates(profile: Profile) -> list[str]:
     """Return the names of a completed profile's predicates, in the order of its plugins."""
-    return list(_expanded(profile, "filter"))
+    return list(_expand_point(profile, "filter"))
 
 
-def priorities_of(profile: Profile) -> dict[str, int]:
+def list_profile_priorities(profile: Profile) -> dict[str, int]:
     """Return the weights of a completed profile's priorities by their names."""
-    return {name: weight or 1 for name, weight in _expanded(profile, "score").items()}
+    return {name: weight or 1 for name, weight in _expand_point(profile, "score").items()}
 
 
-def _completed(profile: Profile) -> Profile:
+def _set_defaults(profile: Profile) -> Profile:
     custom = profile.plugins.multi_point
     disabled = {entry.name for entry in custom.disabled}
     given = {entry.name: index for index, entry in enumerate(custom.enabled)}
     placed: set[int] = set()
     enabled = []
-    for entry in () if "*" in disabled else DEFAULT_ENABLED:
+    for entry in () if "*" in disabled else DEFAULT_PLUGINS:
         if entry.name in disabled:
             continue
         index = given.get(entry.name)
@@ -86,7 +103,7 @@ def _points(profile: Profile) -> dict[str, PluginSet]:
     }
 
 
-def _expanded(profile: Profile, point: str) -> dict[str, int]:
+def _expand_point(profile: Profile, point: str) -> dict[str, int]:
     """Return the weights of what runs at an extension point, in order."""
     points = _points(profile)
     own = {entry.name: entry.weight for entry in points[point].enabled}
@@ -109,21 +126,21 @@ def _check_plugins(profile: Profile, path: str) -> Iterator[FieldError]:
     sound = True
     for point, plugins in _points(profile).items():
         where = f"{path}.{point}"
-        if (plugins.enabled or plugins.disabled) and point not in POINTS:
+        if (plugins.enabled or plugins.disabled) and point not in EXTENSION_POINTS:
             names = [entry.name for entry in (*plugins.enabled, *plugins.disabled)]
-            valid = f"plugins can be enabled and disabled at {', '.join(POINTS)}"
+            valid = f"plugins can be enabled and disabled at {', '.join(EXTENSION_POINTS)}"
             yield invalid(where, names, valid)
             continue
         for error in _check_enabled(plugins, point, where):
             sound = False
             yield error
         for index, entry in enumerate(plugins.disabled):
-            if entry.name != "*" and entry.name not in UPSTREAM:
-                valid_names = ("*", *sorted(UPSTREAM))
+            if entry.name != "*" and entry.name not in UPSTREAM_PLUGINS:
+                valid_names = ("*", *sorted(UPSTREAM_PLUGINS))
                 yield not_supported(f"{where}.disabled[{index}].name", entry.name, valid_names)
     if sound:
-        for name in ESSENTIAL:
-            if name not in _expanded(profile, PLUGINS[name].points[0]):
+        for name in REQUIRED_PLUGINS:
+            if name not in _expand_point(profile, PLUGINS[name].points[0]):
                 what = "must be enabled: this scheduler does it in any case"
                 yield invalid(path, name, what)
 

@@ -17,14 +17,14 @@ from prometheus_client.exposition import choose_encoder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .feature_gates import FeatureGates
+    from pytest_kwait.scheduler.program.feature_gates import FeatureGates
 
 __all__ = ["PrometheusMetrics"]
 
 _QUEUES = ("active", "backoff", "unschedulable", "gated")
 
 
-def _doubling(first: float, count: int) -> tuple[float, ...]:
+def _exponential_buckets(first: float, count: int) -> tuple[float, ...]:
     return tuple(first * 2**index for index in range(count))
 
 
@@ -50,20 +50,20 @@ class PrometheusMetrics:
             "scheduler_scheduling_attempt_duration_seconds",
             "Seconds that an attempt took, from choosing the node to binding the pod",
             ("result", "profile"),
-            buckets=_doubling(0.001, 15),
+            buckets=_exponential_buckets(0.001, 15),
             registry=self.registry,
         )
         self._pod_attempts = Histogram(
             "scheduler_pod_scheduling_attempts",
             "Attempts that a pod needed to be scheduled",
-            buckets=_doubling(1, 5),
+            buckets=_exponential_buckets(1, 5),
             registry=self.registry,
         )
         self._pod_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Seconds from when a pod was queued until it was scheduled",
             ("attempts",),
-            buckets=_doubling(0.01, 20),
+            buckets=_exponential_buckets(0.01, 20),
             registry=self.registry,
         )
         self._pending = Gauge(

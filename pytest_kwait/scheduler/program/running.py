@@ -16,35 +16,37 @@ from pytest_kwait.election import LeaderElector, LeaseLock
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.scheduler.algorithm.generic import Algorithm
 from pytest_kwait.scheduler.config import ConfigFactory
+from pytest_kwait.scheduler.program.authentication import Authenticator, fetch_client_authorities
+from pytest_kwait.scheduler.program.authorization import Authorizer
+from pytest_kwait.scheduler.program.certificates import make_tls_context, read_client_authorities
+from pytest_kwait.scheduler.program.clients import (
+    make_in_cluster_client,
+    make_kubeconfig_client,
+    make_scheduler_client,
+)
+from pytest_kwait.scheduler.program.endpoints import Routes
+from pytest_kwait.scheduler.program.field_errors import CommandError
+from pytest_kwait.scheduler.program.health import HealthCheck, UnhealthyError
+from pytest_kwait.scheduler.program.pages import render_configz, render_flagz
+from pytest_kwait.scheduler.program.profiles import list_profile_predicates, list_profile_priorities
+from pytest_kwait.scheduler.program.prometheus_metrics import PrometheusMetrics
+from pytest_kwait.scheduler.program.serving import Server
 from pytest_kwait.scheduler.scheduler import Scheduler
-
-from .authentication import Authenticator, looked_up_authorities
-from .authorization import Authorizer
-from .certificates import client_authorities, serving_context
-from .clients import in_cluster_client, kubeconfig_client, scheduler_client
-from .endpoints import Endpoints
-from .field_errors import ProgramError
-from .health import HealthCheck, Unhealthy
-from .pages import configz, flagz
-from .profiles import predicates_of, priorities_of
-from .prometheus_metrics import PrometheusMetrics
-from .serving import Server
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.scheduler.config import Config
+    from pytest_kwait.scheduler.program.configuration import Configuration, Profile
+    from pytest_kwait.scheduler.program.feature_gates import FeatureGates
+    from pytest_kwait.scheduler.program.flags import Flags
     from pytest_kwait.wait import Context
-
-    from .configuration import Configuration, Profile
-    from .feature_gates import FeatureGates
-    from .flags import Flags
 
 __all__ = ["SchedulerProgram"]
 
 _HEALTH_TOLERANCE = 20.0
 """Seconds past its lease that a leader which cannot renew it still counts as healthy."""
-_LAST_REQUESTS = 3.0
+_SHUTDOWN_TIMEOUT = 3.0
 """Seconds that requests under way have at the end."""
 
 _log = logging.getLogger(__name__)
@@ -105,21 +107,21 @@ class SchedulerProgram:
             if self._elector is None:
                 self._schedule(stop)
             elif not self._elector.run(stop):
-                raise ProgramError("lost lease")
+                raise CommandError("lost lease")
             if self._leading is not None:
-                self._leading.join(_LAST_REQUESTS)
+                self._leading.join(_SHUTDOWN_TIMEOUT)
             if self._failures:
                 raise self._failures[0]
 
     def _client(self) -> ApiClient:
-        return scheduler_client(self._connection.kubeconfig, self._master)
+        return make_scheduler_client(self._connection.kubeconfig, self._master)
 
     def _scheduler_config(self, client: ApiClient, flags: Flags, gates: FeatureGates) -> Config:
         configuration = self._configuration
         return ConfigFactory(
             client,
             scheduler_names={
-                profile.scheduler_name: _algorithm(configuration, profile)
+                profile.scheduler_name: _make_algorithm(configuration, profile)
                 for profile in configuration.profiles
             },
             qps=self._connection.qps,
@@ -158,10 +160,10 @@ class SchedulerProgram:
     def _servers(self, flags: Flags, gates: FeatureGates) -> list[Server]:
         pages = {
             "/metrics": self.metrics.expose,
-            "/configz": lambda _accept: configz(self._configuration),
+            "/configz": lambda _accept: render_configz(self._configuration),
         }
         if gates.enabled("ComponentFlagz"):
-            pages["/flagz"] = lambda _accept: flagz(flags)
+            pages["/render_flagz"] = lambda _accept: render_flagz(flags)
         watchdog = self._watchdog()
         ready = [
             *watchdog,
@@ -171,12 +173,12 @@ class SchedulerProgram:
         health = {"healthz": watchdog, "livez": [], "readyz": ready}
         if flags.secure_port == 0 and flags.port == 0:
             return []
-        endpoints = Endpoints(health, pages)
+        endpoints = Routes(health, pages)
         servers = []
         if flags.secure_port:
-            reviewer = _reviewer(flags.authentication_kubeconfig)
-            authorities = _authorities(flags, reviewer)
-            tls = serving_context(
+            reviewer = _make_review_session(flags.authentication_kubeconfig)
+            authorities = _load_client_authorities(flags, reviewer)
+            tls = make_tls_context(
                 certificate=flags.tls_cert_file,
                 key=flags.tls_private_key_file,
                 folder=flags.cert_dir,
@@ -185,12 +187,12 @@ class SchedulerProgram:
             )
             authenticator = Authenticator(reviewer, flags.authentication_token_webhook_cache_ttl)
             authorizer = Authorizer(
-                _reviewer(flags.authorization_kubeconfig),
+                _make_review_session(flags.authorization_kubeconfig),
                 flags.authorization_always_allow_paths,
                 flags.authorization_webhook_cache_authorized_ttl,
                 flags.authorization_webhook_cache_unauthorized_ttl,
             )
-            secured = Endpoints(health, pages, authenticator, authorizer)
+            secured = Routes(health, pages, authenticator, authorizer)
             servers.append(Server(flags.bind_address, flags.secure_port, secured, tls))
             _log.info("Serving securely on %s:%s", flags.bind_address, flags.secure_port)
         if flags.port:
@@ -233,37 +235,37 @@ class SchedulerProgram:
 
     def _check_running(self) -> None:
         if self._stop.is_set():
-            raise Unhealthy("process is shutting down")
+            raise UnhealthyError("process is shutting down")
 
     def _check_synced(self) -> None:
         if not self._synced.is_set():
-            raise Unhealthy("handlers are not fully synchronized")
+            raise UnhealthyError("handlers are not fully synchronized")
 
 
-def _algorithm(configuration: Configuration, profile: Profile) -> Algorithm:
+def _make_algorithm(configuration: Configuration, profile: Profile) -> Algorithm:
     percentage = profile.percentage_of_nodes_to_score
     return Algorithm(
-        predicates_of(profile),
-        priorities_of(profile),
+        list_profile_predicates(profile),
+        list_profile_priorities(profile),
         percentage_of_nodes_to_score=(
             configuration.percentage_of_nodes_to_score if percentage is None else percentage
         ),
     )
 
 
-def _reviewer(kubeconfig: str) -> Session | None:
+def _make_review_session(kubeconfig: str) -> Session | None:
     """Return who reviews tokens or access: the kubeconfig's server, else the pod's own, if any."""
-    client = kubeconfig_client(kubeconfig) if kubeconfig else in_cluster_client()
+    client = make_kubeconfig_client(kubeconfig) if kubeconfig else make_in_cluster_client()
     return None if client is None else Session.of(client)
 
 
-def _authorities(flags: Flags, reviewer: Session | None) -> str | None:
+def _load_client_authorities(flags: Flags, reviewer: Session | None) -> str | None:
     if flags.client_ca_file:
-        return client_authorities(flags.client_ca_file)
+        return read_client_authorities(flags.client_ca_file)
     if flags.authentication_skip_lookup:
         return None
     if reviewer is None:
         _log.warning("No authentication-kubeconfig provided, so client certificates are not used")
         return None
     tolerate = flags.authentication_tolerate_lookup_failure
-    return looked_up_authorities(reviewer, tolerate=tolerate)
+    return fetch_client_authorities(reviewer, tolerate=tolerate)

@@ -15,18 +15,18 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from .endpoints import Question
-from .field_errors import ProgramError
-from .flags import PROGRAM
+from pytest_kwait.scheduler.program.endpoints import HTTPRequest
+from pytest_kwait.scheduler.program.field_errors import CommandError
+from pytest_kwait.scheduler.program.flags import PROGRAM
 
 if TYPE_CHECKING:
-    from .endpoints import Endpoints
+    from pytest_kwait.scheduler.program.endpoints import Routes
 
 __all__ = ["Server"]
 
-_IDLE = 90.0
+_IDLE_TIMEOUT = 90.0
 """Seconds that a connection may wait for its next request."""
-_SLOW = 32.0
+_READ_TIMEOUT = 32.0
 """Seconds that a client has for its handshake, and between the parts of a request."""
 
 _log = logging.getLogger(__name__)
@@ -46,17 +46,17 @@ class Server:
     """
 
     def __init__(
-        self, address: str, port: int, endpoints: Endpoints, tls: ssl.SSLContext | None
+        self, address: str, port: int, endpoints: Routes, tls: ssl.SSLContext | None
     ) -> None:
         try:
-            listener = _listener(address, port)
+            listener = _make_listener(address, port)
         except OSError as error:
             at = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
             why = os.strerror(error.errno).lower() if error.errno else str(error)
-            raise ProgramError(
+            raise CommandError(
                 f"failed to create listener: failed to listen on {at}: listen tcp {at}: bind: {why}"
             ) from None
-        self._server = _Listening(listener, endpoints, tls)
+        self._server = _ThreadedServer(listener, endpoints, tls)
         self.port: int = listener.getsockname()[1]
         """The port it listens on."""
         self._thread = threading.Thread(
@@ -81,18 +81,18 @@ class Server:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    timeout = _SLOW
+    timeout = _READ_TIMEOUT
     wbufsize = 1 << 16  # an answer is one write, and often one packet
-    server: _Listening
+    server: _ThreadedServer
 
     def handle_one_request(self) -> None:
         """Wait longer for a request than for the rest of it."""
-        self.connection.settimeout(_IDLE)
+        self.connection.settimeout(_IDLE_TIMEOUT)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
         """Read the headers, which must not take for ever."""
-        self.connection.settimeout(_SLOW)
+        self.connection.settimeout(_READ_TIMEOUT)
         return super().parse_request()
 
     def answer(self) -> None:
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(self.connection, ssl.SSLSocket):
             certificate = self.connection.getpeercert() or None
         answer = self.server.endpoints.answer(
-            Question(
+            HTTPRequest(
                 self.command,
                 self.path,
                 {name.lower(): value for name, value in self.headers.items()},
@@ -133,12 +133,12 @@ class _Handler(BaseHTTPRequestHandler):
         _log.debug("%s " + format, self.client_address[0], *args)
 
 
-class _Listening(ThreadingHTTPServer):
+class _ThreadedServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
     def __init__(
-        self, listener: socket.socket, endpoints: Endpoints, tls: ssl.SSLContext | None
+        self, listener: socket.socket, endpoints: Routes, tls: ssl.SSLContext | None
     ) -> None:
         super().__init__(listener.getsockname()[:2], _Handler, bind_and_activate=False)
         self.socket.close()
@@ -148,7 +148,7 @@ class _Listening(ThreadingHTTPServer):
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection, in its own thread: the handshake too."""
-        request.settimeout(_SLOW)
+        request.settimeout(_READ_TIMEOUT)
         if self._tls is None:
             super().finish_request(request, client_address)
             return
@@ -166,7 +166,7 @@ class _Listening(ThreadingHTTPServer):
             _log.exception("connection from %s", client_address[0])
 
 
-def _listener(address: str, port: int) -> socket.socket:
+def _make_listener(address: str, port: int) -> socket.socket:
     ip = ipaddress.ip_address(address)
     if ip.is_unspecified and socket.has_dualstack_ipv6():
         return socket.create_server(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["exit_at_once", "stop_on_signals"]
 
-_ENDS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger(__name__)
 
 
@@ -37,7 +37,7 @@ def stop_on_signals(stop: threading.Event) -> None:
         arrived.get()
         exit_at_once(1)
 
-    for number in _ENDS:
+    for number in _SIGNALS:
         signal.signal(number, note)
     threading.Thread(target=obey, name="kwait-scheduler-signals", daemon=True).start()
 

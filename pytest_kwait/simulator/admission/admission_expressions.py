@@ -8,21 +8,24 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhook_reviews import object_of, request_of
+from pytest_kwait.simulator.admission.webhook_reviews import (
+    build_admission_request,
+    to_reviewed_version,
+)
 from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
-from pytest_kwait.simulator.cel.authorizations import DECIDES, authorizer_of
-from pytest_kwait.simulator.cel.cel_values import Failure
+from pytest_kwait.simulator.cel.authorizations import AUTHORIZER, make_authorizer
+from pytest_kwait.simulator.cel.cel_values import ErrorValue
 from pytest_kwait.simulator.cel.expressions import (
-    CONDITIONS_BUDGET,
-    OBJECT_BUDGET,
+    MATCH_CONDITIONS_COST_BUDGET,
+    RUNTIME_COST_BUDGET,
     Budget,
+    CompilationError,
+    CostBudgetExceededError,
     EvaluationError,
     Expression,
-    Invalid,
-    OverBudgetError,
-    checked_type,
+    get_checked_type,
 )
-from pytest_kwait.simulator.cel.object_types import ObjectTypes
+from pytest_kwait.simulator.cel.object_types import SchemaTypes
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
@@ -31,55 +34,58 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Situation", "compile_fault", "kind_of_value", "variable_type"]
+__all__ = ["Activation", "compilation_error", "value_type", "variable_type"]
 
-_TEXT: Obj = {"type": "string"}
-_TEXTS: Obj = {"type": "array", "items": _TEXT}
+_STRING: Obj = {"type": "string"}
+_STRING_LIST: Obj = {"type": "array", "items": _STRING}
 _ANY: Obj = {"x-kubernetes-int-or-string": True}
 
 
-def _texts(*names: str) -> Obj:
-    return {"type": "object", "properties": dict.fromkeys(names, _TEXT)}
+def _string_fields(*names: str) -> Obj:
+    return {"type": "object", "properties": dict.fromkeys(names, _STRING)}
 
 
-_KIND, _RESOURCE = _texts("group", "version", "kind"), _texts("group", "version", "resource")
+_GROUP_VERSION_KIND, _GROUP_VERSION_RESOURCE = (
+    _string_fields("group", "version", "kind"),
+    _string_fields("group", "version", "resource"),
+)
 _USER: Obj = {
     "type": "object",
     "properties": {
-        "username": _TEXT,
-        "uid": _TEXT,
-        "groups": _TEXTS,
-        "extra": {"type": "object", "additionalProperties": _TEXTS},
+        "username": _STRING,
+        "uid": _STRING,
+        "groups": _STRING_LIST,
+        "extra": {"type": "object", "additionalProperties": _STRING_LIST},
     },
 }
 _REQUEST: Obj = {
     "type": "object",
     "properties": {
-        "kind": _KIND,
-        "resource": _RESOURCE,
-        "subResource": _TEXT,
-        "requestKind": _KIND,
-        "requestResource": _RESOURCE,
-        "requestSubResource": _TEXT,
-        "name": _TEXT,
-        "namespace": _TEXT,
-        "operation": _TEXT,
+        "kind": _GROUP_VERSION_KIND,
+        "resource": _GROUP_VERSION_RESOURCE,
+        "subResource": _STRING,
+        "requestKind": _GROUP_VERSION_KIND,
+        "requestResource": _GROUP_VERSION_RESOURCE,
+        "requestSubResource": _STRING,
+        "name": _STRING,
+        "namespace": _STRING,
+        "operation": _STRING,
         "userInfo": _USER,
         "dryRun": {"type": "boolean"},
         "options": _ANY,
     },
 }
-_NUMBER: Obj = {"type": "integer"}
+_INTEGER: Obj = {"type": "integer"}
 _TIME: Obj = {"type": "string", "format": "date-time"}
-_TEXT_MAP: Obj = {"type": "object", "additionalProperties": _TEXT}
+_STRING_MAP: Obj = {"type": "object", "additionalProperties": _STRING}
 _CONDITION: Obj = {
     "type": "object",
     "properties": {
-        **dict.fromkeys(("status", "type", "message", "reason"), _TEXT),
+        **dict.fromkeys(("status", "type", "message", "reason"), _STRING),
         "lastTransitionTime": _TIME,
     },
 }
@@ -90,30 +96,30 @@ _NAMESPACE: Obj = {
             "type": "object",
             "properties": {
                 **dict.fromkeys(
-                    ("name", "generateName", "namespace", "UID", "resourceVersion"), _TEXT
+                    ("name", "generateName", "namespace", "UID", "resourceVersion"), _STRING
                 ),
-                **dict.fromkeys(("labels", "annotations"), _TEXT_MAP),
+                **dict.fromkeys(("labels", "annotations"), _STRING_MAP),
                 **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
-                **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), _NUMBER),
-                "finalizers": _TEXTS,
+                **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), _INTEGER),
+                "finalizers": _STRING_LIST,
             },
         },
-        "spec": {"type": "object", "properties": {"finalizers": _TEXTS}},
+        "spec": {"type": "object", "properties": {"finalizers": _STRING_LIST}},
         "status": {
             "type": "object",
-            "properties": {"conditions": {"type": "array", "items": _CONDITION}, "phase": _TEXT},
+            "properties": {"conditions": {"type": "array", "items": _CONDITION}, "phase": _STRING},
         },
     },
 }
-_KINDS: dict[str, Obj] = {
+_CEL_TYPES: dict[str, Obj] = {
     "BOOL": {"type": "boolean"},
     "INT": {"type": "integer"},
-    "STRING": _TEXT,
+    "STRING": _STRING,
 }
-_EMPTY = {"subResource": "", "requestSubResource": "", "name": "", "namespace": ""}
+_EMPTY_REQUEST = {"subResource": "", "requestSubResource": "", "name": "", "namespace": ""}
 
 
-def kind_of_value(
+def value_type(
     text: str,
     variables: Mapping[str, Obj] | None,
     *,
@@ -137,7 +143,7 @@ def kind_of_value(
     Raises:
         Invalid: it has no meaning.
     """
-    book = ObjectTypes(verbatim=True)
+    book = SchemaTypes(verbatim=True)
     types = dict.fromkeys(("object", "oldObject"), "dyn")
     types["namespaceObject"] = book.name_of(_NAMESPACE)
     types["request"] = book.name_of(_REQUEST)
@@ -152,10 +158,10 @@ def kind_of_value(
     pool = book.pool()
     if declare is not None:
         declare(pool)
-    return checked_type(text, types, pool)
+    return get_checked_type(text, types, pool)
 
 
-def compile_fault(
+def compilation_error(
     text: str, wanted: str, variables: Mapping[str, Obj] | None, *, params: bool
 ) -> tuple[str, Obj]:
     """Why an expression cannot be taken, empty if it can; and what is known of its type.
@@ -168,8 +174,8 @@ def compile_fault(
     """
     try:
         authorizer = wanted != "string"  # messages may not ask
-        found = kind_of_value(text, variables, params=params, authorizer=authorizer)
-    except Invalid as error:
+        found = value_type(text, variables, params=params, authorizer=authorizer)
+    except CompilationError as error:
         return f"compilation failed: {error}", _ANY
     if wanted and found.lower() != wanted:
         return f"must evaluate to {wanted} but got {found.lower()}", _ANY
@@ -178,7 +184,7 @@ def compile_fault(
 
 def variable_type(name: str) -> Obj:
     """What is known of a policy's variable by the name of its type."""
-    return _KINDS.get(name, _ANY)
+    return _CEL_TYPES.get(name, _ANY)
 
 
 @lru_cache(maxsize=1024)
@@ -186,7 +192,7 @@ def _expression(text: str) -> Expression:
     return Expression(text)
 
 
-class _Variables(dict[str, Any]):
+class _LazyVariables(dict[str, Any]):
     """The variables of a policy, each evaluated when it is first spoken of.
 
     Args:
@@ -194,7 +200,7 @@ class _Variables(dict[str, Any]):
         expressions: their expressions.
     """
 
-    def __init__(self, situation: Situation, expressions: Mapping[str, str]) -> None:
+    def __init__(self, situation: Activation, expressions: Mapping[str, str]) -> None:
         super().__init__()
         self._situation = situation
         self._expressions = expressions
@@ -207,12 +213,12 @@ class _Variables(dict[str, Any]):
         try:
             value = self._situation.evaluate(text)
         except EvaluationError as error:
-            value = Failure(f'composited variable "{name}" fails to evaluate: {error}')
+            value = ErrorValue(f'composited variable "{name}" fails to evaluate: {error}')
         self[name] = value
         return value
 
 
-class Situation:
+class Activation:
     """One request, as expressions see it.
 
     Args:
@@ -228,7 +234,7 @@ class Situation:
 
     def __init__(
         self,
-        api: ClusterApi,
+        api: SimulatedCluster,
         attributes: Attributes,
         kind: Kind,
         variables: Mapping[str, str] | None = None,
@@ -237,25 +243,28 @@ class Situation:
         namespace = attributes.namespace
         own = attributes.kind.bucket == "namespaces"
         shown = attributes.content or kind
-        self.budget = Budget(OBJECT_BUDGET)
+        self.budget = Budget(RUNTIME_COST_BUDGET)
         self._values: dict[str, Any] = {
-            "object": object_of(shown, attributes.obj, attributes.caller),
-            "oldObject": object_of(shown, attributes.old, attributes.caller),
-            "request": {**_EMPTY, **_without_objects(request_of(kind, attributes))},
+            "object": to_reviewed_version(shown, attributes.obj, attributes.caller),
+            "oldObject": to_reviewed_version(shown, attributes.old, attributes.caller),
+            "request": {
+                **_EMPTY_REQUEST,
+                **_drop_objects(build_admission_request(kind, attributes)),
+            },
             "params": params,
             "namespaceObject": api.find("namespaces", namespace) if namespace and not own else None,
         }
         self._variables = variables or {}
-        self.anew()
+        self.reset_variables()
         self._api = api
-        self._values["authorizer"] = _authorizer(attributes)
+        self._values["authorizer"] = _authorizer_variable(attributes)
 
-    def anew(self, budget: Budget | None = None) -> None:
+    def reset_variables(self, budget: Budget | None = None) -> None:
         """Let variables be evaluated again, for what is left or for another budget.
 
         Source: apiserver/pkg/admission/plugin/cel/composition.go, `ForInput`.
         """
-        self._values["variables"] = _Variables(self, self._variables)
+        self._values["variables"] = _LazyVariables(self, self._variables)
         if budget is not None:
             self.budget = budget
 
@@ -270,11 +279,11 @@ class Situation:
             EvaluationError: it has none.
             OverBudgetError: it costs more than the budget has.
         """
-        asked = DECIDES.set(self._decide)
+        asked = AUTHORIZER.set(self._decide)
         try:
             return _expression(form or text).evaluate(self._values, self.budget)
         finally:
-            DECIDES.reset(asked)
+            AUTHORIZER.reset(asked)
 
     def _decide(self, check: Obj) -> tuple[bool, str]:
         """What the cluster says of a check."""
@@ -287,13 +296,13 @@ class Situation:
             found = self._api.rbac.decide(Asked(user, check["verb"], **given))
         return found.allowed, found.reason
 
-    def unmet(self, conditions: list[Obj]) -> tuple[bool, str]:
+    def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:
         """Whether one of the conditions does not hold, and what went wrong with them.
 
         They have a budget of their own.
         """
         failures, ours = [], self.budget
-        self.budget = Budget(CONDITIONS_BUDGET)
+        self.budget = Budget(MATCH_CONDITIONS_COST_BUDGET)
         try:
             for condition in conditions:
                 text = condition["expression"]
@@ -302,7 +311,7 @@ class Situation:
                         return True, ""
                 except EvaluationError as error:
                     failures.append(f"expression '{text}' resulted in error: {error}")
-        except OverBudgetError as error:
+        except CostBudgetExceededError as error:
             return False, str(error)
         finally:
             self.budget = ours
@@ -311,7 +320,7 @@ class Situation:
         return False, "".join(failures)
 
 
-def _authorizer(attributes: Attributes) -> Obj:
+def _authorizer_variable(attributes: Attributes) -> Obj:
     kind = attributes.requested or attributes.kind
     user = attributes.caller.identity
     resource = {
@@ -321,8 +330,8 @@ def _authorizer(attributes: Attributes) -> Obj:
         "name": attributes.name,
         "namespace": attributes.namespace if kind.namespaced else "",
     }
-    return authorizer_of({"name": user.name, "groups": [*user.groups]}, resource)
+    return make_authorizer({"name": user.name, "groups": [*user.groups]}, resource)
 
 
-def _without_objects(request: Obj) -> Obj:
+def _drop_objects(request: Obj) -> Obj:
     return {key: value for key, value in request.items() if key not in ("object", "oldObject")}

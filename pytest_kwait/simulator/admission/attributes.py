@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Attributes", "Operation", "Plugin", "Reinvocation"]
+__all__ = ["AdmissionPlugin", "Attributes", "Operation", "Reinvocation"]
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
@@ -79,8 +79,8 @@ class Attributes:
     """The version of the kind that the request names, where it is stored in another one."""
     content: Kind | None = None
     """The kind of the object itself, where the subresource has one of its own: Eviction, Scale."""
-    again: Reinvocation = field(default_factory=Reinvocation)
-    policies_again: Reinvocation = field(default_factory=Reinvocation)
+    reinvocation: Reinvocation = field(default_factory=Reinvocation)
+    policy_reinvocation: Reinvocation = field(default_factory=Reinvocation)
     """The same for policies; whether there is a second round is told by `again`."""
     on_store: list[Callable[[], None]] = field(default_factory=list)
     """Called once nothing refuses the request any more, just before the object is stored."""
@@ -99,7 +99,7 @@ class Attributes:
             note()
 
 
-class Plugin:
+class AdmissionPlugin:
     """One admission plugin: it may change what comes, and may refuse what has become of it."""
 
     buckets: frozenset[str] | None = None

@@ -8,22 +8,22 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
 from pytest_kwait.simulator.users import MASTERS
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["CertificateRights"]
+__all__ = ["CertificateApproval"]
 
 _GROUP = "certificates.k8s.io"
 _BUCKET = f"certificatesigningrequests.{_GROUP}"
-_CLIENTS = "kubernetes.io/kube-apiserver-client"
+_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
-class CertificateRights(Plugin):
+class CertificateApproval(AdmissionPlugin):
     """The three plugins, each of which looks at another kind of write.
 
     Args:
@@ -32,7 +32,7 @@ class CertificateRights(Plugin):
 
     buckets = frozenset({_BUCKET})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
@@ -47,11 +47,11 @@ class CertificateRights(Plugin):
         if old is None:
             self._check_subject(attributes, new)
         elif attributes.subresource == "approval":
-            self._check_right(attributes, "approve", old)
-        elif attributes.subresource == "status" and _signed(new) != _signed(old):
-            self._check_right(attributes, "sign", old)
+            self._check_permission(attributes, "approve", old)
+        elif attributes.subresource == "status" and _signing_changed(new) != _signing_changed(old):
+            self._check_permission(attributes, "sign", old)
 
-    def _check_right(self, attributes: Attributes, verb: str, request: Obj) -> None:
+    def _check_permission(self, attributes: Attributes, verb: str, request: Obj) -> None:
         signer = request["spec"].get("signerName", "")
         user = attributes.caller.identity
         for name in (signer, f"{signer.partition('/')[0]}/*"):
@@ -63,7 +63,7 @@ class CertificateRights(Plugin):
         )
 
     def _check_subject(self, attributes: Attributes, request: Obj) -> None:
-        if request["spec"].get("signerName") != _CLIENTS:
+        if request["spec"].get("signerName") != _CLIENT_SIGNER:
             return
         from cryptography import x509
         from cryptography.x509.oid import NameOID
@@ -72,10 +72,10 @@ class CertificateRights(Plugin):
         groups = asked.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
         if any(group.value == MASTERS for group in groups):
             raise attributes.forbidden(
-                f"use of {_CLIENTS} signer with {MASTERS} group is not allowed"
+                f"use of {_CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
             )
 
 
-def _signed(request: Obj) -> tuple[object, object]:
+def _signing_changed(request: Obj) -> tuple[object, object]:
     status = request.get("status") or {}
     return status.get("certificate") or "", status.get("conditions") or []

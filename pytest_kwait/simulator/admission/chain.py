@@ -7,70 +7,79 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.certificate_rights import CertificateRights
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.certificate_rights import CertificateApproval
 from pytest_kwait.simulator.admission.default_tolerations import DefaultTolerationSeconds
 from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
-from pytest_kwait.simulator.admission.mutating_policy import MutatingPolicies
-from pytest_kwait.simulator.admission.mutating_webhook import MutatingWebhook
+from pytest_kwait.simulator.admission.mutating_policy import MutatingAdmissionPolicy
+from pytest_kwait.simulator.admission.mutating_webhook import MutatingAdmissionWebhook
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
-from pytest_kwait.simulator.admission.node_taints import NodeTaint
+from pytest_kwait.simulator.admission.node_taints import TaintNodesByCondition
 from pytest_kwait.simulator.admission.pod_resize import PodResize
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
 from pytest_kwait.simulator.admission.runtime_class import RuntimeClass
 from pytest_kwait.simulator.admission.service_account import ServiceAccount
-from pytest_kwait.simulator.admission.storage_classes import ClaimResize, DefaultStorageClass
-from pytest_kwait.simulator.admission.validating_policy import ValidatingPolicies
-from pytest_kwait.simulator.admission.validating_webhook import ValidatingWebhook
+from pytest_kwait.simulator.admission.storage_classes import (
+    DefaultStorageClass,
+    PersistentVolumeClaimResize,
+)
+from pytest_kwait.simulator.admission.validating_policy import ValidatingAdmissionPolicy
+from pytest_kwait.simulator.admission.validating_webhook import ValidatingAdmissionWebhook
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["Admission", "Attributes"]
+__all__ = ["AdmissionChain", "Attributes"]
 
 
-class Admission:
+class AdmissionChain:
     """The plugins of one cluster.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._lifecycle = NamespaceLifecycle(api)
-        self._mutating, self._validating = MutatingWebhook(api), ValidatingWebhook(api)
-        self._changing, self._policies = MutatingPolicies(api), ValidatingPolicies(api)
-        self._plugins: tuple[Plugin, ...] = (
+        self._mutating, self._validating = (
+            MutatingAdmissionWebhook(api),
+            ValidatingAdmissionWebhook(api),
+        )
+        self._mutating_policies, self._policies = (
+            MutatingAdmissionPolicy(api),
+            ValidatingAdmissionPolicy(api),
+        )
+        self._plugins: tuple[AdmissionPlugin, ...] = (
             self._lifecycle,
             LimitRanger(api),
             ServiceAccount(api),
-            NodeTaint(),
+            TaintNodesByCondition(),
             PodSecurity(api),
             Priority(api),
             DefaultTolerationSeconds(),
             DefaultStorageClass(api),
-            ClaimResize(api),
+            PersistentVolumeClaimResize(api),
             RuntimeClass(api),
-            CertificateRights(api),
+            CertificateApproval(api),
             PodResize(api),
-            self._changing,
+            self._mutating_policies,
             self._mutating,
             self._policies,
             self._validating,
             ResourceQuota(api),
         )
-        self._asked: dict[str, tuple[tuple[Plugin, ...], tuple[Plugin, ...]]] = {}
+        self._asked: dict[str, tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]] = {}
 
-    def _of(self, bucket: str) -> tuple[tuple[Plugin, ...], tuple[Plugin, ...]]:
+    def _of(self, bucket: str) -> tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]:
         """The plugins that have something to change in a resource's objects, and to refuse."""
         found = self._asked.get(bucket)
         if found is None:
             mine = [one for one in self._plugins if one.buckets is None or bucket in one.buckets]
             found = self._asked[bucket] = (
-                tuple(one for one in mine if type(one).admit is not Plugin.admit),
-                tuple(one for one in mine if type(one).validate is not Plugin.validate),
+                tuple(one for one in mine if type(one).admit is not AdmissionPlugin.admit),
+                tuple(one for one in mine if type(one).validate is not AdmissionPlugin.validate),
             )
         return found
 
@@ -86,7 +95,7 @@ class Admission:
         plugins, _ = self._of(attributes.kind.bucket)
         for plugin in plugins:
             plugin.admit(attributes)
-        again = attributes.again
+        again = attributes.reinvocation
         if again.due:
             again.active = True
             for plugin in plugins:
@@ -103,7 +112,7 @@ class Admission:
         for plugin in plugins:
             plugin.validate(attributes)
 
-    def admit_content(self, attributes: Attributes) -> None:
+    def admit_subresource(self, attributes: Attributes) -> None:
         """As `admit` for the content of a subresource, of which no other plugin knows anything.
 
         Raises:
@@ -111,14 +120,14 @@ class Admission:
             Unanswered: webhooks are to be asked first.
         """
         self._lifecycle.admit(attributes)
-        for plugin in (self._changing, self._mutating):
+        for plugin in (self._mutating_policies, self._mutating):
             plugin.admit(attributes)
-        if attributes.again.due:
-            attributes.again.active = True
-            for plugin in (self._changing, self._mutating):
+        if attributes.reinvocation.due:
+            attributes.reinvocation.active = True
+            for plugin in (self._mutating_policies, self._mutating):
                 plugin.admit(attributes)
 
-    def validate_content(self, attributes: Attributes) -> None:
+    def validate_subresource(self, attributes: Attributes) -> None:
         """As `validate` for the content of a subresource.
 
         Raises:

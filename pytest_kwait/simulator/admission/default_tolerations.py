@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -18,7 +18,7 @@ _SECONDS = 300
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-class DefaultTolerationSeconds(Plugin):
+class DefaultTolerationSeconds(AdmissionPlugin):
     """The plugin."""
 
     buckets = frozenset({"pods"})
@@ -30,13 +30,13 @@ class DefaultTolerationSeconds(Plugin):
             return
         tolerations = pod["spec"].get("tolerations", [])
         for taint in _TAINTS:
-            if not any(_tolerates(toleration, taint) for toleration in tolerations):
+            if not any(_tolerates_taint(toleration, taint) for toleration in tolerations):
                 more = {"key": taint, "operator": "Exists", "effect": "NoExecute"}
                 tolerations = [*tolerations, {**more, "tolerationSeconds": _SECONDS}]
         pod["spec"]["tolerations"] = tolerations
 
 
-def _tolerates(toleration: Obj, taint: str) -> bool:
+def _tolerates_taint(toleration: Obj, taint: str) -> bool:
     return (toleration.get("key") or taint) == taint and toleration.get("effect", "NoExecute") in (
         "",
         "NoExecute",

@@ -10,25 +10,29 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import Quantity
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.pod_resources import Amounts, amounts, pod_amounts
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.pod_resources import (
+    ResourceList,
+    parse_resource_list,
+    total_pod_resources,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["LimitRanger"]
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
-_MOST_EXACT = (2**63 - 1) // 1000
+_MAX_MILLI = (2**63 - 1) // 1000
 """Up to this number amounts are compared to the thousandth."""
 
 _ZERO = Quantity(Fraction(0))
 
 
-class LimitRanger(Plugin):
+class LimitRanger(AdmissionPlugin):
     """The plugin.
 
     Args:
@@ -37,7 +41,7 @@ class LimitRanger(Plugin):
 
     buckets = frozenset({"pods", "persistentvolumeclaims"})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._ranges = api.store.present("limitranges")
 
@@ -47,7 +51,7 @@ class LimitRanger(Plugin):
         if attributes.kind.bucket != "pods" or pod is None:
             return
         for limits in self._limits(attributes):
-            _fill(pod, limits)
+            _apply_defaults(pod, limits)
 
     def validate(self, attributes: Attributes) -> None:
         """Refuse what takes too little or too much.
@@ -60,9 +64,9 @@ class LimitRanger(Plugin):
             return
         for limits in self._limits(attributes):
             if attributes.kind.bucket == "pods":
-                found = [text for limit in limits for text in _of_pod(limit, obj)]
+                found = [text for limit in limits for text in _pod_violations(limit, obj)]
             else:
-                found = [text for limit in limits for text in _of_claim(limit, obj)]
+                found = [text for limit in limits for text in _claim_violations(limit, obj)]
             told = list(dict.fromkeys(found))
             if told:
                 text = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
@@ -70,13 +74,13 @@ class LimitRanger(Plugin):
 
     def _limits(self, attributes: Attributes) -> Iterator[list[Obj]]:
         """The limits of each range that the request is held to."""
-        if not self._ranges or not _counts(attributes):
+        if not self._ranges or not _is_limited(attributes):
             return
         for found in self._api.list("limitranges", attributes.namespace):
             yield found.get("spec", {}).get("limits", [])
 
 
-def _counts(attributes: Attributes) -> bool:
+def _is_limited(attributes: Attributes) -> bool:
     old = attributes.old
     if attributes.operation == "DELETE" or (old and "deletionTimestamp" in old["metadata"]):
         return False
@@ -86,7 +90,7 @@ def _counts(attributes: Attributes) -> bool:
     return attributes.kind.bucket == "persistentvolumeclaims" and not attributes.subresource
 
 
-def _fill(pod: Obj, limits: Iterable[Obj]) -> None:
+def _apply_defaults(pod: Obj, limits: Iterable[Obj]) -> None:
     defaults: dict[str, dict[str, str]] = {"limits": {}, "requests": {}}
     for limit in limits:
         if limit.get("type") == "Container":
@@ -110,27 +114,29 @@ def _fill(pod: Obj, limits: Iterable[Obj]) -> None:
         pod["metadata"]["annotations"] = {**annotations, _ANNOTATION: note}
 
 
-def _of_pod(limit: Obj, pod: Obj) -> Iterator[str]:
+def _pod_violations(limit: Obj, pod: Obj) -> Iterator[str]:
     spec, kind = pod["spec"], limit.get("type", "")
     if kind == "Container":
         for field in ("containers", "initContainers"):
             for container in spec.get(field, ()):
                 resources = container.get("resources", {})
-                requests = amounts(resources.get("requests"))
-                yield from _objections(limit, requests, amounts(resources.get("limits")))
+                requests = parse_resource_list(resources.get("requests"))
+                yield from _violations(
+                    limit, requests, parse_resource_list(resources.get("limits"))
+                )
     elif kind == "Pod":
-        requests = pod_amounts(spec, "requests", overhead=False)
-        yield from _objections(limit, requests, pod_amounts(spec, "limits", overhead=False))
+        requests = total_pod_resources(spec, "requests", overhead=False)
+        yield from _violations(limit, requests, total_pod_resources(spec, "limits", overhead=False))
 
 
-def _of_claim(limit: Obj, claim: Obj) -> Iterator[str]:
+def _claim_violations(limit: Obj, claim: Obj) -> Iterator[str]:
     kind = limit.get("type", "")
     if kind != "PersistentVolumeClaim":
         return
-    requests = amounts(claim["spec"].get("resources", {}).get("requests"))
-    for name, least in sorted(amounts(limit.get("min")).items()):
-        yield from _too_little(kind, name, least, requests, {})
-    for name, most in sorted(amounts(limit.get("max")).items()):
+    requests = parse_resource_list(claim["spec"].get("resources", {}).get("requests"))
+    for name, least in sorted(parse_resource_list(limit.get("min")).items()):
+        yield from _min_violations(kind, name, least, requests, {})
+    for name, most in sorted(parse_resource_list(limit.get("max")).items()):
         start = f"maximum {name} usage per {kind} is {most}"
         if name not in requests:
             yield f"{start}.  No request is specified"
@@ -138,18 +144,18 @@ def _of_claim(limit: Obj, claim: Obj) -> Iterator[str]:
             yield f"{start}, but request is {requests[name]}"
 
 
-def _objections(limit: Obj, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _violations(limit: Obj, requests: ResourceList, limits: ResourceList) -> Iterator[str]:
     kind = limit["type"]
-    for name, least in sorted(amounts(limit.get("min")).items()):
-        yield from _too_little(kind, name, least, requests, limits)
-    for name, most in sorted(amounts(limit.get("max")).items()):
-        yield from _too_much(kind, name, most, requests, limits)
-    for name, ratio in sorted(amounts(limit.get("maxLimitRequestRatio")).items()):
-        yield from _too_far_apart(kind, name, ratio, requests, limits)
+    for name, least in sorted(parse_resource_list(limit.get("min")).items()):
+        yield from _min_violations(kind, name, least, requests, limits)
+    for name, most in sorted(parse_resource_list(limit.get("max")).items()):
+        yield from _max_violations(kind, name, most, requests, limits)
+    for name, ratio in sorted(parse_resource_list(limit.get("maxLimitRequestRatio")).items()):
+        yield from _ratio_violations(kind, name, ratio, requests, limits)
 
 
-def _too_little(
-    kind: str, name: str, least: Quantity, requests: Amounts, limits: Amounts
+def _min_violations(
+    kind: str, name: str, least: Quantity, requests: ResourceList, limits: ResourceList
 ) -> Iterator[str]:
     start = f"minimum {name} usage per {kind} is {least}"
     if name not in requests:
@@ -160,8 +166,8 @@ def _too_little(
         yield f"{start}, but limit is {limits[name]}"
 
 
-def _too_much(
-    kind: str, name: str, most: Quantity, requests: Amounts, limits: Amounts
+def _max_violations(
+    kind: str, name: str, most: Quantity, requests: ResourceList, limits: ResourceList
 ) -> Iterator[str]:
     start = f"maximum {name} usage per {kind} is {most}"
     if name not in limits:
@@ -172,8 +178,8 @@ def _too_much(
         yield f"{start}, but request is {requests[name]}"
 
 
-def _too_far_apart(
-    kind: str, name: str, ratio: Quantity, requests: Amounts, limits: Amounts
+def _ratio_violations(
+    kind: str, name: str, ratio: Quantity, requests: ResourceList, limits: ResourceList
 ) -> Iterator[str]:
     start = f"{name} max limit to request ratio per {kind} is {ratio}"
     request, limit = requests.get(name, _ZERO), limits.get(name, _ZERO)
@@ -189,5 +195,5 @@ def _too_far_apart(
 
 def _exceeds(one: Quantity, other: Quantity) -> bool:
     """Whether it is more, to the thousandth or for huge amounts to the whole, rounded up."""
-    unit = 1000 if max(one.amount, other.amount) <= _MOST_EXACT else 1
+    unit = 1000 if max(one.amount, other.amount) <= _MAX_MILLI else 1
     return math.ceil(one.amount * unit) > math.ceil(other.amount * unit)

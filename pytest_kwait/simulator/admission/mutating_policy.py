@@ -9,26 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.policy_matching import bound_kind, params_of
-from pytest_kwait.simulator.admission.webhook_rules import GROUP
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.policy_matching import list_params, match_policy
+from pytest_kwait.simulator.admission.webhook_rules import ADMISSION_GROUP
 from pytest_kwait.simulator.caller import Caller
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import to_version_without_webhook
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError, internal_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.admission.admission_expressions import Situation
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.admission.admission_expressions import Activation
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["MutatingPolicies"]
+__all__ = ["MutatingAdmissionPolicy"]
 
-_POLICIES = f"mutatingadmissionpolicies.{GROUP}"
-_BINDINGS = f"mutatingadmissionpolicybindings.{GROUP}"
+_MUTATING_POLICIES = f"mutatingadmissionpolicies.{ADMISSION_GROUP}"
+_MUTATING_BINDINGS = f"mutatingadmissionpolicybindings.{ADMISSION_GROUP}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +54,16 @@ class _Invocation:
         return f"policy '{policy}' with binding '{binding}' denied request: "
 
 
-class MutatingPolicies(Plugin):
+class MutatingAdmissionPolicy(AdmissionPlugin):
     """The plugin.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._bindings = api.store.present(_BINDINGS)
+        self._bindings = api.store.present(_MUTATING_BINDINGS)
 
     def admit(self, attributes: Attributes) -> None:
         """Let all policies that are bound to the request change it, in the order of their names.
@@ -74,30 +74,30 @@ class MutatingPolicies(Plugin):
         Raises:
             StatusError: 403, one cannot do its work and may not be left out.
         """
-        if not self._bindings or attributes.kind.group == GROUP:
+        if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
             return
         failures: list[tuple[str, str]] = []
         invocations = [*self._invocations(attributes, failures)]
         if invocations:
             self._invoke_all(invocations, attributes, failures)
         if failures:
-            raise _refusal(attributes, failures)
+            raise _mutation_error(attributes, failures)
 
     def _invocations(
         self, attributes: Attributes, failures: list[tuple[str, str]]
     ) -> Iterator[_Invocation]:
-        bindings = self._api.list(_BINDINGS)
-        for policy in self._api.list(_POLICIES):
+        bindings = self._api.list(_MUTATING_BINDINGS)
+        for policy in self._api.list(_MUTATING_POLICIES):
             for binding in bindings:
                 spec, limits = policy["spec"], binding["spec"]
                 if limits.get("policyName") != name_of(policy):
                     continue
-                kind = bound_kind(self._api, spec, limits, attributes)
+                kind = match_policy(self._api, spec, limits, attributes)
                 if kind is None:
                     continue
-                found = params_of(self._api, spec, limits, attributes)
+                found = list_params(self._api, spec, limits, attributes)
                 if isinstance(found, str):
-                    if _must_succeed(policy):
+                    if _is_failure_fatal(policy):
                         said = _Invocation(policy, binding, kind, None).said
                         failures.append((said + found, "Forbidden"))
                     continue
@@ -110,7 +110,7 @@ class MutatingPolicies(Plugin):
         attributes: Attributes,
         failures: list[tuple[str, str]],
     ) -> None:
-        rounds, again = attributes.again, attributes.policies_again
+        rounds, again = attributes.reinvocation, attributes.policy_reinvocation
         if rounds.active and attributes.obj != again.seen:
             again.require()
         done = 0
@@ -138,28 +138,31 @@ class MutatingPolicies(Plugin):
     ) -> int | None:
         """Change the request's object; how many mutations were done, None if none was meant."""
         # Not at import: the expressions' library is loaded where one is met.
-        from pytest_kwait.simulator.admission.mutation_expressions import MutationError, changed
+        from pytest_kwait.simulator.admission.mutation_expressions import (
+            MutationError,
+            apply_mutation,
+        )
 
         spec = invocation.policy["spec"]
-        must = _must_succeed(invocation.policy)
-        unmet, failure = self._situation(invocation, attributes).unmet(
+        must = _is_failure_fatal(invocation.policy)
+        unmet, failure = self._situation(invocation, attributes).evaluate_conditions(
             spec.get("matchConditions") or []
         )
         if failure and must:
             failures.append((invocation.said + failure, "Invalid"))
         if unmet or failure:
             return None
-        again = attributes.policies_again
-        if attributes.again.active and invocation.identity not in again.wanted:
+        again = attributes.policy_reinvocation
+        if attributes.reinvocation.active and invocation.identity not in again.wanted:
             return None
         kind, done = attributes.content or invocation.kind, 0
         for mutation in spec.get("mutations") or ():
             if attributes.obj is None:
                 break
-            shown = view(kind, attributes.obj)
+            shown = to_version_without_webhook(kind, attributes.obj)
             situation = self._situation(invocation, attributes)
             try:
-                made = changed(mutation, situation, kind, shown)
+                made = apply_mutation(mutation, situation, kind, shown)
             except MutationError as error:
                 if must:
                     failures.append((f"{invocation.said}{error}", "Invalid"))
@@ -169,12 +172,12 @@ class MutatingPolicies(Plugin):
                 self._take(attributes, kind, made)
         return done
 
-    def _situation(self, invocation: _Invocation, attributes: Attributes) -> Situation:
-        from pytest_kwait.simulator.admission.admission_expressions import Situation
+    def _situation(self, invocation: _Invocation, attributes: Attributes) -> Activation:
+        from pytest_kwait.simulator.admission.admission_expressions import Activation
 
         variables = invocation.policy["spec"].get("variables") or ()
         expressions = {one["name"]: one["expression"] for one in variables}
-        return Situation(self._api, attributes, invocation.kind, expressions, invocation.params)
+        return Activation(self._api, attributes, invocation.kind, expressions, invocation.params)
 
     def _take(self, attributes: Attributes, kind: Kind, made: Obj) -> None:
         """Let the request be about what was made of its object.
@@ -193,11 +196,11 @@ class MutatingPolicies(Plugin):
         attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}
 
 
-def _must_succeed(policy: Obj) -> bool:
+def _is_failure_fatal(policy: Obj) -> bool:
     return bool(policy["spec"].get("failurePolicy", "Fail") == "Fail")
 
 
-def _refusal(attributes: Attributes, failures: list[tuple[str, str]]) -> StatusError:
+def _mutation_error(attributes: Attributes, failures: list[tuple[str, str]]) -> StatusError:
     forbidden = attributes.forbidden("")
     causes = [{"message": text} for text, _ in failures]
     text, reason = failures[0]

@@ -7,32 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.webhook_rules import GROUP
-from pytest_kwait.simulator.caller import internal
-from pytest_kwait.simulator.kind_view import seen
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.webhook_rules import ADMISSION_GROUP
+from pytest_kwait.simulator.caller import internal_caller
+from pytest_kwait.simulator.kind_view import to_version
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.status_error import StatusError, internal_error
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.admission.webhook_rules import Hook
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.admission.webhook_rules import MatchedWebhook
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["MutatingWebhook"]
+__all__ = ["MutatingAdmissionWebhook"]
 
-_CONFIGURATIONS = f"mutatingwebhookconfigurations.{GROUP}"
+_MUTATING_CONFIGURATIONS = f"mutatingwebhookconfigurations.{ADMISSION_GROUP}"
 
 
-class MutatingWebhook(Plugin):
+class MutatingAdmissionWebhook(AdmissionPlugin):
     """The plugin.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._configurations = api.store.present(_CONFIGURATIONS)
+        self._configurations = api.store.present(_MUTATING_CONFIGURATIONS)
 
     def admit(self, attributes: Attributes) -> None:
         """Ask one after the other, each about what those before made of it.
@@ -47,17 +47,17 @@ class MutatingWebhook(Plugin):
         if not self._configurations:
             return
         # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.admission.webhook_consultation import Question
-        from pytest_kwait.simulator.admission.webhook_rules import hooks_for
+        from pytest_kwait.simulator.admission.webhook_consultation import WebhookInvocation
+        from pytest_kwait.simulator.admission.webhook_rules import match_webhooks
 
-        again = attributes.again
+        again = attributes.reinvocation
         if again.active and attributes.obj != again.seen:
             again.require()
-        for hook in hooks_for(self._api, _CONFIGURATIONS, attributes):
+        for hook in match_webhooks(self._api, _MUTATING_CONFIGURATIONS, attributes):
             if again.active and hook.identity not in again.wanted:
                 continue
-            question = Question(self._api, hook, attributes, mutating=True)
-            Question.ask(attributes.caller, [question])
+            question = WebhookInvocation(self._api, hook, attributes, mutating=True)
+            WebhookInvocation.ask(attributes.caller, [question])
             verdict = question.verdict()
             if verdict is not None and verdict.patch:
                 before = attributes.obj
@@ -69,25 +69,27 @@ class MutatingWebhook(Plugin):
                 again.note(hook.identity)
         again.seen = clone(attributes.obj)
 
-    def _change(self, attributes: Attributes, hook: Hook, operations: list[Any]) -> None:
+    def _change(self, attributes: Attributes, hook: MatchedWebhook, operations: list[Any]) -> None:
         if attributes.obj is None:
             raise internal_error(
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not '
                 "supported for this operation"
             )
-        from pytest_kwait.simulator.admission.webhook_patches import patched
+        from pytest_kwait.simulator.admission.webhook_patches import apply_webhook_patch
 
         kind = attributes.content or hook.kind
-        changed = patched(seen(kind, attributes.obj, attributes.caller), operations)
+        changed = apply_webhook_patch(
+            to_version(kind, attributes.obj, attributes.caller), operations
+        )
         if attributes.operation == "CONNECT":
             attributes.obj = changed
             return
         try:
-            stored = self._api.decode(kind, changed, internal())
+            stored = self._api.decode(kind, changed, internal_caller())
         except StatusError as error:
             why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
             raise internal_error(why or error.message) from None
         if kind.custom:
-            attributes.obj = seen(attributes.kind, stored, attributes.caller)
+            attributes.obj = to_version(attributes.kind, stored, attributes.caller)
         else:
             attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}

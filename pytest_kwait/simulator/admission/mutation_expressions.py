@@ -8,41 +8,47 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhook_patches import PatchError, apply_operations
-from pytest_kwait.simulator.apply import merge
+from pytest_kwait.simulator.admission.webhook_patches import JsonPatchError, apply_operations
+from pytest_kwait.simulator.apply import merge_configuration
 from pytest_kwait.simulator.cel.constructs import (
-    checked_form,
-    declare,
-    plain,
-    run_form,
+    declare_types,
+    to_checked_form,
+    to_json,
+    to_runtime_form,
 )
-from pytest_kwait.simulator.cel.expressions import EvaluationError, Invalid, OverBudgetError
+from pytest_kwait.simulator.cel.expressions import (
+    CompilationError,
+    CostBudgetExceededError,
+    EvaluationError,
+)
 from pytest_kwait.simulator.ownership import object_shape
 from pytest_kwait.simulator.schema import Form
-from pytest_kwait.simulator.typed_check import type_errors
+from pytest_kwait.simulator.typed_check import find_type_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_kwait.simulator.admission.admission_expressions import Situation
+    from pytest_kwait.simulator.admission.admission_expressions import Activation
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.schema import Shape
 
-__all__ = ["FIELDS", "MutationError", "changed", "mutation_fault"]
+__all__ = ["MUTATION_FIELDS", "MutationError", "apply_mutation", "mutation_compilation_error"]
 
-FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+MUTATION_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 """By the type of a mutation the field that has its expression."""
 
-_WANTED = {"ApplyConfiguration": "Object", "JSONPatch": "list(JSONPatch)"}
-_MADE = re.compile(r"\bObject_[\w_]+")
+_RESULT_TYPES = {"ApplyConfiguration": "Object", "JSONPatch": "list(JSONPatch)"}
+_GENERATED_TYPE = re.compile(r"\bObject_[\w_]+")
 
 
 class MutationError(ValueError):
     """A mutation cannot be done; the text says why."""
 
 
-def mutation_fault(text: str, kind: str, variables: Mapping[str, Obj], *, params: bool) -> str:
+def mutation_compilation_error(
+    text: str, kind: str, variables: Mapping[str, Obj], *, params: bool
+) -> str:
     """Why the expression of a mutation cannot be taken, empty if it can.
 
     Args:
@@ -52,38 +58,42 @@ def mutation_fault(text: str, kind: str, variables: Mapping[str, Obj], *, params
         params: whether there are parameters.
     """
     # Not at import: this is the one cycle, as it checks what the other one evaluates.
-    from pytest_kwait.simulator.admission.admission_expressions import kind_of_value
+    from pytest_kwait.simulator.admission.admission_expressions import value_type
 
     try:
-        found = kind_of_value(
-            checked_form(text),
+        found = value_type(
+            to_checked_form(text),
             variables,
             params=params,
-            declare=lambda pool: declare(text, pool),
+            declare=lambda pool: declare_types(text, pool),
         )
-    except Invalid as error:
-        return f"compilation failed: {_original(str(error), text)}"
+    except CompilationError as error:
+        return f"compilation failed: {_restore_type_names(str(error), text)}"
     shown = _type_text(found)
-    return "" if shown == _WANTED[kind] else f"must evaluate to {_WANTED[kind]} but got {shown}"
+    return (
+        ""
+        if shown == _RESULT_TYPES[kind]
+        else f"must evaluate to {_RESULT_TYPES[kind]} but got {shown}"
+    )
 
 
-def _original(said: str, text: str) -> str:
+def _restore_type_names(said: str, text: str) -> str:
     """What the compiler says, of the expression as it was written."""
-    form = checked_form(text)
+    form = to_checked_form(text)
     for ours, theirs in zip(form.splitlines(), text.splitlines(), strict=True):
         said = said.replace(f" | {ours}\n", f" | {theirs}\n")
     said = said.replace(r"'\u003F'", "'?'")
-    return _MADE.sub(lambda found: found[0].replace("_", "."), said)
+    return _GENERATED_TYPE.sub(lambda found: found[0].replace("_", "."), said)
 
 
 def _type_text(name: str) -> str:
     """A type as Kubernetes writes it."""
     found = re.sub(r"\b(?!Object|JSONPatch)[A-Z]+\b", lambda part: part[0].lower(), name)
-    found = _MADE.sub(lambda part: part[0].replace("_", "."), found)
+    found = _GENERATED_TYPE.sub(lambda part: part[0].replace("_", "."), found)
     return found.replace("<", "(").replace(">", ")")
 
 
-def changed(mutation: Obj, situation: Situation, kind: Kind, shown: Obj) -> Obj:
+def apply_mutation(mutation: Obj, situation: Activation, kind: Kind, shown: Obj) -> Obj:
     """The object after a mutation.
 
     Args:
@@ -96,18 +106,18 @@ def changed(mutation: Obj, situation: Situation, kind: Kind, shown: Obj) -> Obj:
         MutationError: it cannot be done.
     """
     by_patch = mutation["patchType"] == "JSONPatch"
-    text: str = mutation[FIELDS[mutation["patchType"]]]["expression"].strip()
+    text: str = mutation[MUTATION_FIELDS[mutation["patchType"]]]["expression"].strip()
     try:
-        value = situation.evaluate(text, run_form(text))
+        value = situation.evaluate(text, to_runtime_form(text))
     except EvaluationError as error:
         raise MutationError(f"expression '{text}' resulted in error: {error}") from None
-    except OverBudgetError as error:
+    except CostBudgetExceededError as error:
         raise MutationError(str(error)) from None
     try:
         if by_patch:
-            return apply_operations(shown, [_operation(one) for one in value])
-        return _merged(plain(value, ("Object",)), kind, shown)
-    except PatchError as error:
+            return apply_operations(shown, [_to_json_patch_operation(one) for one in value])
+        return _apply_configuration(to_json(value, ("Object",)), kind, shown)
+    except JsonPatchError as error:
         if error.test:
             return shown
         raise MutationError(f"JSON Patch: {error}") from None
@@ -115,31 +125,31 @@ def changed(mutation: Obj, situation: Situation, kind: Kind, shown: Obj) -> Obj:
         raise MutationError(str(error)) from None
 
 
-def _operation(found: Obj) -> Obj:
+def _to_json_patch_operation(found: Obj) -> Obj:
     operation = {name: found[name] for name in ("op", "path", "from") if found.get(name)}
     if "value" in found:
-        operation["value"] = plain(found["value"])
+        operation["value"] = to_json(found["value"])
     return {"op": "", "path": "", **operation}
 
 
-def _merged(configuration: Obj, kind: Kind, shown: Obj) -> Obj:
+def _apply_configuration(configuration: Obj, kind: Kind, shown: Obj) -> Obj:
     shape = object_shape(kind)
     failed = "error applying patch:"
-    errors = type_errors(configuration, shape) if kind.structure is None else []
+    errors = find_type_errors(configuration, shape) if kind.structure is None else []
     if errors:
         text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
         raise MutationError(f"{failed} failed to convert patch object to typed object: {text}")
-    whole = [*_atomics(configuration, shape, "")]
+    whole = [*_atomic_fields(configuration, shape, "")]
     if whole:
         raise MutationError(
             f"{failed} invalid ApplyConfiguration: may not mutate atomic arrays, maps or "
             f"structs: {', '.join(whole)}"
         )
-    merged: Obj = merge(shown, configuration, shape)
+    merged: Obj = merge_configuration(shown, configuration, shape)
     return merged
 
 
-def _atomics(value: Any, shape: Shape | None, path: str) -> Iterator[str]:
+def _atomic_fields(value: Any, shape: Shape | None, path: str) -> Iterator[str]:
     """Where a configuration has what can only be replaced as a whole."""
     if shape is None or not isinstance(value, dict | list) or shape.form is Form.ANY:
         return
@@ -147,8 +157,8 @@ def _atomics(value: Any, shape: Shape | None, path: str) -> Iterator[str]:
         yield path
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _atomics(item, shape.item, f"{path}[{index}]")
+            yield from _atomic_fields(item, shape.item, f"{path}[{index}]")
         return
     for name, item in value.items():
         inner = shape.struct.fields.get(name) if shape.form is Form.STRUCT else shape.item
-        yield from _atomics(item, inner, f"{path}.{name}")
+        yield from _atomic_fields(item, inner, f"{path}.{name}")

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.status_error import forbidden, not_found
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 __all__ = ["NamespaceLifecycle"]
 
-_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
-class NamespaceLifecycle(Plugin):
+class NamespaceLifecycle(AdmissionPlugin):
     """The plugin.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._namespaces = api.store.present("namespaces")
 
     def admit(self, attributes: Attributes) -> None:
@@ -37,7 +37,7 @@ class NamespaceLifecycle(Plugin):
         """
         kind, namespace = attributes.kind, attributes.namespace
         if kind.bucket == "namespaces":
-            if attributes.operation == "DELETE" and attributes.name in _IMMORTAL:
+            if attributes.operation == "DELETE" and attributes.name in _PROTECTED_NAMESPACES:
                 raise attributes.forbidden("this namespace may not be deleted")
             return
         if not kind.namespaced or attributes.operation == "DELETE":

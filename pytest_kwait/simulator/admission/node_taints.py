@@ -5,14 +5,14 @@ Source: k8s.io/kubernetes plugin/pkg/admission/nodetaint/admission.go.
 
 from __future__ import annotations
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 
-__all__ = ["NodeTaint"]
+__all__ = ["TaintNodesByCondition"]
 
 _TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
-class NodeTaint(Plugin):
+class TaintNodesByCondition(AdmissionPlugin):
     """The plugin."""
 
     buckets = frozenset({"nodes"})

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PodResize"]
 
-_SYSTEM = "kubernetes.io/os"
+_OS_LABEL = "kubernetes.io/os"
 
 
-class PodResize(Plugin):
+class PodResize(AdmissionPlugin):
     """Refuses what a node could never give.
 
     Args:
@@ -27,7 +27,7 @@ class PodResize(Plugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
@@ -45,13 +45,13 @@ class PodResize(Plugin):
         node = self._api.find("nodes", name)
         if node is None:
             raise attributes.forbidden(f'node "{name}" not found')
-        system = (node["metadata"].get("labels") or {}).get(_SYSTEM, "linux")
+        system = (node["metadata"].get("labels") or {}).get(_OS_LABEL, "linux")
         if system != "linux":
             raise attributes.forbidden(
                 f'pod resize is only supported on linux nodes, node "{name}" is "{system}"',
                 causes=[{"reason": "UnsupportedPlatform"}],
             )
-        short = _short(new, (node.get("status") or {}).get("allocatable") or {})
+        short = _exceeded_resources(new, (node.get("status") or {}).get("allocatable") or {})
         if short:
             raise attributes.forbidden(
                 f"node didn't have enough allocatable resources: {short}",
@@ -59,10 +59,10 @@ class PodResize(Plugin):
             )
 
 
-def _short(pod: Obj, allocatable: Obj) -> str:
-    from pytest_kwait.scheduler.algorithm.requests import PodRequests, amounts
+def _exceeded_resources(pod: Obj, allocatable: Obj) -> str:
+    from pytest_kwait.scheduler.algorithm.requests import PodRequests, parse_resource_list
 
-    asked, there = PodRequests(pod).total(), amounts(allocatable)
+    asked, there = PodRequests(pod).total(), parse_resource_list(allocatable)
     return "; ".join(
         f"{name}, requested: {asked[name]}, allocatable: {there.get(name, 0)}"
         for name in ("cpu", "memory")

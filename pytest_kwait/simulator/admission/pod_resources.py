@@ -16,36 +16,42 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Amounts", "add", "amounts", "pod_amounts", "pod_wide"]
+__all__ = [
+    "ResourceList",
+    "add_resources",
+    "is_pod_level_resource",
+    "parse_resource_list",
+    "total_pod_resources",
+]
 
-Amounts = dict[str, Quantity]
+ResourceList = dict[str, Quantity]
 
 
-def amounts(listed: Mapping[str, str] | None) -> Amounts:
+def parse_resource_list(listed: Mapping[str, str] | None) -> ResourceList:
     """A resource list of the API as quantities."""
     return {name: parse_quantity(value) for name, value in (listed or {}).items()}
 
 
-def add(total: Amounts, more: Mapping[str, Quantity]) -> None:
+def add_resources(total: ResourceList, more: Mapping[str, Quantity]) -> None:
     """Add `more` to `total`, in place."""
     for name, amount in more.items():
         total[name] = total[name] + amount if name in total else amount
 
 
-def _raise_to(total: Amounts, other: Mapping[str, Quantity]) -> None:
+def _max_resources(total: ResourceList, other: Mapping[str, Quantity]) -> None:
     for name, amount in other.items():
         if name not in total or amount > total[name]:
             total[name] = amount
 
 
-def pod_wide(name: str) -> bool:
+def is_pod_level_resource(name: str) -> bool:
     """Whether the resource can be given to a pod as a whole."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
-def pod_amounts(
+def total_pod_resources(
     spec: Obj, part: Literal["requests", "limits"], *, overhead: bool = True
-) -> Amounts:
+) -> ResourceList:
     """The containers' sum or the peak while the pod starts; what is said of the pod replaces it.
 
     Args:
@@ -53,26 +59,26 @@ def pod_amounts(
         part: what is summed.
         overhead: whether what the pod itself takes comes on top, of limits where there are any.
     """
-    total: Amounts = {}
+    total: ResourceList = {}
     for container in spec.get("containers", ()):
-        add(total, amounts(container.get("resources", {}).get(part)))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
+        add_resources(total, parse_resource_list(container.get("resources", {}).get(part)))
+    sidecars: ResourceList = {}
+    peak: ResourceList = {}
     for container in spec.get("initContainers", ()):
-        needed = amounts(container.get("resources", {}).get(part))
+        needed = parse_resource_list(container.get("resources", {}).get(part))
         if container.get("restartPolicy") == "Always":
-            add(total, needed)
-            add(sidecars, needed)
-            _raise_to(peak, sidecars)
+            add_resources(total, needed)
+            add_resources(sidecars, needed)
+            _max_resources(peak, sidecars)
         else:
-            add(needed, sidecars)
-            _raise_to(peak, needed)
-    _raise_to(total, peak)
-    whole = amounts(spec.get("resources", {}).get(part))
-    total.update({name: amount for name, amount in whole.items() if pod_wide(name)})
+            add_resources(needed, sidecars)
+            _max_resources(peak, needed)
+    _max_resources(total, peak)
+    whole = parse_resource_list(spec.get("resources", {}).get(part))
+    total.update({name: amount for name, amount in whole.items() if is_pod_level_resource(name)})
     if overhead:
-        more = amounts(spec.get("overhead"))
+        more = parse_resource_list(spec.get("overhead"))
         if part == "limits":
             more = {name: more[name] for name in more if name in total and total[name].amount}
-        add(total, more)
+        add_resources(total, more)
     return total

@@ -9,24 +9,24 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.pod_security_levels import PREFIX, Level, policy_of
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.pod_security_levels import LABEL_PREFIX, Level, parse_policy
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
 from pytest_kwait.simulator.status_error import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.admission.pod_security_findings import Check, Finding
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.admission.pod_security_findings import Check, CheckResult
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PodSecurity"]
 
-_LATEST = 35
+_LATEST_MINOR = 35
 """The minor version that changed a check last."""
 
-_MOST_PODS = 3000
+_MAX_NAMESPACE_PODS = 3000
 _TEMPLATES = {
     "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
     "daemonsets.apps": ("spec", "template"),
@@ -42,7 +42,7 @@ _OTHER_SUBRESOURCES = frozenset(
 )
 
 
-class PodSecurity(Plugin):
+class PodSecurity(AdmissionPlugin):
     """The plugin.
 
     Args:
@@ -51,7 +51,7 @@ class PodSecurity(Plugin):
 
     buckets = frozenset({"namespaces", "pods", *_TEMPLATES})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
@@ -68,7 +68,7 @@ class PodSecurity(Plugin):
                 self._namespace(attributes, obj)
         elif bucket == "pods":
             if attributes.subresource not in _OTHER_SUBRESOURCES and (
-                attributes.old is None or _changes_containers(obj, attributes.old)
+                attributes.old is None or _has_container_changes(obj, attributes.old)
             ):
                 self._check(attributes, obj, enforce=True)
         elif bucket in _TEMPLATES and not attributes.subresource:
@@ -83,18 +83,18 @@ class PodSecurity(Plugin):
         if namespace is None:
             return
         labels = labels_of(namespace)
-        if not any(label.startswith(PREFIX) for label in labels):
+        if not any(label.startswith(LABEL_PREFIX) for label in labels):
             return
-        policy, _ = policy_of(labels)
+        policy, _ = parse_policy(labels)
         if enforce:
-            found = _findings(policy.enforce, pod)
+            found = _evaluate_level(policy.enforce, pod)
             if found:
                 raise attributes.forbidden(
-                    f'violates PodSecurity "{policy.enforce}": {_details(found)}'
+                    f'violates PodSecurity "{policy.enforce}": {_format_details(found)}'
                 )
-        found = _findings(policy.warn, pod)
+        found = _evaluate_level(policy.warn, pod)
         if found:
-            text = f'would violate PodSecurity "{policy.warn}": {_details(found)}'
+            text = f'would violate PodSecurity "{policy.warn}": {_format_details(found)}'
             attributes.caller.warn(text)
 
     def _namespace(self, attributes: Attributes, namespace: Obj) -> None:
@@ -102,50 +102,52 @@ class PodSecurity(Plugin):
         old = labels_of(attributes.old) if attributes.old is not None else {}
         if attributes.old is not None and labels == old:
             return
-        policy, errors = policy_of(labels)
-        before, errors_before = policy_of(old)
+        policy, errors = parse_policy(labels)
+        before, errors_before = parse_policy(old)
         if errors and errors != errors_before:
             kind = attributes.kind
             raise invalid(kind.group, kind.kind, attributes.name, errors)
         level, last = policy.enforce, before.enforce
         if attributes.old is None or level == last or level.name == "privileged":
             return
-        if level.minor == last.minor and not level.stricter_than(last):
+        if level.minor == last.minor and not level.is_stricter_than(last):
             return
         for text in self._warnings(name_of(namespace), level):
             attributes.caller.warn(text)
 
     def _warnings(self, namespace: str, level: Level) -> list[str]:
         """What a stricter level would refuse of the pods that are there."""
-        pods = _each_owner_first(self._api.list("pods", namespace))
+        pods = _one_pod_per_owner_first(self._api.list("pods", namespace))
         names: dict[str, list[str]] = {}
-        for pod in pods[:_MOST_PODS]:
-            found = _findings(level, pod)
+        for pod in pods[:_MAX_NAMESPACE_PODS]:
+            found = _evaluate_level(level, pod)
             if found:
                 reasons = ", ".join(finding.reason for finding in found)
                 names.setdefault(reasons, []).append(name_of(pod))
         texts = []
-        if len(pods) > _MOST_PODS:
+        if len(pods) > _MAX_NAMESPACE_PODS:
             texts.append(
                 "new PodSecurity enforce level only checked against the first "
-                f"{_MOST_PODS} of {len(pods)} existing pods"
+                f"{_MAX_NAMESPACE_PODS} of {len(pods)} existing pods"
             )
         if names:
             texts.append(
                 f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce '
                 f'level "{level}"'
             )
-        return texts + sorted(f"{_counted(pods)}: {reasons}" for reasons, pods in names.items())
+        return texts + sorted(
+            f"{_format_names(pods)}: {reasons}" for reasons, pods in names.items()
+        )
 
 
-def _counted(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
     others = "1 other pod" if len(names) == 2 else f"{len(names) - 1} other pods"
     return f"{min(names)} (and {others})"
 
 
-def _each_owner_first(pods: Iterable[Obj]) -> list[Obj]:
+def _one_pod_per_owner_first(pods: Iterable[Obj]) -> list[Obj]:
     """The pods, those last whose owner has another one before."""
     first, rest, owners = [], [], set()
     for pod in pods:
@@ -159,7 +161,7 @@ def _each_owner_first(pods: Iterable[Obj]) -> list[Obj]:
     return first + rest
 
 
-def _changes_containers(pod: Obj, old: Obj) -> bool:
+def _has_container_changes(pod: Obj, old: Obj) -> bool:
     """Whether what runs in the pod is another than before."""
 
     def images(of: Obj, field: str) -> list[str]:
@@ -178,38 +180,43 @@ def _changes_containers(pod: Obj, old: Obj) -> bool:
     )
 
 
-def _findings(level: Level, pod: Obj) -> list[Finding]:
+def _evaluate_level(level: Level, pod: Obj) -> list[CheckResult]:
     """What the level objects to; `pod` is a pod or a template."""
     if level.name == "privileged":
         return []
-    minor = _LATEST if level.minor is None else min(level.minor, _LATEST)
+    minor = _LATEST_MINOR if level.minor is None else min(level.minor, _LATEST_MINOR)
     metadata, spec = pod.get("metadata", {}), pod.get("spec", {})
-    found = [check(metadata, spec) for check in _checks(level.name, minor)]
+    found = [check(metadata, spec) for check in _checks_of_level(level.name, minor)]
     return [finding for finding in found if finding is not None]
 
 
-def _details(found: Iterable[Finding]) -> str:
+def _format_details(found: Iterable[CheckResult]) -> str:
     return ", ".join(f"{one.reason} ({one.detail})" if one.detail else one.reason for one in found)
 
 
 @lru_cache(maxsize=128)
-def _checks(level: str, minor: int) -> tuple[Check, ...]:
+def _checks_of_level(level: str, minor: int) -> tuple[Check, ...]:
     """The checks of a level in a version, in the order in which they are told."""
     # Not at import: hardly any namespace asks for them.
-    from pytest_kwait.simulator.admission.pod_security_baseline import BASELINE
+    from pytest_kwait.simulator.admission.pod_security_baseline import BASELINE_CHECKS
 
-    chosen = _as_of(BASELINE, minor)
+    chosen = _checks_at_version(BASELINE_CHECKS, minor)
     if level == "restricted":
-        from pytest_kwait.simulator.admission.pod_security_restricted import OVERRIDES, RESTRICTED
+        from pytest_kwait.simulator.admission.pod_security_restricted import (
+            OVERRIDDEN_CHECKS,
+            RESTRICTED_CHECKS,
+        )
 
-        more = _as_of(RESTRICTED, minor)
+        more = _checks_at_version(RESTRICTED_CHECKS, minor)
         for name in more:
-            chosen.pop(OVERRIDES.get(name, ""), None)
+            chosen.pop(OVERRIDDEN_CHECKS.get(name, ""), None)
         chosen.update(more)
     return tuple(chosen.values())
 
 
-def _as_of(checks: dict[str, tuple[tuple[int, Check], ...]], minor: int) -> dict[str, Check]:
+def _checks_at_version(
+    checks: dict[str, tuple[tuple[int, Check], ...]], minor: int
+) -> dict[str, Check]:
     """The checks that there are in a version, as they are in it."""
     chosen = {}
     for name, versions in checks.items():

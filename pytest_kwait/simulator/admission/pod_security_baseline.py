@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.admission.pod_security_findings import (
     Check,
-    Finding,
-    containers_of,
-    context_of,
-    in_user_namespace,
-    named,
-    named_containers,
-    plural,
-    quoted,
+    CheckResult,
+    container_names,
+    format_containers,
+    has_user_namespace,
+    join_quoted,
+    list_containers,
+    pluralize,
+    security_context_field,
 )
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["BASELINE", "proc_mount", "setters", "valid_seccomp"]
+__all__ = ["BASELINE_CHECKS", "check_proc_mount", "format_setters", "is_valid_seccomp"]
 
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
-_SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
-_CAPABILITIES = frozenset(
+_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_ALLOWED_CAPABILITIES = frozenset(
     (
         "AUDIT_WRITE",
         "CHOWN",
@@ -47,8 +47,8 @@ _CAPABILITIES = frozenset(
         "SYS_CHROOT",
     )
 )
-_PROFILES = ("Localhost", "RuntimeDefault")
-_SELINUX = frozenset(("", "container_t", "container_init_t", "container_kvm_t"))
+_SECCOMP_PROFILES = ("Localhost", "RuntimeDefault")
+_ALLOWED_SELINUX_TYPES = frozenset(("", "container_t", "container_init_t", "container_kvm_t"))
 _SYSCTLS = frozenset(
     (
         "kernel.shm_rmid_forced",
@@ -68,27 +68,27 @@ _SYSCTLS_29 = _SYSCTLS_27 | {
 _SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
 
 
-def setters(of_pod: bool, names: list[str]) -> str:
+def format_setters(of_pod: bool, names: list[str]) -> str:
     """Who sets what is not allowed: `pod and container "a"`; empty for nobody."""
     found = ["pod"] if of_pod else []
     if names:
-        found.append(named_containers(names))
+        found.append(format_containers(names))
     return " and ".join(found)
 
 
-def valid_seccomp(profile: Any) -> bool:
+def is_valid_seccomp(profile: Any) -> bool:
     """Whether the profile confines anything."""
-    return profile.get("type") in _PROFILES
+    return profile.get("type") in _SECCOMP_PROFILES
 
 
-def _app_armor(metadata: Obj, spec: Obj) -> Finding | None:
+def _app_armor(metadata: Obj, spec: Obj) -> CheckResult | None:
     def wrong(part: Obj) -> str | None:
-        profile = context_of(part, "appArmorProfile")
-        if profile is None or profile.get("type") in _PROFILES:
+        profile = security_context_field(part, "appArmorProfile")
+        if profile is None or profile.get("type") in _SECCOMP_PROFILES:
             return None
         return str(profile.get("type", ""))
 
-    containers = [one for one in containers_of(spec) if wrong(one) is not None]
+    containers = [one for one in list_containers(spec) if wrong(one) is not None]
     values = {wrong(part) or "" for part in [spec, *containers] if wrong(part) is not None}
     annotations = sorted(
         f"{key}={_go_quoted(value)}"
@@ -98,15 +98,15 @@ def _app_armor(metadata: Obj, spec: Obj) -> Finding | None:
         and not value.startswith("localhost/")
     )
     shown = [*sorted(values), *annotations]
-    who = [setters(wrong(spec) is not None, named(containers))]
+    who = [format_setters(wrong(spec) is not None, container_names(containers))]
     if annotations:
-        who.append(plural("annotation", annotations))
+        who.append(pluralize("annotation", annotations))
     if not shown:
         return None
     by = " and ".join(one for one in who if one)
-    return Finding(
-        plural("forbidden AppArmor profile", shown),
-        f"{by} must not set AppArmor profile type to {quoted(shown)}",
+    return CheckResult(
+        pluralize("forbidden AppArmor profile", shown),
+        f"{by} must not set AppArmor profile type to {join_quoted(shown)}",
     )
 
 
@@ -114,40 +114,40 @@ def _go_quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _capabilities(_: Obj, spec: Obj) -> Finding | None:
+def _capabilities_baseline(_: Obj, spec: Obj) -> CheckResult | None:
     more: set[str] = set()
     names = []
-    for container in containers_of(spec):
-        added = (context_of(container, "capabilities") or {}).get("add", ())
-        beyond = set(added) - _CAPABILITIES
+    for container in list_containers(spec):
+        added = (security_context_field(container, "capabilities") or {}).get("add", ())
+        beyond = set(added) - _ALLOWED_CAPABILITIES
         if beyond:
             names.append(container.get("name", ""))
             more |= beyond
     if not names:
         return None
-    return Finding(
+    return CheckResult(
         "non-default capabilities",
-        f"{named_containers(names)} must not include {quoted(sorted(more))} in "
+        f"{format_containers(names)} must not include {join_quoted(sorted(more))} in "
         "securityContext.capabilities.add",
     )
 
 
-def _host_namespaces(_: Obj, spec: Obj) -> Finding | None:
+def _host_namespaces(_: Obj, spec: Obj) -> CheckResult | None:
     shared = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
-    return Finding("host namespaces", ", ".join(shared)) if shared else None
+    return CheckResult("host namespaces", ", ".join(shared)) if shared else None
 
 
-def _host_paths(_: Obj, spec: Obj) -> Finding | None:
+def _host_paths(_: Obj, spec: Obj) -> CheckResult | None:
     names = [one.get("name", "") for one in spec.get("volumes", ()) if "hostPath" in one]
     if not names:
         return None
-    return Finding("hostPath volumes", f"{plural('volume', names)} {quoted(names)}")
+    return CheckResult("hostPath volumes", f"{pluralize('volume', names)} {join_quoted(names)}")
 
 
-def _host_ports(_: Obj, spec: Obj) -> Finding | None:
+def _host_ports(_: Obj, spec: Obj) -> CheckResult | None:
     names = []
     ports: set[str] = set()
-    for container in containers_of(spec):
+    for container in list_containers(spec):
         taken = {str(one["hostPort"]) for one in container.get("ports", ()) if one.get("hostPort")}
         if taken:
             names.append(container.get("name", ""))
@@ -156,13 +156,13 @@ def _host_ports(_: Obj, spec: Obj) -> Finding | None:
         return None
     uses = "uses" if len(names) == 1 else "use"
     shown = sorted(ports)
-    return Finding(
+    return CheckResult(
         "hostPort",
-        f"{named_containers(names)} {uses} {plural('hostPort', shown)} {', '.join(shown)}",
+        f"{format_containers(names)} {uses} {pluralize('hostPort', shown)} {', '.join(shown)}",
     )
 
 
-def _hosts(handlers: Iterable[Obj]) -> set[str]:
+def _probe_hosts_of(handlers: Iterable[Obj]) -> set[str]:
     return {
         handler[kind]["host"]
         for handler in handlers
@@ -171,13 +171,15 @@ def _hosts(handlers: Iterable[Obj]) -> set[str]:
     }
 
 
-def _probe_hosts(_: Obj, spec: Obj) -> Finding | None:
+def _probe_hosts(_: Obj, spec: Obj) -> CheckResult | None:
     names: set[str] = set()
     hosts: set[str] = set()
-    for container in containers_of(spec):
+    for container in list_containers(spec):
         probes = [container.get(f"{one}Probe", {}) for one in ("liveness", "readiness", "startup")]
         lifecycle = container.get("lifecycle", {})
-        found = _hosts([*probes, lifecycle.get("postStart", {}), lifecycle.get("preStop", {})])
+        found = _probe_hosts_of(
+            [*probes, lifecycle.get("postStart", {}), lifecycle.get("preStop", {})]
+        )
         if found:
             names.add(container.get("name", ""))
             hosts |= found
@@ -185,66 +187,73 @@ def _probe_hosts(_: Obj, spec: Obj) -> Finding | None:
         return None
     uses = "uses" if len(names) == 1 else "use"
     shown = sorted(hosts)
-    return Finding(
+    return CheckResult(
         "probe or lifecycle host",
-        f"{named_containers(sorted(names))} {uses} {plural('probe or lifecycle host', shown)} "
-        f"{quoted(shown)}",
+        f"{format_containers(sorted(names))} {uses} {pluralize('probe or lifecycle host', shown)} "
+        f"{join_quoted(shown)}",
     )
 
 
-def _privileged(_: Obj, spec: Obj) -> Finding | None:
-    names = named(one for one in containers_of(spec) if context_of(one, "privileged"))
+def _privileged(_: Obj, spec: Obj) -> CheckResult | None:
+    names = container_names(
+        one for one in list_containers(spec) if security_context_field(one, "privileged")
+    )
     if not names:
         return None
-    text = f"{named_containers(names)} must not set securityContext.privileged=true"
-    return Finding("privileged", text)
+    text = f"{format_containers(names)} must not set securityContext.privileged=true"
+    return CheckResult("privileged", text)
 
 
-def proc_mount(_: Obj, spec: Obj) -> Finding | None:
+def check_proc_mount(_: Obj, spec: Obj) -> CheckResult | None:
     """`/proc` stays masked."""
     found = [
-        (container.get("name", ""), context_of(container, "procMount"))
-        for container in containers_of(spec)
-        if context_of(container, "procMount") not in (None, "Default")
+        (container.get("name", ""), security_context_field(container, "procMount"))
+        for container in list_containers(spec)
+        if security_context_field(container, "procMount") not in (None, "Default")
     ]
     if not found:
         return None
     names = [name for name, _ in found]
-    types = quoted(sorted({kind for _, kind in found}))
-    text = f"{named_containers(names)} must not set securityContext.procMount to {types}"
-    return Finding("procMount", text)
+    types = join_quoted(sorted({kind for _, kind in found}))
+    text = f"{format_containers(names)} must not set securityContext.procMount to {types}"
+    return CheckResult("procMount", text)
 
 
-def _proc_mount_35(metadata: Obj, spec: Obj) -> Finding | None:
-    return None if in_user_namespace(spec) else proc_mount(metadata, spec)
+def _proc_mount_35(metadata: Obj, spec: Obj) -> CheckResult | None:
+    return None if has_user_namespace(spec) else check_proc_mount(metadata, spec)
 
 
 def _selinux(types: frozenset[str]) -> Check:
-    def check(_: Obj, spec: Obj) -> Finding | None:
+    def check(_: Obj, spec: Obj) -> CheckResult | None:
         def wrong(part: Obj) -> bool:
-            options = context_of(part, "seLinuxOptions") or {}
+            options = security_context_field(part, "seLinuxOptions") or {}
             return bool(
                 options.get("type", "") not in types or options.get("user") or options.get("role")
             )
 
-        containers = [one for one in containers_of(spec) if wrong(one)]
-        who = setters(wrong(spec), named(containers))
+        containers = [one for one in list_containers(spec) if wrong(one)]
+        who = format_setters(wrong(spec), container_names(containers))
         if not who:
             return None
-        given = [context_of(part, "seLinuxOptions") or {} for part in [spec, *containers]]
+        given = [
+            security_context_field(part, "seLinuxOptions") or {} for part in [spec, *containers]
+        ]
         bad = sorted({one.get("type", "") for one in given} - types)
-        data = [f"{plural('type', bad)} {quoted(bad)}"] if bad else []
+        data = [f"{pluralize('type', bad)} {join_quoted(bad)}"] if bad else []
         own = [field for field in ("user", "role") if any(one.get(field) for one in given)]
         data += [f"{field} may not be set" for field in own]
         text = f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
-        return Finding("seLinuxOptions", text)
+        return CheckResult("seLinuxOptions", text)
 
     return check
 
 
-def _seccomp_annotations(metadata: Obj, spec: Obj) -> Finding | None:
+def _seccomp_annotations(metadata: Obj, spec: Obj) -> CheckResult | None:
     annotations = metadata.get("annotations", {})
-    keys = [_SECCOMP_POD, *(f"{_SECCOMP}{name}" for name in named(containers_of(spec)))]
+    keys = [
+        _SECCOMP_POD,
+        *(f"{_SECCOMP_CONTAINER}{name}" for name in container_names(list_containers(spec))),
+    ]
     found = sorted(
         {
             f"{key}={_go_quoted(annotations[key])}"
@@ -256,57 +265,62 @@ def _seccomp_annotations(metadata: Obj, spec: Obj) -> Finding | None:
     )
     if not found:
         return None
-    text = f"forbidden {plural('annotation', found)} {', '.join(found)}"
-    return Finding("seccompProfile", text)
+    text = f"forbidden {pluralize('annotation', found)} {', '.join(found)}"
+    return CheckResult("seccompProfile", text)
 
 
-def _seccomp(_: Obj, spec: Obj) -> Finding | None:
+def _seccomp_baseline(_: Obj, spec: Obj) -> CheckResult | None:
     def wrong(part: Obj) -> bool:
-        profile = context_of(part, "seccompProfile")
-        return profile is not None and not valid_seccomp(profile)
+        profile = security_context_field(part, "seccompProfile")
+        return profile is not None and not is_valid_seccomp(profile)
 
-    containers = [one for one in containers_of(spec) if wrong(one)]
-    who = setters(wrong(spec), named(containers))
+    containers = [one for one in list_containers(spec) if wrong(one)]
+    who = format_setters(wrong(spec), container_names(containers))
     if not who:
         return None
-    types = {context_of(part, "seccompProfile").get("type", "") for part in containers}
+    types = {security_context_field(part, "seccompProfile").get("type", "") for part in containers}
     if wrong(spec):
-        types.add(context_of(spec, "seccompProfile").get("type", ""))
-    text = f"{who} must not set securityContext.seccompProfile.type to {quoted(sorted(types))}"
-    return Finding("seccompProfile", text)
+        types.add(security_context_field(spec, "seccompProfile").get("type", ""))
+    text = f"{who} must not set securityContext.seccompProfile.type to {join_quoted(sorted(types))}"
+    return CheckResult("seccompProfile", text)
 
 
 def _sysctls(allowed: frozenset[str]) -> Check:
-    def check(_: Obj, spec: Obj) -> Finding | None:
-        given = context_of(spec, "sysctls") or ()
+    def check(_: Obj, spec: Obj) -> CheckResult | None:
+        given = security_context_field(spec, "sysctls") or ()
         names = [one.get("name", "") for one in given if one.get("name", "") not in allowed]
-        return Finding("forbidden sysctls", ", ".join(names)) if names else None
+        return CheckResult("forbidden sysctls", ", ".join(names)) if names else None
 
     return check
 
 
-def _host_process(_: Obj, spec: Obj) -> Finding | None:
+def _host_process(_: Obj, spec: Obj) -> CheckResult | None:
     def wrong(part: Obj) -> bool:
-        return bool((context_of(part, "windowsOptions") or {}).get("hostProcess"))
+        return bool((security_context_field(part, "windowsOptions") or {}).get("hostProcess"))
 
-    who = setters(wrong(spec), named(one for one in containers_of(spec) if wrong(one)))
+    who = format_setters(
+        wrong(spec), container_names(one for one in list_containers(spec) if wrong(one))
+    )
     if not who:
         return None
     text = f"{who} must not set securityContext.windowsOptions.hostProcess=true"
-    return Finding("hostProcess", text)
+    return CheckResult("hostProcess", text)
 
 
-BASELINE: dict[str, tuple[tuple[int, Check], ...]] = {
+BASELINE_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
     "appArmorProfile": ((0, _app_armor),),
-    "capabilities_baseline": ((0, _capabilities),),
+    "capabilities_baseline": ((0, _capabilities_baseline),),
     "hostNamespaces": ((0, _host_namespaces),),
     "hostPathVolumes": ((0, _host_paths),),
     "hostPorts": ((0, _host_ports),),
     "hostProbesAndHostLifecycle": ((34, _probe_hosts),),
     "privileged": ((0, _privileged),),
-    "procMount": ((0, proc_mount), (35, _proc_mount_35)),
-    "seLinuxOptions": ((0, _selinux(_SELINUX)), (31, _selinux(_SELINUX | {"container_engine_t"}))),
-    "seccompProfile_baseline": ((0, _seccomp_annotations), (19, _seccomp)),
+    "procMount": ((0, check_proc_mount), (35, _proc_mount_35)),
+    "seLinuxOptions": (
+        (0, _selinux(_ALLOWED_SELINUX_TYPES)),
+        (31, _selinux(_ALLOWED_SELINUX_TYPES | {"container_engine_t"})),
+    ),
+    "seccompProfile_baseline": ((0, _seccomp_annotations), (19, _seccomp_baseline)),
     "sysctls": (
         (0, _sysctls(_SYSCTLS)),
         (27, _sysctls(_SYSCTLS_27)),

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Check",
-    "Finding",
-    "containers_of",
-    "context_of",
-    "in_user_namespace",
-    "named",
-    "named_containers",
-    "on_windows",
-    "plural",
-    "quoted",
+    "CheckResult",
+    "container_names",
+    "format_containers",
+    "has_user_namespace",
+    "is_windows_pod",
+    "join_quoted",
+    "list_containers",
+    "pluralize",
+    "security_context_field",
 ]
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """What one check objects to.
 
     Args:
@@ -40,45 +40,45 @@ class Finding(NamedTuple):
 
 
 # Takes the pod's metadata and its spec; None where nothing is wrong.
-Check = Callable[["Obj", "Obj"], Finding | None]
+Check = Callable[["Obj", "Obj"], CheckResult | None]
 
 
-def containers_of(spec: Obj) -> Iterator[Obj]:
+def list_containers(spec: Obj) -> Iterator[Obj]:
     """Every container, in the order in which they start."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         yield from spec.get(field, ())
 
 
-def context_of(part: Obj, field: str) -> Any:
+def security_context_field(part: Obj, field: str) -> Any:
     """A field of the security context of a pod or a container; None where it is not set."""
     return part.get("securityContext", {}).get(field)
 
 
-def named(containers: Iterable[Obj]) -> list[str]:
+def container_names(containers: Iterable[Obj]) -> list[str]:
     """The containers' names."""
     return [container.get("name", "") for container in containers]
 
 
-def quoted(items: Iterable[str]) -> str:
+def join_quoted(items: Iterable[str]) -> str:
     """`"a", "b"`."""
     return ", ".join(f'"{item}"' for item in items)
 
 
-def plural(word: str, items: Sequence[object]) -> str:
+def pluralize(word: str, items: Sequence[object]) -> str:
     """The word as it counts the items."""
     return word if len(items) == 1 else f"{word}s"
 
 
-def named_containers(names: Sequence[str]) -> str:
+def format_containers(names: Sequence[str]) -> str:
     """`container "a"`, `containers "a", "b"`."""
-    return f"{plural('container', names)} {quoted(names)}"
+    return f"{pluralize('container', names)} {join_quoted(names)}"
 
 
-def on_windows(spec: Obj) -> bool:
+def is_windows_pod(spec: Obj) -> bool:
     """Whether the pod says that it is for Windows."""
     return bool(spec.get("os", {}).get("name") == "windows")
 
 
-def in_user_namespace(spec: Obj) -> bool:
+def has_user_namespace(spec: Obj) -> bool:
     """Whether the pod's users are not the node's."""
     return spec.get("hostUsers") is False

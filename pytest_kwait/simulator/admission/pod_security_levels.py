@@ -13,9 +13,9 @@ from pytest_kwait.simulator.status_error import FieldError, invalid_value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LEVELS", "PREFIX", "Level", "Policy", "policy_of"]
+__all__ = ["LABEL_PREFIX", "LEVELS", "Level", "Policy", "parse_policy"]
 
-PREFIX = "pod-security.kubernetes.io/"
+LABEL_PREFIX = "pod-security.kubernetes.io/"
 """What the labels begin with."""
 
 LEVELS = ("privileged", "baseline", "restricted")
@@ -38,7 +38,7 @@ class Level(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
-    def stricter_than(self, other: Level) -> bool:
+    def is_stricter_than(self, other: Level) -> bool:
         """Whether its rules are more, versions aside."""
         return LEVELS.index(self.name) > LEVELS.index(other.name)
 
@@ -51,7 +51,7 @@ class Policy(NamedTuple):
     warn: Level = Level("privileged")
 
 
-def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
+def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
     """The policy that a namespace's labels ask for, and what is wrong with them.
 
     An enforced level that is none counts as `restricted`, a version that is none as the latest.
@@ -59,7 +59,7 @@ def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
     errors: list[FieldError] = []
 
     def level(mode: str, otherwise: str) -> str:
-        label = f"{PREFIX}{mode}"
+        label = f"{LABEL_PREFIX}{mode}"
         given = labels.get(label, "privileged")
         if given in LEVELS:
             return given
@@ -68,7 +68,7 @@ def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
         return otherwise
 
     def version(mode: str) -> int | None:
-        label = f"{PREFIX}{mode}-version"
+        label = f"{LABEL_PREFIX}{mode}-version"
         given = labels.get(label, "latest")
         found = _VERSION.fullmatch(given)
         if given != "latest" and found is None:
@@ -77,10 +77,10 @@ def policy_of(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
         return int(found[1]) if found is not None else None
 
     enforce = Level(level("enforce", "restricted"), version("enforce"))
-    valid = labels.get(f"{PREFIX}enforce") in LEVELS
+    valid = labels.get(f"{LABEL_PREFIX}enforce") in LEVELS
     audit = Level(level("audit", "privileged"), version("audit"))
     warn = Level(level("warn", "privileged"), version("warn"))
-    if f"{PREFIX}warn" not in labels and valid and enforce.stricter_than(warn):
-        own = f"{PREFIX}warn-version" in labels
+    if f"{LABEL_PREFIX}warn" not in labels and valid and enforce.is_stricter_than(warn):
+        own = f"{LABEL_PREFIX}warn-version" in labels
         warn = Level(enforce.name, warn.minor if own else enforce.minor)
     return Policy(enforce, audit, warn), errors

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.webhook_rules import wanted_kind
+from pytest_kwait.simulator.admission.webhook_rules import match_kind
 from pytest_kwait.simulator.objects import labels_of, name_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["bound_kind", "params_of"]
+__all__ = ["list_params", "match_policy"]
 
 _NO_PARAMS = (
     "failed to configure binding: no params found for policy binding with `Deny` "
     "parameterNotFoundAction"
 )
-_EVERYTHING = {
+_ALL_RESOURCES = {
     "operations": ["*"],
     "apiGroups": ["*"],
     "apiVersions": ["*"],
@@ -31,7 +31,9 @@ _EVERYTHING = {
 }
 
 
-def bound_kind(api: ClusterApi, policy: Obj, binding: Obj, attributes: Attributes) -> Kind | None:
+def match_policy(
+    api: SimulatedCluster, policy: Obj, binding: Obj, attributes: Attributes
+) -> Kind | None:
     """The version of the kind that a bound policy looks at, None where it does not look.
 
     Args:
@@ -40,20 +42,22 @@ def bound_kind(api: ClusterApi, policy: Obj, binding: Obj, attributes: Attribute
         binding: the binding's spec.
         attributes: the request.
     """
-    kind = _matched(api, policy.get("matchConstraints") or {}, attributes)
+    kind = _match_resources(api, policy.get("matchConstraints") or {}, attributes)
     limits: Obj | None = binding.get("matchResources")
     if kind is None or limits is None:
         return kind
-    rules = limits.get("resourceRules") or [_EVERYTHING]
-    within = _matched(api, {**limits, "resourceRules": rules}, attributes)
+    rules = limits.get("resourceRules") or [_ALL_RESOURCES]
+    within = _match_resources(api, {**limits, "resourceRules": rules}, attributes)
     return kind if within is not None else None
 
 
-def _matched(api: ClusterApi, constraints: Obj, attributes: Attributes) -> Kind | None:
+def _match_resources(
+    api: SimulatedCluster, constraints: Obj, attributes: Attributes
+) -> Kind | None:
     excluded = constraints.get("excludeResourceRules") or []
     for rule in excluded:
         named = rule.get("resourceNames") or []
-        if (not named or attributes.name in named) and wanted_kind(
+        if (not named or attributes.name in named) and match_kind(
             api, {"rules": [rule]}, attributes
         ):
             return None
@@ -62,11 +66,11 @@ def _matched(api: ClusterApi, constraints: Obj, attributes: Attributes) -> Kind 
         for rule in constraints.get("resourceRules") or ()
         if not rule.get("resourceNames") or attributes.name in rule["resourceNames"]
     ]
-    return wanted_kind(api, {**constraints, "rules": rules}, attributes)
+    return match_kind(api, {**constraints, "rules": rules}, attributes)
 
 
-def params_of(
-    api: ClusterApi, policy: Obj, binding: Obj, attributes: Attributes
+def list_params(
+    api: SimulatedCluster, policy: Obj, binding: Obj, attributes: Attributes
 ) -> list[Obj | None] | str:
     """The parameters that a policy is held with, one after the other; a text says why not."""
     wanted, reference = policy.get("paramKind"), binding.get("paramRef")
@@ -85,7 +89,7 @@ def params_of(
         if (
             name_of(obj) == named
             if named
-            else matches(reference.get("selector") or {}, labels_of(obj))
+            else matches_selector(reference.get("selector") or {}, labels_of(obj))
         ):
             found.append(obj)
     if found:

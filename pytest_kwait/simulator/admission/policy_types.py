@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.admission_expressions import kind_of_value, variable_type
-from pytest_kwait.simulator.cel.expressions import Invalid
+from pytest_kwait.simulator.admission.admission_expressions import value_type, variable_type
+from pytest_kwait.simulator.cel.expressions import CompilationError
 from pytest_kwait.simulator.schema import Form, Shape, is_known, schemas, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind, Registry
+    from pytest_kwait.simulator.registry import Kind, Scheme
 
-__all__ = ["expression_warnings"]
+__all__ = ["type_check_warnings"]
 
-_MOST = 10
+_MAX_TYPES = 10
 _META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_FORMS: dict[Form, Obj] = {
+_SCALAR_SCHEMAS: dict[Form, Obj] = {
     Form.TEXT: {"type": "string"},
     Form.INTEGER: {"type": "integer"},
     Form.NUMBER: {"type": "number"},
@@ -34,7 +34,7 @@ _FORMS: dict[Form, Obj] = {
 """Quantities have no type there: what is one is no field."""
 
 
-def expression_warnings(policy: Obj, kinds: Registry) -> list[Obj]:
+def type_check_warnings(policy: Obj, kinds: Scheme) -> list[Obj]:
     """What does not fit, as the status of the policy says it.
 
     Args:
@@ -42,7 +42,9 @@ def expression_warnings(policy: Obj, kinds: Registry) -> list[Obj]:
         kinds: the kinds that are served.
     """
     spec = policy["spec"]
-    meant = sorted(_kinds_of(spec, kinds), key=lambda kind: (kind.group, kind.version, kind.kind))
+    meant = sorted(
+        _matched_kinds(spec, kinds), key=lambda kind: (kind.group, kind.version, kind.kind)
+    )
     if not meant:
         return []
     params = spec.get("paramKind")
@@ -50,9 +52,9 @@ def expression_warnings(policy: Obj, kinds: Registry) -> list[Obj]:
     if params is not None:
         kind = kinds.of_kind(params.get("apiVersion", ""), params.get("kind", ""))
         if kind is not None:
-            known["params"] = _Schemas().of(kind)
+            known["params"] = _BuiltInSchemas().of(kind)
     checks = [
-        _Check(kind, spec.get("variables") or [], known, params is not None) for kind in meant
+        _TypeChecker(kind, spec.get("variables") or [], known, params is not None) for kind in meant
     ]
     found = []
     for index, validation in enumerate(spec.get("validations") or ()):
@@ -65,21 +67,21 @@ def expression_warnings(policy: Obj, kinds: Registry) -> list[Obj]:
     return found
 
 
-def _kinds_of(spec: Obj, kinds: Registry) -> list[Kind]:
+def _matched_kinds(spec: Obj, kinds: Scheme) -> list[Kind]:
     """The kinds that a policy names: none by a wildcard, and not more than ten."""
     found: dict[tuple[str, str, str], Kind] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
         if any("*" in name for name in (*groups, *versions)):
             continue
-        for count, kind in enumerate(_named(rule, kinds), 1):
+        for count, kind in enumerate(_kinds_of_rule(rule, kinds), 1):
             found[kind.group, kind.version, kind.kind] = kind
-            if count == _MOST:
+            if count == _MAX_TYPES:
                 return [*found.values()]
     return [*found.values()]
 
 
-def _named(rule: Obj, kinds: Registry) -> Iterator[Kind]:
+def _kinds_of_rule(rule: Obj, kinds: Scheme) -> Iterator[Kind]:
     resources = [one for one in rule.get("resources") or () if "*" not in one and "/" not in one]
     for group in sorted(rule.get("apiGroups") or ()):
         for version in sorted(rule.get("apiVersions") or ()):
@@ -92,7 +94,7 @@ def _named(rule: Obj, kinds: Registry) -> Iterator[Kind]:
                             yield served[resource]
 
 
-class _Check:
+class _TypeChecker:
     """Expressions checked against one kind.
 
     Args:
@@ -105,7 +107,7 @@ class _Check:
     def __init__(
         self, kind: Kind, variables: list[Obj], known: dict[str, Obj], params: bool
     ) -> None:
-        own = _Schemas().of(kind)
+        own = _BuiltInSchemas().of(kind)
         self._shown = {"object": own, "oldObject": own, **known}
         self._name = f"{kind.group}/{kind.version}, Kind={kind.kind}"
         self._params = params
@@ -113,23 +115,23 @@ class _Check:
         for variable in variables:
             try:
                 found = self._type(variable["expression"])
-            except Invalid:
+            except CompilationError:
                 found = ""
             self._variables[variable["name"]] = variable_type(found)
 
     def _type(self, text: str) -> str:
-        return kind_of_value(text, self._variables, params=self._params, shown=self._shown)
+        return value_type(text, self._variables, params=self._params, shown=self._shown)
 
     def warning(self, text: str) -> str:
         """What does not fit in an expression; empty for nothing."""
         try:
             self._type(text)
-        except Invalid as error:
+        except CompilationError as error:
             return f"{self._name}: {error}\n"
         return ""
 
 
-class _Schemas:
+class _BuiltInSchemas:
     """Schemas made from what is known of built-in kinds, one for each type."""
 
     def __init__(self) -> None:
@@ -138,7 +140,7 @@ class _Schemas:
     def of(self, kind: Kind) -> Obj:
         """The schema of a kind."""
         if kind.structure is not None:
-            whole = {**dict.fromkeys(("kind", "apiVersion"), _FORMS[Form.TEXT])}
+            whole = {**dict.fromkeys(("kind", "apiVersion"), _SCALAR_SCHEMAS[Form.TEXT])}
             metadata = self._schema(Shape({"$ref": _META}))
             own: Obj = kind.structure.schema.get("properties") or {}
             return {"type": "object", "properties": {**own, **whole, "metadata": metadata}}
@@ -158,7 +160,7 @@ class _Schemas:
                 ref = str(shape.node.get("$ref", "")).rpartition("/")[2]
                 node: Any = schemas().get(ref, shape.node)
                 return {"type": "object"} if node.get("type") == "object" else {}
-        return _FORMS[shape.form]
+        return _SCALAR_SCHEMAS[shape.form]
 
     def _struct(self, shape: Shape) -> Obj:
         name = shape.struct.name

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.strategies.priority_classes import SYSTEM_CLASSES
+from pytest_kwait.simulator.strategies.priority_classes import SYSTEM_PRIORITY_CLASSES
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import StatusError
 
-__all__ = ["Priority", "system_classes"]
+__all__ = ["Priority", "system_priority_classes"]
 
 _CLASSES = "priorityclasses.scheduling.k8s.io"
-_TEXTS = {
+_DESCRIPTIONS = {
     "system-node-critical": "Used for system critical pods that must not be moved from their "
     "current node.",
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, but "
@@ -27,18 +27,18 @@ _TEXTS = {
 }
 
 
-def system_classes() -> list[Obj]:
+def system_priority_classes() -> list[Obj]:
     """The classes that every cluster has.
 
     Source: pkg/apis/scheduling/v1/helpers.go, `SystemPriorityClasses`.
     """
     return [
-        {"metadata": {"name": name}, "value": value, "description": _TEXTS[name]}
-        for name, value in SYSTEM_CLASSES.items()
+        {"metadata": {"name": name}, "value": value, "description": _DESCRIPTIONS[name]}
+        for name, value in SYSTEM_PRIORITY_CLASSES.items()
     ]
 
 
-class Priority(Plugin):
+class Priority(AdmissionPlugin):
     """The plugin.
 
     Args:
@@ -47,7 +47,7 @@ class Priority(Plugin):
 
     buckets = frozenset({"pods", _CLASSES})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
@@ -58,7 +58,7 @@ class Priority(Plugin):
                 of a class that every cluster has.
         """
         if attributes.kind.bucket == _CLASSES:
-            if attributes.operation == "DELETE" and attributes.name in SYSTEM_CLASSES:
+            if attributes.operation == "DELETE" and attributes.name in SYSTEM_PRIORITY_CLASSES:
                 text = "this is a system priority class and cannot be deleted"
                 raise attributes.forbidden(text)
             return
@@ -78,12 +78,12 @@ class Priority(Plugin):
         else:
             policy = "PreemptLowerPriority"
         if spec.get("priority", value) != value:
-            raise _own_idea(attributes, "integer value of priority", spec["priority"], value)
+            raise _mismatch_error(attributes, "integer value of priority", spec["priority"], value)
         spec["priority"] = value
         if policy is not None:
             given = spec.setdefault("preemptionPolicy", policy)
             if given != policy:
-                raise _own_idea(attributes, "string value of PreemptionPolicy", given, policy)
+                raise _mismatch_error(attributes, "string value of PreemptionPolicy", given, policy)
 
     def validate(self, attributes: Attributes) -> None:
         """Let one class alone be the default.
@@ -117,7 +117,9 @@ class Priority(Plugin):
         return min(found, key=lambda one: int(one.get("value", 0)), default=None)
 
 
-def _own_idea(attributes: Attributes, what: str, given: object, computed: object) -> StatusError:
+def _mismatch_error(
+    attributes: Attributes, what: str, given: object, computed: object
+) -> StatusError:
     return attributes.forbidden(
         f"the {what} ({given}) must not be provided in pod spec; priority admission controller "
         f"computed {computed} from the given PriorityClass name"

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.strategies.pod_defaults import quality_of_service
+from pytest_kwait.simulator.strategies.pod_defaults import qos_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["has_deadline", "in_scopes"]
+__all__ = ["has_deadline", "is_in_scopes"]
 
-_RULES = "requiredDuringSchedulingIgnoredDuringExecution"
-_WISHES = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
+def is_in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
     """Whether the object is in every scope of the quota; kinds without scopes are in none.
 
     Args:
@@ -52,14 +52,14 @@ def _pod_matches(selector: Obj, pod: Obj) -> bool:
         case "NotTerminating":
             return not has_deadline(pod)
         case "BestEffort":
-            return quality_of_service(spec) == "BestEffort"
+            return qos_class(spec) == "BestEffort"
         case "NotBestEffort":
-            return quality_of_service(spec) != "BestEffort"
+            return qos_class(spec) != "BestEffort"
         case "PriorityClass":
             name = spec.get("priorityClassName", "")
-            return _selected(selector, {name} if name else set())
+            return _matches_expression(selector, {name} if name else set())
         case "CrossNamespacePodAffinity":
-            return _looks_elsewhere(spec.get("affinity", {}))
+            return _has_cross_namespace_affinity(spec.get("affinity", {}))
     return False
 
 
@@ -72,10 +72,10 @@ def _claim_matches(selector: Obj, claim: Obj) -> bool:
         status.get("currentVolumeAttributesClassName"),
         status.get("modifyVolumeStatus", {}).get("targetVolumeAttributesClassName"),
     )
-    return _selected(selector, {name for name in names if name})
+    return _matches_expression(selector, {name for name in names if name})
 
 
-def _selected(selector: Obj, names: set[str]) -> bool:
+def _matches_expression(selector: Obj, names: set[str]) -> bool:
     values = set(selector.get("values", ()))
     match selector.get("operator"):
         case "Exists":
@@ -89,11 +89,11 @@ def _selected(selector: Obj, names: set[str]) -> bool:
     return False
 
 
-def _looks_elsewhere(affinity: Mapping[str, Any]) -> bool:
+def _has_cross_namespace_affinity(affinity: Mapping[str, Any]) -> bool:
     for part in ("podAffinity", "podAntiAffinity"):
         found = affinity.get(part, {})
-        terms = [*found.get(_RULES, ())]
-        terms += [wish.get("podAffinityTerm", {}) for wish in found.get(_WISHES, ())]
+        terms = [*found.get(_REQUIRED_TERMS, ())]
+        terms += [wish.get("podAffinityTerm", {}) for wish in found.get(_PREFERRED_TERMS, ())]
         if any(term.get("namespaces") or "namespaceSelector" in term for term in terms):
             return True
     return False

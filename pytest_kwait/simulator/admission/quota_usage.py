@@ -11,9 +11,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
-from pytest_kwait.simulator.admission.pod_resources import Amounts, pod_amounts, pod_wide
+from pytest_kwait.simulator.admission.pod_resources import (
+    ResourceList,
+    is_pod_level_resource,
+    total_pod_resources,
+)
 from pytest_kwait.simulator.admission.quota_scopes import has_deadline
-from pytest_kwait.simulator.conditions import moment
+from pytest_kwait.simulator.conditions import parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,20 +26,20 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "IGNORED",
-    "counted",
+    "IGNORED_RESOURCES",
     "is_counted_change",
-    "missing",
-    "pod_counts",
-    "resource_of",
-    "usage",
+    "is_pod_counted",
+    "matching_resource_names",
+    "missing_resources",
+    "object_usage",
+    "resource_of_quota_name",
 ]
 
-IGNORED = frozenset(("events", "events.events.k8s.io", "bindings", "componentstatuses"))
+IGNORED_RESOURCES = frozenset(("events", "events.events.k8s.io", "bindings", "componentstatuses"))
 """What no quota counts."""
 
 _ONE = Quantity(Fraction(1))
-_NONE = Quantity(Fraction(0))
+_ZERO = Quantity(Fraction(0))
 _ALIASES = frozenset(("configmaps", "replicationcontrollers", "resourcequotas", "secrets"))
 _PODS = frozenset(
     [
@@ -54,17 +58,17 @@ _SERVICES = frozenset(
 _CLAIMS = frozenset(("persistentvolumeclaims", "requests.storage"))
 _BY_CLASS = ".storageclass.storage.k8s.io/"
 _DEVICES = "deviceclass.resource.kubernetes.io/"
-_MUST_BE_SAID = frozenset(
+_REQUIRED_RESOURCES = frozenset(
     f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
 )
 
 
-def counted(resource: str, names: Iterable[str]) -> list[str]:
+def matching_resource_names(resource: str, names: Iterable[str]) -> list[str]:
     """Those of a quota's names that objects of `resource` are counted under, in order."""
-    return sorted(name for name in names if resource_of(name) == resource)
+    return sorted(name for name in names if resource_of_quota_name(name) == resource)
 
 
-def resource_of(name: str) -> str:
+def resource_of_quota_name(name: str) -> str:
     """The resource whose objects are counted under a quota's name; empty for none."""
     if name.startswith("count/"):
         return name.removeprefix("count/")
@@ -82,7 +86,7 @@ def resource_of(name: str) -> str:
     return ""
 
 
-def usage(resource: str, obj: Obj, now: float) -> Amounts:
+def object_usage(resource: str, obj: Obj, now: float) -> ResourceList:
     """What the object takes, by the names of quotas.
 
     Args:
@@ -90,35 +94,38 @@ def usage(resource: str, obj: Obj, now: float) -> Amounts:
         obj: the object.
         now: seconds since the epoch.
     """
-    taken: Amounts = {f"count/{resource}": _ONE}
+    taken: ResourceList = {f"count/{resource}": _ONE}
     match resource:
         case "pods":
-            if pod_counts(obj, now):
+            if is_pod_counted(obj, now):
                 spec = obj["spec"]
-                requests, limits = pod_amounts(spec, "requests"), pod_amounts(spec, "limits")
-                taken.update(_compute(requests, limits))
+                requests, limits = (
+                    total_pod_resources(spec, "requests"),
+                    total_pod_resources(spec, "limits"),
+                )
+                taken.update(_compute_usage(requests, limits))
         case "services":
-            taken.update(_service(obj["spec"]))
+            taken.update(_service_usage(obj["spec"]))
         case "persistentvolumeclaims":
-            taken.update(_claim(obj))
+            taken.update(_claim_usage(obj))
         case _ if resource in _ALIASES:
             taken[resource] = _ONE
     return taken
 
 
-def pod_counts(pod: Obj, now: float) -> bool:
+def is_pod_counted(pod: Obj, now: float) -> bool:
     """Whether the pod still takes something: neither ended nor overdue to be gone."""
     if pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
         return False
     metadata = pod["metadata"]
     if "deletionTimestamp" in metadata and "deletionGracePeriodSeconds" in metadata:
         grace = metadata["deletionGracePeriodSeconds"]
-        return now <= moment(metadata["deletionTimestamp"]) + float(grace)
+        return now <= parse_timestamp(metadata["deletionTimestamp"]) + float(grace)
     return True
 
 
-def _compute(requests: Amounts, limits: Amounts) -> Amounts:
-    taken: Amounts = {"pods": _ONE}
+def _compute_usage(requests: ResourceList, limits: ResourceList) -> ResourceList:
+    taken: ResourceList = {"pods": _ONE}
     for name in ("cpu", "memory", "ephemeral-storage"):
         if name in requests:
             taken[name] = taken[f"requests.{name}"] = requests[name]
@@ -132,7 +139,7 @@ def _compute(requests: Amounts, limits: Amounts) -> Amounts:
     return taken
 
 
-def _service(spec: Obj) -> Amounts:
+def _service_usage(spec: Obj) -> ResourceList:
     ports = spec.get("ports", ())
     of_nodes = balancers = 0
     if spec.get("type") == "NodePort":
@@ -148,8 +155,8 @@ def _service(spec: Obj) -> Amounts:
     }
 
 
-def _claim(claim: Obj) -> Amounts:
-    taken: Amounts = {"persistentvolumeclaims": _ONE}
+def _claim_usage(claim: Obj) -> ResourceList:
+    taken: ResourceList = {"persistentvolumeclaims": _ONE}
     spec, annotations = claim["spec"], claim["metadata"].get("annotations", {})
     storage_class = annotations.get("volume.beta.kubernetes.io/storage-class") or spec.get(
         "storageClassName", ""
@@ -167,7 +174,7 @@ def _claim(claim: Obj) -> Amounts:
     return taken
 
 
-def missing(resource: str, obj: Obj, names: Iterable[str]) -> str:
+def missing_resources(resource: str, obj: Obj, names: Iterable[str]) -> str:
     """What the object must say and does not; empty where nothing is missing.
 
     Only pods must: each container names the cpu and memory that a quota counts.
@@ -176,16 +183,20 @@ def missing(resource: str, obj: Obj, names: Iterable[str]) -> str:
         return ""
     spec = obj["spec"]
     whole = spec.get("resources", {})
-    if any(pod_wide(name) for part in ("requests", "limits") for name in whole.get(part, ())):
+    if any(
+        is_pod_level_resource(name)
+        for part in ("requests", "limits")
+        for name in whole.get(part, ())
+    ):
         return ""
-    wanted = _MUST_BE_SAID.intersection(names)
+    wanted = _REQUIRED_RESOURCES.intersection(names)
     unsaid: dict[str, set[str]] = {}
     for field in ("containers", "initContainers"):
         for container in spec.get(field, ()):
             resources = container.get("resources", {})
-            requests = dict.fromkeys(resources.get("requests", ()), _NONE)
-            limits = dict.fromkeys(resources.get("limits", ()), _NONE)
-            for name in wanted - _compute(requests, limits).keys():
+            requests = dict.fromkeys(resources.get("requests", ()), _ZERO)
+            limits = dict.fromkeys(resources.get("limits", ()), _ZERO)
+            for name in wanted - _compute_usage(requests, limits).keys():
                 unsaid.setdefault(name, set()).add(container.get("name", ""))
     if not unsaid:
         return ""

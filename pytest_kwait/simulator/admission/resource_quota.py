@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.pod_resources import Amounts, add, amounts
-from pytest_kwait.simulator.admission.quota_scopes import in_scopes
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.pod_resources import (
+    ResourceList,
+    add_resources,
+    parse_resource_list,
+)
+from pytest_kwait.simulator.admission.quota_scopes import is_in_scopes
 from pytest_kwait.simulator.admission.quota_usage import (
-    IGNORED,
-    counted,
+    IGNORED_RESOURCES,
     is_counted_change,
-    missing,
-    usage,
+    matching_resource_names,
+    missing_resources,
+    object_usage,
 )
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
@@ -23,20 +27,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kwait.scheduler.algorithm.quantities import Quantity
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ResourceQuota"]
 
 
-class ResourceQuota(Plugin):
+class ResourceQuota(AdmissionPlugin):
     """The plugin.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._quotas = api.store.present("resourcequotas")
 
@@ -50,7 +54,11 @@ class ResourceQuota(Plugin):
             StatusError: 403, a quota has too little left or the pod does not say what it needs.
         """
         kind = attributes.kind
-        if not kind.namespaced or attributes.operation == "DELETE" or kind.bucket in IGNORED:
+        if (
+            not kind.namespaced
+            or attributes.operation == "DELETE"
+            or kind.bucket in IGNORED_RESOURCES
+        ):
             return
         if not self._quotas or attributes.obj is None:
             return
@@ -64,11 +72,11 @@ class ResourceQuota(Plugin):
         chosen = [
             (quota, names)
             for quota in quotas
-            if (names := counted(resource, quota.get("status", {}).get("hard", ())))
-            and in_scopes(quota["spec"], resource, obj)
+            if (names := matching_resource_names(resource, quota.get("status", {}).get("hard", ())))
+            and is_in_scopes(quota["spec"], resource, obj)
         ]
         for quota, names in chosen:
-            why = missing(resource, obj, names)
+            why = missing_resources(resource, obj, names)
             if why:
                 raise attributes.forbidden(f"failed quota: {name_of(quota)}: {why}")
             used = quota["status"].get("used", {})
@@ -78,37 +86,40 @@ class ResourceQuota(Plugin):
                 )
         if not chosen:
             return
-        taken = usage(resource, obj, now)
+        taken = object_usage(resource, obj, now)
         negative = sorted(name for name, amount in taken.items() if amount.amount < 0)
         if negative:
             raise attributes.forbidden(
                 f"quota usage is negative for resource(s): {','.join(negative)}"
             )
-        before = usage(resource, attributes.old, now) if attributes.old is not None else {}
+        before = object_usage(resource, attributes.old, now) if attributes.old is not None else {}
         for quota, names in chosen:
             more = taken
-            if attributes.old is not None and in_scopes(quota["spec"], resource, attributes.old):
-                more = _beyond(taken, before)
+            if attributes.old is not None and is_in_scopes(quota["spec"], resource, attributes.old):
+                more = _usage_increase(taken, before)
             more = {name: more[name] for name in names if name in more and more[name].amount}
             if more:
                 self._take(attributes, quota, more)
 
-    def _take(self, attributes: Attributes, quota: Obj, more: Amounts) -> None:
-        used, hard = amounts(quota["status"]["used"]), amounts(quota["status"]["hard"])
+    def _take(self, attributes: Attributes, quota: Obj, more: ResourceList) -> None:
+        used, hard = (
+            parse_resource_list(quota["status"]["used"]),
+            parse_resource_list(quota["status"]["hard"]),
+        )
         wanted = dict(used)
-        add(wanted, more)
+        add_resources(wanted, more)
         exceeded = sorted(name for name in more if wanted[name] > hard[name])
         if exceeded and attributes.subresource != "status":
             raise attributes.forbidden(
-                f"exceeded quota: {name_of(quota)}, requested: {_shown(more, exceeded)}, "
-                f"used: {_shown(used, exceeded)}, limited: {_shown(hard, exceeded)}"
+                f"exceeded quota: {name_of(quota)}, requested: {_format_resources(more, exceeded)}, "
+                f"used: {_format_resources(used, exceeded)}, limited: {_format_resources(hard, exceeded)}"
             )
         attributes.on_store.append(lambda: self._note(quota, more))
 
-    def _note(self, quota: Obj, more: Amounts) -> None:
+    def _note(self, quota: Obj, more: ResourceList) -> None:
         def take(changed: Obj) -> None:
-            used = amounts(changed["status"].get("used"))
-            add(used, more)
+            used = parse_resource_list(changed["status"].get("used"))
+            add_resources(used, more)
             changed["status"]["used"] = {name: str(amount) for name, amount in used.items()}
 
         name, namespace = name_of(quota), namespace_of(quota)
@@ -116,7 +127,7 @@ class ResourceQuota(Plugin):
             self._api.modify("resourcequotas", name, namespace, take, subresource="status")
 
 
-def _beyond(taken: Amounts, before: Amounts) -> Amounts:
+def _usage_increase(taken: ResourceList, before: ResourceList) -> ResourceList:
     """What is taken beyond what was; never less than nothing."""
     return {
         name: amount - before[name] if name in before else amount
@@ -125,5 +136,5 @@ def _beyond(taken: Amounts, before: Amounts) -> Amounts:
     }
 
 
-def _shown(listed: Mapping[str, Quantity], names: Iterable[str]) -> str:
+def _format_resources(listed: Mapping[str, Quantity], names: Iterable[str]) -> str:
     return ",".join(f"{name}={listed[name]}" for name in names)

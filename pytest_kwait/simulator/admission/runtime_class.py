@@ -9,22 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["RuntimeClass"]
 
 _CLASSES = "runtimeclasses.node.k8s.io"
-_OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-_NONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+_OVERHEAD_MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+_OVERHEAD_WITHOUT_CLASS = (
+    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+)
 
 
-class RuntimeClass(Plugin):
+class RuntimeClass(AdmissionPlugin):
     """The plugin.
 
     Args:
@@ -33,7 +35,7 @@ class RuntimeClass(Plugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
@@ -49,13 +51,13 @@ class RuntimeClass(Plugin):
         overhead, scheduling = chosen.get("overhead"), chosen.get("scheduling")
         if overhead is not None:
             fixed = overhead.get("podFixed") or {}
-            if spec.get("overhead") and not _same(fixed, spec["overhead"]):
-                raise attributes.forbidden(_OTHER)
+            if spec.get("overhead") and not _equal_overheads(fixed, spec["overhead"]):
+                raise attributes.forbidden(_OVERHEAD_MISMATCH)
             spec.pop("overhead", None)
             if fixed:
                 spec["overhead"] = clone(fixed)
         if scheduling is not None:
-            _schedule(attributes, spec, clone(scheduling))
+            _apply_scheduling(attributes, spec, clone(scheduling))
 
     def validate(self, attributes: Attributes) -> None:
         """Hold a new pod to the overhead of its class, whoever changed it since.
@@ -70,12 +72,12 @@ class RuntimeClass(Plugin):
         if "runtimeClassName" not in spec and "overhead" not in spec:
             return
         overhead = self._class_of(attributes, spec).get("overhead")
-        if overhead is not None and not _same(
+        if overhead is not None and not _equal_overheads(
             overhead.get("podFixed") or {}, spec.get("overhead") or {}
         ):
-            raise attributes.forbidden(_OTHER)
+            raise attributes.forbidden(_OVERHEAD_MISMATCH)
         if overhead is None and spec.get("overhead") is not None:
-            raise attributes.forbidden(_NONE)
+            raise attributes.forbidden(_OVERHEAD_WITHOUT_CLASS)
 
     def _class_of(self, attributes: Attributes, spec: Obj) -> Obj:
         """The pod's class; empty where it names none."""
@@ -98,13 +100,13 @@ def _is_new_pod(attributes: Attributes) -> bool:
     )
 
 
-def _same(one: dict[str, str], other: dict[str, str]) -> bool:
+def _equal_overheads(one: dict[str, str], other: dict[str, str]) -> bool:
     return one.keys() == other.keys() and all(
         parse_quantity(amount) == parse_quantity(other[name]) for name, amount in one.items()
     )
 
 
-def _schedule(attributes: Attributes, spec: Obj, scheduling: Obj) -> None:
+def _apply_scheduling(attributes: Attributes, spec: Obj, scheduling: Obj) -> None:
     wanted: dict[str, str] = scheduling.get("nodeSelector") or {}
     selector = dict(spec.get("nodeSelector") or {})
     for key, value in wanted.items():
@@ -115,12 +117,14 @@ def _schedule(attributes: Attributes, spec: Obj, scheduling: Obj) -> None:
             )
     if selector:
         spec["nodeSelector"] = selector
-    tolerations = _merged([*spec.get("tolerations", ()), *(scheduling.get("tolerations") or ())])
+    tolerations = _merge_tolerations(
+        [*spec.get("tolerations", ()), *(scheduling.get("tolerations") or ())]
+    )
     if tolerations:
         spec["tolerations"] = tolerations
 
 
-def _merged(tolerations: list[Obj]) -> list[Obj]:
+def _merge_tolerations(tolerations: list[Obj]) -> list[Obj]:
     """Those that no other one covers; of the same ones the first."""
     merged: list[Obj] = []
     for index, one in enumerate(tolerations):

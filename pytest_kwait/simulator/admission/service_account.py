@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.names import random_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ServiceAccount"]
 
-_MIRROR = "kubernetes.io/config.mirror"
-_ENFORCE = "kubernetes.io/enforce-mountable-secrets"
-_TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
-_VOLUME = "kube-api-access-"
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+_ENFORCE_SECRETS_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
+_TRUE_TEXTS = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_TOKEN_VOLUME_PREFIX = "kube-api-access-"
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, no secret
 _TOKEN_SECONDS = 3607
 _SECRET_VOLUMES = (
@@ -41,7 +41,7 @@ _SECRET_REFERENCES = (
 )
 
 
-class ServiceAccount(Plugin):
+class ServiceAccount(AdmissionPlugin):
     """The plugin.
 
     Args:
@@ -50,7 +50,7 @@ class ServiceAccount(Plugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
@@ -59,7 +59,7 @@ class ServiceAccount(Plugin):
         Raises:
             StatusError: 403, the account does not exist or may not be used so.
         """
-        pod = _new_pod(attributes)
+        pod = _is_new_pod(attributes)
         if pod is None:
             return
         if not _is_mirror(pod):
@@ -83,7 +83,7 @@ class ServiceAccount(Plugin):
         Raises:
             StatusError: 403, what it mounts is not the account's, or it is a mirror pod's.
         """
-        pod = _new_pod(attributes)
+        pod = _is_new_pod(attributes)
         if pod is None:
             return
         spec = pod["spec"]
@@ -95,8 +95,11 @@ class ServiceAccount(Plugin):
             where = f"{attributes.namespace}/{pod['metadata'].get('name', '')}"
             raise attributes.forbidden(f"no service account specified for pod {where}")
         account = self._account(attributes, name)
-        if account["metadata"].get("annotations", {}).get(_ENFORCE) in _TRUE:
-            why = _beyond(spec, account)
+        if (
+            account["metadata"].get("annotations", {}).get(_ENFORCE_SECRETS_ANNOTATION)
+            in _TRUE_TEXTS
+        ):
+            why = _find_forbidden_secret(spec, account)
             if why:
                 raise attributes.forbidden(why)
 
@@ -111,20 +114,20 @@ class ServiceAccount(Plugin):
         return account
 
 
-def _new_pod(attributes: Attributes) -> Obj | None:
+def _is_new_pod(attributes: Attributes) -> Obj | None:
     if attributes.kind.bucket != "pods" or attributes.subresource:
         return None
     return attributes.obj if attributes.operation == "CREATE" else None
 
 
 def _is_mirror(pod: Obj) -> bool:
-    return _MIRROR in pod["metadata"].get("annotations", {})
+    return _MIRROR_ANNOTATION in pod["metadata"].get("annotations", {})
 
 
 def _check_mirror(attributes: Attributes, spec: Obj) -> None:
     if spec.get("serviceAccountName"):
         raise attributes.forbidden("a mirror pod may not reference service accounts")
-    if any(True for _ in _secret_names(spec)):
+    if any(True for _ in _visit_secret_names(spec)):
         raise attributes.forbidden("a mirror pod may not reference secrets")
     for volume in spec.get("volumes", ()):
         for source in volume.get("projected", {}).get("sources", ()):
@@ -134,7 +137,7 @@ def _check_mirror(attributes: Attributes, spec: Obj) -> None:
                 )
 
 
-def _secret_names(spec: Obj) -> Iterator[str]:
+def _visit_secret_names(spec: Obj) -> Iterator[str]:
     """The secrets that a pod names. Source: pkg/api/pod/util.go, `VisitPodSecretNames`."""
     for secret in spec.get("imagePullSecrets", ()):
         yield secret.get("name", "")
@@ -165,7 +168,7 @@ def _container_secrets(container: Obj) -> Iterator[tuple[str, str]]:
             yield "envFrom", source["secretRef"].get("name", "")
 
 
-def _beyond(spec: Obj, account: Obj) -> str:
+def _find_forbidden_secret(spec: Obj, account: Obj) -> str:
     """Which of the pod's secrets its account has not; empty for none."""
     name = account["metadata"]["name"]
     mountable = {secret.get("name", "") for secret in account.get("secrets", ())}
@@ -191,8 +194,8 @@ def _beyond(spec: Obj, account: Obj) -> str:
 def _mount_token(spec: Obj, caller: Caller) -> None:
     """The projected volume through which every container meets the API server."""
     names = [volume.get("name", "") for volume in spec.get("volumes", ())]
-    present = next((name for name in names if name.startswith(_VOLUME)), "")
-    volume = present or _VOLUME + caller.once("token volume", random_suffix)
+    present = next((name for name in names if name.startswith(_TOKEN_VOLUME_PREFIX)), "")
+    volume = present or _TOKEN_VOLUME_PREFIX + caller.once("token volume", random_suffix)
     mount = {"name": volume, "readOnly": True, "mountPath": _TOKEN_PATH}
     mounted = False
     for field in ("initContainers", "containers"):

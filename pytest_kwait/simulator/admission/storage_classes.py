@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["STANDARD", "ClaimResize", "DefaultStorageClass", "default_class", "names_no_class"]
+__all__ = [
+    "STANDARD_CLASS",
+    "DefaultStorageClass",
+    "PersistentVolumeClaimResize",
+    "find_default_class",
+    "has_no_class",
+]
 
 _CLAIMS = "persistentvolumeclaims"
 _CLASSES = "storageclasses.storage.k8s.io"
-_CLASS = "volume.beta.kubernetes.io/storage-class"
-_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 
-STANDARD: Obj = {
-    "metadata": {"name": "standard", "annotations": {_DEFAULT: "true"}},
+STANDARD_CLASS: Obj = {
+    "metadata": {"name": "standard", "annotations": {_DEFAULT_ANNOTATION: "true"}},
     "provisioner": "kwait.dev/host-path",
     "reclaimPolicy": "Delete",
     "volumeBindingMode": "WaitForFirstConsumer",
@@ -31,13 +37,13 @@ STANDARD: Obj = {
 """The class that the cluster has from the start, under the name and by the rules of kind's."""
 
 
-def names_no_class(claim: Obj) -> bool:
+def has_no_class(claim: Obj) -> bool:
     """Whether the default class is for the claim; an empty name is one, of no class."""
     annotations = claim["metadata"].get("annotations") or {}
-    return _CLASS not in annotations and claim["spec"].get("storageClassName") is None
+    return _CLASS_ANNOTATION not in annotations and claim["spec"].get("storageClassName") is None
 
 
-def default_class(api: ClusterApi) -> str | None:
+def find_default_class(api: SimulatedCluster) -> str | None:
     """The name of the default class: the youngest, of the same age the first by name.
 
     Source: k8s.io/kubernetes pkg/volume/util/storageclass.go, `GetDefaultClass`.
@@ -45,7 +51,7 @@ def default_class(api: ClusterApi) -> str | None:
     defaults = [
         one
         for one in api.list(_CLASSES)
-        if (one["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
+        if (one["metadata"].get("annotations") or {}).get(_DEFAULT_ANNOTATION) == "true"
     ]
     if not defaults:
         return None
@@ -53,7 +59,7 @@ def default_class(api: ClusterApi) -> str | None:
     return min(name_of(one) for one in defaults if one["metadata"]["creationTimestamp"] == latest)
 
 
-class DefaultStorageClass(Plugin):
+class DefaultStorageClass(AdmissionPlugin):
     """Gives new claims that name no class the default one.
 
     Args:
@@ -62,7 +68,7 @@ class DefaultStorageClass(Plugin):
 
     buckets = frozenset({_CLAIMS})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
@@ -73,15 +79,15 @@ class DefaultStorageClass(Plugin):
             or attributes.operation != "CREATE"
             or attributes.subresource
             or claim is None
-            or not names_no_class(claim)
+            or not has_no_class(claim)
         ):
             return
-        name = default_class(self._api)
+        name = find_default_class(self._api)
         if name is not None:
             claim["spec"]["storageClassName"] = name
 
 
-class ClaimResize(Plugin):
+class PersistentVolumeClaimResize(AdmissionPlugin):
     """Lets claims grow whose class allows it.
 
     Args:
@@ -90,7 +96,7 @@ class ClaimResize(Plugin):
 
     buckets = frozenset({_CLAIMS})
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
@@ -102,7 +108,7 @@ class ClaimResize(Plugin):
         new, old = attributes.obj, attributes.old
         if attributes.kind.bucket != _CLAIMS or attributes.subresource or not new or not old:
             return
-        if _asked(new) <= _asked(old):
+        if _requested_storage(new) <= _requested_storage(old):
             return
         if (old.get("status") or {}).get("phase") != "Bound":
             raise attributes.forbidden("Only bound persistent volume claims can be expanded")
@@ -113,7 +119,7 @@ class ClaimResize(Plugin):
             )
 
     def _allows(self, new: Obj, old: Obj) -> bool:
-        names = {_class_of(new), _class_of(old)}
+        names = {_class_name(new), _class_name(old)}
         name = names.pop()
         if names or not name:
             return False
@@ -121,13 +127,13 @@ class ClaimResize(Plugin):
         return found is not None and bool(found.get("allowVolumeExpansion"))
 
 
-def _asked(claim: Obj) -> int:
-    from pytest_kwait.scheduler.algorithm.quantities import value
+def _requested_storage(claim: Obj) -> int:
+    from pytest_kwait.scheduler.algorithm.quantities import parse_value
 
     requests = (claim["spec"].get("resources") or {}).get("requests") or {}
-    return value(requests.get("storage", 0))
+    return parse_value(requests.get("storage", 0))
 
 
-def _class_of(claim: Obj) -> str:
+def _class_name(claim: Obj) -> str:
     annotations = claim["metadata"].get("annotations") or {}
-    return str(annotations.get(_CLASS) or claim["spec"].get("storageClassName") or "")
+    return str(annotations.get(_CLASS_ANNOTATION) or claim["spec"].get("storageClassName") or "")

@@ -8,25 +8,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.policy_matching import bound_kind, params_of
-from pytest_kwait.simulator.admission.webhook_rules import GROUP
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.policy_matching import list_params, match_policy
+from pytest_kwait.simulator.admission.webhook_rules import ADMISSION_GROUP
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.admission.admission_expressions import Situation
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.admission.admission_expressions import Activation
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ValidatingPolicies"]
+__all__ = ["ValidatingAdmissionPolicy"]
 
-_POLICIES = f"validatingadmissionpolicies.{GROUP}"
-_BINDINGS = f"validatingadmissionpolicybindings.{GROUP}"
-_MESSAGE_MAX = 5 * 1024
-_CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
+_VALIDATING_POLICIES = f"validatingadmissionpolicies.{ADMISSION_GROUP}"
+_VALIDATING_BINDINGS = f"validatingadmissionpolicybindings.{ADMISSION_GROUP}"
+_MAX_MESSAGE_LENGTH = 5 * 1024
+_REASON_CODES = {
+    "Unauthorized": 401,
+    "Forbidden": 403,
+    "RequestEntityTooLarge": 413,
+    "Invalid": 422,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +44,16 @@ class _Denial:
     """Whether the request is refused whatever the binding says is to be done."""
 
 
-class ValidatingPolicies(Plugin):
+class ValidatingAdmissionPolicy(AdmissionPlugin):
     """The plugin.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._bindings = api.store.present(_BINDINGS)
+        self._bindings = api.store.present(_VALIDATING_BINDINGS)
 
     def validate(self, attributes: Attributes) -> None:
         """Hold the request to all policies that are bound to it; the first denial counts.
@@ -56,11 +61,11 @@ class ValidatingPolicies(Plugin):
         Raises:
             StatusError: one denies it.
         """
-        if not self._bindings or attributes.kind.group == GROUP:
+        if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
             return
         refusal: StatusError | None = None
-        policies = {name_of(policy): policy for policy in self._api.list(_POLICIES)}
-        for binding in self._api.list(_BINDINGS):
+        policies = {name_of(policy): policy for policy in self._api.list(_VALIDATING_POLICIES)}
+        for binding in self._api.list(_VALIDATING_BINDINGS):
             policy = policies.get(binding["spec"].get("policyName", ""))
             if policy is None:
                 continue
@@ -72,44 +77,46 @@ class ValidatingPolicies(Plugin):
                 if "Warn" in actions and not denial.always:
                     attributes.caller.warn(f"Validation failed for {said}: {denial.text}")
                 if ("Deny" in actions or denial.always) and refusal is None:
-                    refusal = _refusal(attributes, denial, f"{said} denied request: {denial.text}")
+                    refusal = _denial_error(
+                        attributes, denial, f"{said} denied request: {denial.text}"
+                    )
         if refusal is not None:
             raise refusal
 
     def _denials(self, policy: Obj, binding: Obj, attributes: Attributes) -> Iterator[_Denial]:
-        kind = bound_kind(self._api, policy, binding, attributes)
+        kind = match_policy(self._api, policy, binding, attributes)
         if kind is None:
             return
-        found = params_of(self._api, policy, binding, attributes)
+        found = list_params(self._api, policy, binding, attributes)
         if isinstance(found, str):
             if policy.get("failurePolicy", "Fail") == "Fail":
                 yield _Denial("Invalid", found)
             return
         # Not at import: the expressions' library is loaded where one is met.
-        from pytest_kwait.simulator.admission.admission_expressions import Situation
+        from pytest_kwait.simulator.admission.admission_expressions import Activation
 
         variables = {one["name"]: one["expression"] for one in policy.get("variables") or ()}
         for params in found:
-            situation = Situation(self._api, attributes, kind, variables, params)
-            unmet, failure = situation.unmet(policy.get("matchConditions") or [])
+            situation = Activation(self._api, attributes, kind, variables, params)
+            unmet, failure = situation.evaluate_conditions(policy.get("matchConditions") or [])
             if unmet:
                 continue
             if failure:
                 if policy.get("failurePolicy", "Fail") == "Fail":
                     yield _Denial("Invalid", failure)
                 continue
-            yield from _broken(policy, situation)
-            yield from _unnoted(policy, situation)
+            yield from _failed_validations(policy, situation)
+            yield from _audit_annotation_errors(policy, situation)
 
 
-def _broken(policy: Obj, situation: Situation) -> list[_Denial]:
+def _failed_validations(policy: Obj, situation: Activation) -> list[_Denial]:
     """The validations that do not hold.
 
     What is to be said is found out for all of them, and none holds where that costs too much.
 
     Source: apiserver/pkg/admission/plugin/policy/validating/validator.go, `Validate`.
     """
-    from pytest_kwait.simulator.cel.expressions import EvaluationError, OverBudgetError
+    from pytest_kwait.simulator.cel.expressions import CostBudgetExceededError, EvaluationError
 
     must = policy.get("failurePolicy", "Fail") == "Fail"
     validations: list[Obj] = policy.get("validations") or []
@@ -121,14 +128,14 @@ def _broken(policy: Obj, situation: Situation) -> list[_Denial]:
                 outcomes.append(situation.evaluate(text) is True)
             except EvaluationError as error:
                 outcomes.append(f"expression '{text}' resulted in error: {error}")
-    except OverBudgetError as error:
+    except CostBudgetExceededError as error:
         return [_Denial("Invalid", str(error))] if must else []
     over = ""
     messages: list[str] = []
     try:
-        situation.anew()
-        messages = [_message(validation, situation) for validation in validations]
-    except OverBudgetError as error:
+        situation.reset_variables()
+        messages = [_validation_message(validation, situation) for validation in validations]
+    except CostBudgetExceededError as error:
         over = f"failed messageExpression: {error}"
     found: list[_Denial] = []
     for place, outcome in enumerate(outcomes):
@@ -141,7 +148,7 @@ def _broken(policy: Obj, situation: Situation) -> list[_Denial]:
     return found
 
 
-def _message(validation: Obj, situation: Situation) -> str:
+def _validation_message(validation: Obj, situation: Activation) -> str:
     """What is said of a validation where it does not hold.
 
     Raises:
@@ -156,22 +163,22 @@ def _message(validation: Obj, situation: Situation) -> str:
         except EvaluationError:
             said = ""
     text = said.strip() if isinstance(said, str) else ""
-    if text and "\n" not in text and len(text.encode()) <= _MESSAGE_MAX:
+    if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE_LENGTH:
         return text
     plain: str = validation.get("message", "").strip()
     return plain or f"failed expression: {validation['expression'].strip()}"
 
 
-def _unnoted(policy: Obj, situation: Situation) -> Iterator[_Denial]:
+def _audit_annotation_errors(policy: Obj, situation: Activation) -> Iterator[_Denial]:
     """What cannot be noted for audits; what can goes nowhere, as there are no audit logs."""
     from pytest_kwait.simulator.cel.expressions import (
-        OBJECT_BUDGET,
+        RUNTIME_COST_BUDGET,
         Budget,
+        CostBudgetExceededError,
         EvaluationError,
-        OverBudgetError,
     )
 
-    situation.anew(Budget(OBJECT_BUDGET))
+    situation.reset_variables(Budget(RUNTIME_COST_BUDGET))
     for note in policy.get("auditAnnotations") or ():
         text: str = note["valueExpression"].strip()
         try:
@@ -180,14 +187,14 @@ def _unnoted(policy: Obj, situation: Situation) -> Iterator[_Denial]:
             if policy.get("failurePolicy", "Fail") == "Fail":
                 why = f"expression '{text}' resulted in error: {error}"
                 yield _Denial("Invalid", why, always=True)
-        except OverBudgetError as error:
+        except CostBudgetExceededError as error:
             if policy.get("failurePolicy", "Fail") == "Fail":
                 yield _Denial("Invalid", str(error))
             return
 
 
-def _refusal(attributes: Attributes, denial: _Denial, text: str) -> StatusError:
+def _denial_error(attributes: Attributes, denial: _Denial, text: str) -> StatusError:
     forbidden = attributes.forbidden(text)
     details = {**(forbidden.details or {}), "causes": [{"message": text}]}
-    code = _CODES.get(denial.reason, 422)
+    code = _REASON_CODES.get(denial.reason, 422)
     return StatusError(code, denial.reason, forbidden.message, details)

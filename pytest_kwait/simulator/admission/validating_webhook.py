@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.admission.webhook_rules import GROUP
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.webhook_rules import ADMISSION_GROUP
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["ValidatingWebhook"]
+__all__ = ["ValidatingAdmissionWebhook"]
 
-_CONFIGURATIONS = f"validatingwebhookconfigurations.{GROUP}"
+_VALIDATING_CONFIGURATIONS = f"validatingwebhookconfigurations.{ADMISSION_GROUP}"
 
 
-class ValidatingWebhook(Plugin):
+class ValidatingAdmissionWebhook(AdmissionPlugin):
     """The plugin.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._configurations = api.store.present(_CONFIGURATIONS)
+        self._configurations = api.store.present(_VALIDATING_CONFIGURATIONS)
 
     def validate(self, attributes: Attributes) -> None:
         """Ask all that want to see the request, side by side; the first refusal counts.
@@ -39,13 +39,13 @@ class ValidatingWebhook(Plugin):
         if not self._configurations:
             return
         # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.admission.webhook_consultation import Question
-        from pytest_kwait.simulator.admission.webhook_rules import hooks_for
+        from pytest_kwait.simulator.admission.webhook_consultation import WebhookInvocation
+        from pytest_kwait.simulator.admission.webhook_rules import match_webhooks
 
         questions = [
-            Question(self._api, hook, attributes, mutating=False)
-            for hook in hooks_for(self._api, _CONFIGURATIONS, attributes)
+            WebhookInvocation(self._api, hook, attributes, mutating=False)
+            for hook in match_webhooks(self._api, _VALIDATING_CONFIGURATIONS, attributes)
         ]
-        Question.ask(attributes.caller, questions)
+        WebhookInvocation.ask(attributes.caller, questions)
         for question in questions:
             question.verdict()

@@ -1,9 +1,9 @@
 """Asking webhooks over HTTPS: whom, how long, and what it is called when nobody answers.
 
 A write is made in one go, and what a webhook says is needed in the middle of it. A write
-therefore breaks off with `Unanswered`, webhooks are asked while others are served, and it is made
-anew with the replies that it has: by a request of HTTP (`consulted`), and by a controller or a
-kubelet of this process (`answered`), whose strand is laid aside meanwhile.
+therefore breaks off with `PendingWebhookCalls`, webhooks are asked while others are served, and it is made
+anew with the replies that it has: by a request of HTTP (`await_webhooks`), and by a controller or a
+kubelet of this process (`suspend_for_webhooks`), whose strand is laid aside meanwhile.
 
 Source: k8s.io/apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go.
 """
@@ -23,33 +23,33 @@ from urllib.parse import urlsplit
 
 from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.status_error import internal_error
-from pytest_kwait.simulator.strands import Strand
+from pytest_kwait.simulator.strands import SuspendableTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "Call",
-    "Reply",
-    "Unanswered",
-    "answered",
-    "call_of",
-    "consulted",
-    "replies_for",
-    "replies_to",
-    "why_unanswered",
+    "PendingWebhookCalls",
+    "WebhookCall",
+    "WebhookReply",
+    "await_webhooks",
+    "build_call",
+    "connection_error_text",
+    "fetch_replies",
+    "require_replies",
+    "suspend_for_webhooks",
 ]
 
 Result = TypeVar("Result")
 
-_MOST_ROUNDS = 100
+_MAX_ROUNDS = 100
 _FAILED = "failed to call webhook: "
-_MOST_BODY = 10 * 1024 * 1024
-_CODES = {
+_MAX_BODY_BYTES = 10 * 1024 * 1024
+_STATUS_TEXTS = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
     404: "the server could not find the requested resource",
@@ -67,12 +67,12 @@ _HEADERS = {
     "Content-Type": "application/json",
     "User-Agent": "kube-apiserver-admission",
 }
-_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+_UNKNOWN_AUTHORITY_CODES = (18, 19, 20, 21)
 """OpenSSL's codes for chains that end nowhere known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class WebhookCall:
     """One question to one webhook.
 
     Args:
@@ -99,7 +99,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class WebhookReply:
     """What came of a call.
 
     Args:
@@ -113,27 +113,27 @@ class Reply:
     failure: str = ""
 
 
-class Unanswered(Exception):
+class PendingWebhookCalls(Exception):
     """A write cannot go on before these are answered.
 
     Args:
         calls: the questions.
     """
 
-    def __init__(self, calls: Iterable[Call]) -> None:
+    def __init__(self, calls: Iterable[WebhookCall]) -> None:
         super().__init__()
         self.calls = tuple(calls)
 
 
-def call_of(
-    api: ClusterApi,
+def build_call(
+    api: SimulatedCluster,
     identity: str,
     config: Obj,
     version: str,
     request: Obj,
     seconds: int,
     review: Obj | None = None,
-) -> Call:
+) -> WebhookCall:
     """The call that a webhook's `clientConfig` makes.
 
     Args:
@@ -155,16 +155,18 @@ def call_of(
         name, namespace = service.get("name", ""), service.get("namespace", "")
         port = service.get("port", 443)
         url = f"https://{name}.{namespace}.svc:{port}/{service.get('path', '').lstrip('/')}"
-        host, failure = _resolved(api, name, namespace, port)
+        host, failure = _resolve_service(api, name, namespace, port)
     url = f"{url}?timeout={seconds}s"
     if failure:
         failure = f'{_FAILED}Post "{url}": {failure}'
     if review is None:
         review = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
-    return Call(key, url, host, authority, version, request, seconds, failure, review)
+    return WebhookCall(key, url, host, authority, version, request, seconds, failure, review)
 
 
-def _resolved(api: ClusterApi, name: str, namespace: str, port: int) -> tuple[str, str]:
+def _resolve_service(
+    api: SimulatedCluster, name: str, namespace: str, port: int
+) -> tuple[str, str]:
     """Where a service is, or why it is nowhere."""
     service = api.find("services", name, namespace)
     if service is None:
@@ -181,7 +183,7 @@ def _resolved(api: ClusterApi, name: str, namespace: str, port: int) -> tuple[st
     return "", f"dial tcp {address}:{port}: connect: connection refused"
 
 
-def replies_to(caller: Caller, calls: Iterable[Call]) -> list[Reply]:
+def require_replies(caller: Caller, calls: Iterable[WebhookCall]) -> list[WebhookReply]:
     """The replies, asked for now where the caller cannot come again.
 
     Raises:
@@ -190,15 +192,15 @@ def replies_to(caller: Caller, calls: Iterable[Call]) -> list[Reply]:
     asked = list(calls)
     missing = [call for call in asked if call.key not in caller.replies]
     if missing and caller.comes_again:
-        raise Unanswered(missing)
+        raise PendingWebhookCalls(missing)
     if missing:
-        thread = threading.Thread(target=lambda: asyncio.run(_ask(caller, missing)))
+        thread = threading.Thread(target=lambda: asyncio.run(_fetch_missing(caller, missing)))
         thread.start()
         thread.join()
     return [caller.replies[call.key] for call in asked]
 
 
-async def consulted(caller: Caller, write: Callable[[], Result]) -> Result:
+async def await_webhooks(caller: Caller, write: Callable[[], Result]) -> Result:
     """What `write` returns once the webhooks that it needs are asked.
 
     Args:
@@ -208,46 +210,46 @@ async def consulted(caller: Caller, write: Callable[[], Result]) -> Result:
     Raises:
         StatusError: whatever the write is refused for.
     """
-    tries = _tries(caller, write)
+    tries = _repeat_until_answered(caller, write)
     while True:
         try:
             calls = next(tries)
         except StopIteration as end:
             result: Result = end.value
             return result
-        await _ask(caller, calls)
+        await _fetch_missing(caller, calls)
 
 
-def answered(caller: Caller, write: Callable[[], Result]) -> Result:
-    """As `consulted` for a write of this process: the strand that makes it is laid aside.
+def suspend_for_webhooks(caller: Caller, write: Callable[[], Result]) -> Result:
+    """As `await_webhooks` for a write of this process: the strand that makes it is laid aside.
 
     Outside of strands everything stands still until webhooks have answered.
 
     Raises:
         StatusError: whatever the write is refused for.
     """
-    strand = Strand.current()
+    strand = SuspendableTask.current()
     if strand is None:
         return write()
-    tries = _tries(caller, write)
+    tries = _repeat_until_answered(caller, write)
     while True:
         try:
             calls = next(tries)
         except StopIteration as end:
             result: Result = end.value
             return result
-        strand.wait(partial(_ask, caller, calls))
+        strand.wait(partial(_fetch_missing, caller, calls))
 
 
-def _tries(
+def _repeat_until_answered(
     caller: Caller, write: Callable[[], Result]
-) -> Generator[tuple[Call, ...], None, Result]:
+) -> Generator[tuple[WebhookCall, ...], None, Result]:
     """What is to be asked before the next try, until one succeeds."""
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         caller.comes_again = True
         try:
             return write()
-        except Unanswered as wanted:
+        except PendingWebhookCalls as wanted:
             calls = wanted.calls
         finally:
             caller.comes_again = False
@@ -255,22 +257,22 @@ def _tries(
     raise internal_error("the object changes faster than admission webhooks answer")
 
 
-async def replies_for(calls: Iterable[Call]) -> list[Reply]:
+async def fetch_replies(calls: Iterable[WebhookCall]) -> list[WebhookReply]:
     """The replies, which are asked for side by side."""
-    return await asyncio.gather(*(_reply(call) for call in calls))
+    return await asyncio.gather(*(_fetch_reply(call) for call in calls))
 
 
-async def _ask(caller: Caller, calls: Iterable[Call]) -> None:
+async def _fetch_missing(caller: Caller, calls: Iterable[WebhookCall]) -> None:
     """Note the replies."""
     asked = list(calls)
-    for call, reply in zip(asked, await replies_for(asked), strict=True):
+    for call, reply in zip(asked, await fetch_replies(asked), strict=True):
         caller.replies[call.key] = reply
 
 
-async def _reply(call: Call) -> Reply:
+async def _fetch_reply(call: WebhookCall) -> WebhookReply:
     uid = new_uid()
     if call.failure:
-        return Reply(uid, failure=call.failure)
+        return WebhookReply(uid, failure=call.failure)
     import aiohttp
 
     review = {**call.review, "request": {"uid": uid, **call.request}}
@@ -280,7 +282,7 @@ async def _reply(call: Call) -> Reply:
         context = ssl.create_default_context(cadata=call.authority or None)
     except (ssl.SSLError, ValueError):
         why = "unable to load root certificates: unable to parse bytes as PEM block"
-        return Reply(uid, failure=f"could not get REST client: {why}")
+        return WebhookReply(uid, failure=f"could not get REST client: {why}")
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=call.seconds)) as session,
@@ -292,16 +294,20 @@ async def _reply(call: Call) -> Reply:
                 server_hostname=split.hostname if call.host else None,
             ) as answer,
         ):
-            body = await answer.content.read(_MOST_BODY)
+            body = await answer.content.read(_MAX_BODY_BYTES)
             if answer.status in (200, 201):
-                return Reply(uid, body)
+                return WebhookReply(uid, body)
             plain = answer.headers.get("Content-Type", "text/").startswith("text/")
-            return Reply(uid, failure=_FAILED + _refused(answer.status, body, plain=plain))
+            return WebhookReply(
+                uid, failure=_FAILED + _status_error_text(answer.status, body, plain=plain)
+            )
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        return Reply(uid, failure=f'{_FAILED}Post "{call.url}": {why_unanswered(error, url)}')
+        return WebhookReply(
+            uid, failure=f'{_FAILED}Post "{call.url}": {connection_error_text(error, url)}'
+        )
 
 
-def _refused(code: int, body: bytes, *, plain: bool) -> str:
+def _status_error_text(code: int, body: bytes, *, plain: bool) -> str:
     """What a client of the server's own calls an answer that is no success."""
     text = body.decode(errors="replace").strip()
     try:
@@ -314,15 +320,15 @@ def _refused(code: int, body: bytes, *, plain: bool) -> str:
         text = ""
     if code in (403, 415):
         return text or "unknown"
-    if code in _CODES:
-        return _CODES[code]
+    if code in _STATUS_TEXTS:
+        return _STATUS_TEXTS[code]
     if code >= 500:
         shown = json.dumps(text or "unknown", ensure_ascii=False)
         return f"an error on the server ({shown}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
 
 
-def why_unanswered(error: Exception, url: str) -> str:
+def connection_error_text(error: Exception, url: str) -> str:
     """Why nobody answered, in the words of the server's own client."""
     import aiohttp
 
@@ -331,7 +337,7 @@ def why_unanswered(error: Exception, url: str) -> str:
     if isinstance(error, TimeoutError):
         return "context deadline exceeded"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return _distrust(error.certificate_error, host)
+        return _certificate_error_text(error.certificate_error, host)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"dial tcp: lookup {host}: no such host"
     if isinstance(error, aiohttp.ClientConnectorSSLError):
@@ -353,9 +359,9 @@ def why_unanswered(error: Exception, url: str) -> str:
     return str(error) or type(error).__name__
 
 
-def _distrust(error: Exception, host: str) -> str:
+def _certificate_error_text(error: Exception, host: str) -> str:
     code = getattr(error, "verify_code", 0)
-    if code in _UNKNOWN_AUTHORITY:
+    if code in _UNKNOWN_AUTHORITY_CODES:
         why = "certificate signed by unknown authority"
     elif code == 10:
         why = "certificate has expired or is not yet valid"

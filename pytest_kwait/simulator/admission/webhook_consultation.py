@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.webhook_calls import Reply, call_of, replies_to
+from pytest_kwait.simulator.admission.webhook_calls import WebhookReply, build_call, require_replies
 from pytest_kwait.simulator.admission.webhook_reviews import (
-    InvalidReview,
-    Verdict,
-    denial,
-    review_of,
-    review_version,
-    verdict_of,
+    InvalidReviewError,
+    ReviewResponse,
+    build_review,
+    choose_review_version,
+    denial_error,
+    parse_review_response,
 )
 from pytest_kwait.simulator.status_error import bad_request, internal_error
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.admission.webhook_rules import Hook
+    from pytest_kwait.simulator.admission.webhook_rules import MatchedWebhook
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["Question"]
+__all__ = ["WebhookInvocation"]
 
 
-class Question:
+class WebhookInvocation:
     """A request as it is shown to one webhook.
 
     Args:
@@ -43,42 +43,42 @@ class Question:
     """
 
     def __init__(
-        self, api: ClusterApi, hook: Hook, attributes: Attributes, *, mutating: bool
+        self, api: SimulatedCluster, hook: MatchedWebhook, attributes: Attributes, *, mutating: bool
     ) -> None:
         self._hook = hook
         self._caller = attributes.caller
         self._mutating = mutating
-        self._reply = Reply("")
-        self._version = review_version(hook)
+        self._reply = WebhookReply("")
+        self._version = choose_review_version(hook)
         if attributes.caller.dry_run and hook.webhook.get("sideEffects") not in (
             "None",
             "NoneOnDryRun",
         ):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
-        request = review_of(hook, attributes)
+        request = build_review(hook, attributes)
         config = hook.webhook["clientConfig"]
-        self._call = call_of(api, hook.identity, config, self._version, request, hook.seconds)
+        self._call = build_call(api, hook.identity, config, self._version, request, hook.seconds)
 
     @staticmethod
-    def ask(caller: Caller, questions: Sequence[Question]) -> None:
+    def ask(caller: Caller, questions: Sequence[WebhookInvocation]) -> None:
         """Let all of them be answered.
 
         Raises:
             Unanswered: they are to be asked first.
         """
-        replies = replies_to(caller, [question._call for question in questions])
+        replies = require_replies(caller, [question._call for question in questions])
         for question, reply in zip(questions, replies, strict=True):
             question._reply = reply
 
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> ReviewResponse | None:
         """What the webhook says, None where it fails and may.
 
         Raises:
             StatusError: it refuses the request, or fails and may not.
         """
         try:
-            found = self._understood()
-        except InvalidReview as error:
+            found = self._parse_reply()
+        except InvalidReviewError as error:
             if self._hook.may_fail:
                 return None
             text = f'failed calling webhook "{self._hook.name}": {error}'
@@ -86,10 +86,12 @@ class Question:
         for text in found.warnings:
             self._caller.warn(text)
         if not found.allowed:
-            raise denial(self._hook.name, found.status)
+            raise denial_error(self._hook.name, found.status)
         return found
 
-    def _understood(self) -> Verdict:
+    def _parse_reply(self) -> ReviewResponse:
         if self._reply.failure:
-            raise InvalidReview(self._reply.failure)
-        return verdict_of(self._reply.body, self._reply.uid, self._version, mutating=self._mutating)
+            raise InvalidReviewError(self._reply.failure)
+        return parse_review_response(
+            self._reply.body, self._reply.uid, self._version, mutating=self._mutating
+        )

@@ -16,12 +16,12 @@ from pytest_kwait.simulator.status_error import internal_error
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["PatchError", "apply_operations", "patched"]
+__all__ = ["JsonPatchError", "apply_operations", "apply_webhook_patch"]
 
-_KINDS = ("add", "copy", "move", "remove", "replace", "test")
+_OPERATIONS = ("add", "copy", "move", "remove", "replace", "test")
 
 
-class PatchError(ValueError):
+class JsonPatchError(ValueError):
     """An operation cannot be done; the text is the server's.
 
     Args:
@@ -34,7 +34,7 @@ class PatchError(ValueError):
         self.test = test
 
 
-def patched(obj: Obj, operations: list[Any]) -> Obj:
+def apply_webhook_patch(obj: Obj, operations: list[Any]) -> Obj:
     """The object after the operations.
 
     Raises:
@@ -42,7 +42,7 @@ def patched(obj: Obj, operations: list[Any]) -> Obj:
     """
     try:
         return apply_operations(obj, operations)
-    except PatchError as error:
+    except JsonPatchError as error:
         raise internal_error(str(error)) from None
 
 
@@ -56,22 +56,22 @@ def apply_operations(obj: Obj, operations: list[Any]) -> Obj:
     for operation in operations:
         given: Any = operation if isinstance(operation, dict) else {}
         kind, path = given.get("op", ""), str(given.get("path", ""))
-        if kind not in _KINDS:
-            raise PatchError(f"Unexpected kind: {kind}")
+        if kind not in _OPERATIONS:
+            raise JsonPatchError(f"Unexpected kind: {kind}")
         if kind == "replace" and _is_missing_field(changed, path):
             # As the server's library, to which a field that is not there is one that is empty.
             given = {**given, "op": "add"}
         try:
             changed = jsonpatch.apply_patch(changed, [given])
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError) as error:
-            why = _refusal(changed, kind, path) or str(error)
-            raise PatchError(why, test=kind == "test") from None
+            why = _operation_error_text(changed, kind, path) or str(error)
+            raise JsonPatchError(why, test=kind == "test") from None
     if not isinstance(changed, dict):
-        raise PatchError("the patched object is no object")
+        raise JsonPatchError("the patched object is no object")
     return changed
 
 
-def _parent(obj: Any, path: str) -> Any:
+def _find_parent(obj: Any, path: str) -> Any:
     """What holds the last part of the path; None where there is nothing."""
     try:
         return jsonpointer.resolve_pointer(obj, path.rpartition("/")[0], None)
@@ -80,15 +80,15 @@ def _parent(obj: Any, path: str) -> Any:
 
 
 def _is_missing_field(obj: Any, path: str) -> bool:
-    parent = _parent(obj, path)
+    parent = _find_parent(obj, path)
     return isinstance(parent, dict) and path.rpartition("/")[2] not in parent
 
 
-def _refusal(obj: Any, kind: str, path: str) -> str:
+def _operation_error_text(obj: Any, kind: str, path: str) -> str:
     """What the server's library says; empty where it is not known."""
     if kind == "test":
         return f"testing value {path} failed: test failed"
-    if _parent(obj, path) is None:
+    if _find_parent(obj, path) is None:
         shown = path if kind == "replace" else f'"{path}"'
         return f"{kind} operation does not apply: doc is missing path: {shown}: missing value"
     if kind == "remove":

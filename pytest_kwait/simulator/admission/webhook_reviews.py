@@ -13,33 +13,33 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.kind_view import seen
+from pytest_kwait.simulator.kind_view import to_version
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.admission.webhook_rules import Hook
+    from pytest_kwait.simulator.admission.webhook_rules import MatchedWebhook
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
 __all__ = [
-    "InvalidReview",
-    "Verdict",
-    "denial",
-    "object_of",
-    "read_review",
-    "request_of",
-    "review_of",
-    "review_version",
-    "verdict_of",
+    "InvalidReviewError",
+    "ReviewResponse",
+    "build_admission_request",
+    "build_review",
+    "choose_review_version",
+    "decode_review",
+    "denial_error",
+    "parse_review_response",
+    "to_reviewed_version",
 ]
 
 _VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-class InvalidReview(Exception):
+class InvalidReviewError(Exception):
     """A webhook's answer is none.
 
     Args:
@@ -48,7 +48,7 @@ class InvalidReview(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReviewResponse:
     """What a webhook said.
 
     Args:
@@ -64,33 +64,33 @@ class Verdict:
     warnings: tuple[str, ...]
 
 
-def review_version(hook: Hook) -> str:
+def choose_review_version(hook: MatchedWebhook) -> str:
     """The first version of reviews that both sides know; empty for none."""
     known = (one for one in hook.webhook.get("admissionReviewVersions", ()) if one in _VERSIONS)
     return next(known, "")
 
 
-def review_of(hook: Hook, attributes: Attributes) -> Obj:
+def build_review(hook: MatchedWebhook, attributes: Attributes) -> Obj:
     """The `request` of the review, still without a UID."""
-    return request_of(hook.kind, attributes)
+    return build_admission_request(hook.kind, attributes)
 
 
-def request_of(kind: Kind, attributes: Attributes) -> Obj:
+def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
     """A request as it is told of, with objects in the version `kind`."""
     asked = attributes.requested or attributes.kind
     caller = attributes.caller
     shown, told = attributes.content or kind, attributes.content or asked
     request: Obj = {
-        "kind": _named(shown, "kind", shown.kind),
-        "resource": _named(kind, "resource", kind.plural),
-        "requestKind": _named(told, "kind", told.kind),
-        "requestResource": _named(asked, "resource", asked.plural),
+        "kind": _group_version_field(shown, "kind", shown.kind),
+        "resource": _group_version_field(kind, "resource", kind.plural),
+        "requestKind": _group_version_field(told, "kind", told.kind),
+        "requestResource": _group_version_field(asked, "resource", asked.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
-        "object": object_of(shown, attributes.obj, caller),
-        "oldObject": object_of(shown, attributes.old, caller),
+        "object": to_reviewed_version(shown, attributes.obj, caller),
+        "oldObject": to_reviewed_version(shown, attributes.old, caller),
         "dryRun": caller.dry_run,
-        "options": _options(attributes),
+        "options": _operation_options(attributes),
     }
     if attributes.subresource:
         request["subResource"] = request["requestSubResource"] = attributes.subresource
@@ -101,11 +101,11 @@ def request_of(kind: Kind, attributes: Attributes) -> Obj:
     return request
 
 
-def _named(kind: Kind, field: str, name: str) -> Obj:
+def _group_version_field(kind: Kind, field: str, name: str) -> Obj:
     return {"group": kind.group, "version": kind.version, field: name}
 
 
-def object_of(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | None:
+def to_reviewed_version(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | None:
     """An object as it is told of, in the version `kind`; None stays None.
 
     Raises:
@@ -113,10 +113,10 @@ def object_of(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | None:
     """
     if obj is None:
         return None
-    return {"kind": kind.kind, "apiVersion": kind.api_version, **seen(kind, obj, caller)}
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **to_version(kind, obj, caller)}
 
 
-def _options(attributes: Attributes) -> Obj | None:
+def _operation_options(attributes: Attributes) -> Obj | None:
     if attributes.operation == "CONNECT":
         return None
     caller = attributes.caller
@@ -131,7 +131,7 @@ def _options(attributes: Attributes) -> Obj | None:
     return options
 
 
-def verdict_of(body: bytes, uid: str, version: str, *, mutating: bool) -> Verdict:
+def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool) -> ReviewResponse:
     """What the answer says.
 
     Args:
@@ -143,48 +143,48 @@ def verdict_of(body: bytes, uid: str, version: str, *, mutating: bool) -> Verdic
     Raises:
         InvalidReview: it is no review, or one of something else.
     """
-    review = read_review(body)
+    review = decode_review(body)
     told = (review.get("apiVersion", ""), review.get("kind", ""))
     known = f"admission.k8s.io/{version}"
     if told != (known, "AdmissionReview") and all(told):
         given = f"{told[0].rpartition('/')[2]}.{told[1]}"
-        raise InvalidReview(
+        raise InvalidReviewError(
             f"failed to call webhook: converting ({given}) to ({version}.AdmissionReview): unknown "
             "conversion"
         )
     response = review.get("response")
     if not isinstance(response, dict):
-        raise _unusable("webhook response was absent")
+        raise _response_error("webhook response was absent")
     patch, kind = response.get("patch") or "", response.get("patchType")
     if version == "v1":
         if response.get("uid", "") != uid:
             given = response.get("uid", "")
-            raise _unusable(f'expected response.uid="{uid}", got "{given}"')
+            raise _response_error(f'expected response.uid="{uid}", got "{given}"')
         if told != ("admission.k8s.io/v1", "AdmissionReview"):
             group, _, last = told[0].rpartition("/")
-            raise _unusable(
+            raise _response_error(
                 "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got "
                 f"{group}/{last}, Kind={told[1]}"
             )
         _check_patch(patch, kind, mutating=mutating)
     elif not mutating:
         patch = ""
-    return Verdict(
+    return ReviewResponse(
         bool(response.get("allowed")),
-        _operations(patch),
+        _check_operations(patch),
         response.get("status") or response.get("result") or {},
         tuple(str(text) for text in response.get("warnings") or ()),
     )
 
 
-def read_review(body: bytes) -> Obj:
+def decode_review(body: bytes) -> Obj:
     """The review in an answer.
 
     Raises:
         InvalidReview: it has none.
     """
     if not body:
-        raise InvalidReview(
+        raise InvalidReviewError(
             "failed to call webhook: 0-length response with status code: 200 and content type: "
             "application/json"
         )
@@ -194,7 +194,7 @@ def read_review(body: bytes) -> Obj:
         review = ""  # the server reads it as YAML, to which most things are a string
     if not isinstance(review, dict):
         name = {list: "array", str: "string", bool: "bool"}.get(type(review), "number")
-        raise InvalidReview(
+        raise InvalidReviewError(
             "failed to call webhook: couldn't get version/kind; json parse error: json: cannot "
             f"unmarshal {name} into Go value of type struct {{ APIVersion string "
             '"json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
@@ -202,28 +202,28 @@ def read_review(body: bytes) -> Obj:
     return review
 
 
-def _unusable(why: str) -> InvalidReview:
-    return InvalidReview(f"received invalid webhook response: {why}")
+def _response_error(why: str) -> InvalidReviewError:
+    return InvalidReviewError(f"received invalid webhook response: {why}")
 
 
 def _check_patch(patch: str, kind: str | None, *, mutating: bool) -> None:
     if not mutating:
         if patch:
-            raise _unusable("validating webhook may not return response.patch")
+            raise _response_error("validating webhook may not return response.patch")
         if kind is not None:
-            raise _unusable("validating webhook may not return response.patchType")
+            raise _response_error("validating webhook may not return response.patchType")
         return
     if patch and kind is None:
-        raise _unusable("webhook returned response.patch but not response.patchType")
+        raise _response_error("webhook returned response.patch but not response.patchType")
     if not patch and kind is not None:
-        raise _unusable("webhook returned response.patchType but not response.patch")
+        raise _response_error("webhook returned response.patchType but not response.patch")
     if kind == "":
-        raise _unusable('webhook returned invalid response.patchType of ""')
+        raise _response_error('webhook returned invalid response.patchType of ""')
     if patch and kind != "JSONPatch":
-        raise InvalidReview(f'unsupported patch type "{kind}"')
+        raise InvalidReviewError(f'unsupported patch type "{kind}"')
 
 
-def _operations(patch: str) -> list[Any]:
+def _check_operations(patch: str) -> list[Any]:
     if not patch:
         return []
     try:
@@ -236,20 +236,20 @@ def _operations(patch: str) -> list[Any]:
             if end
             else f"invalid character '{sign}' looking for beginning of value"
         )
-        raise _undecodable(why) from None
+        raise _patch_error(why) from None
     except (binascii.Error, ValueError) as error:
-        raise _undecodable(str(error)) from None
+        raise _patch_error(str(error)) from None
     if not isinstance(operations, list):
         name = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
-        raise _undecodable(f"json: cannot unmarshal {name} into Go value of type jsonpatch.Patch")
+        raise _patch_error(f"json: cannot unmarshal {name} into Go value of type jsonpatch.Patch")
     return operations
 
 
-def _undecodable(why: str) -> InvalidReview:
-    return InvalidReview(f"received undecodable patch in webhook response: {why}")
+def _patch_error(why: str) -> InvalidReviewError:
+    return InvalidReviewError(f"received undecodable patch in webhook response: {why}")
 
 
-def denial(name: str, status: Obj) -> StatusError:
+def denial_error(name: str, status: Obj) -> StatusError:
     """The refusal that a webhook's `status` makes: never less than 400, always in its name."""
     code = int(status.get("code") or 0)
     message, reason = status.get("message", ""), status.get("reason", "")

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import labels_of, name_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["GROUP", "Hook", "hooks_for", "wanted_kind"]
+__all__ = ["ADMISSION_GROUP", "MatchedWebhook", "match_kind", "match_webhooks"]
 
-GROUP = "admissionregistration.k8s.io"
+ADMISSION_GROUP = "admissionregistration.k8s.io"
 """The group of the configurations, which no webhook is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class MatchedWebhook:
     """One webhook that is to be asked, and about what.
 
     Args:
@@ -55,7 +55,9 @@ class Hook:
         return self.webhook.get("failurePolicy") == "Ignore"
 
 
-def hooks_for(api: ClusterApi, resource: str, attributes: Attributes) -> Iterator[Hook]:
+def match_webhooks(
+    api: SimulatedCluster, resource: str, attributes: Attributes
+) -> Iterator[MatchedWebhook]:
     """The webhooks that want to see the request, in the order in which they are asked.
 
     What a webhook changes counts for those after it: take them one by one.
@@ -65,7 +67,7 @@ def hooks_for(api: ClusterApi, resource: str, attributes: Attributes) -> Iterato
         resource: the resource of the configurations.
         attributes: the request.
     """
-    if attributes.kind.group == GROUP:
+    if attributes.kind.group == ADMISSION_GROUP:
         return
     if attributes.subresource == "scale" and attributes.content is None:
         # They are asked about the Scale, not about what it makes of the object.
@@ -73,13 +75,15 @@ def hooks_for(api: ClusterApi, resource: str, attributes: Attributes) -> Iterato
     for configuration in api.list(resource):
         version = configuration["metadata"]["resourceVersion"]
         for index, webhook in enumerate(configuration.get("webhooks", ())):
-            kind = wanted_kind(api, webhook, attributes)
-            if kind is not None and _holds(api, webhook, attributes, kind):
+            kind = match_kind(api, webhook, attributes)
+            if kind is not None and _match_conditions_hold(api, webhook, attributes, kind):
                 identity = f"{name_of(configuration)}/{version}/{index}"
-                yield Hook(identity, webhook, kind)
+                yield MatchedWebhook(identity, webhook, kind)
 
 
-def _holds(api: ClusterApi, webhook: Obj, attributes: Attributes, kind: Kind) -> bool:
+def _match_conditions_hold(
+    api: SimulatedCluster, webhook: Obj, attributes: Attributes, kind: Kind
+) -> bool:
     """Whether the match conditions hold.
 
     Raises:
@@ -89,79 +93,83 @@ def _holds(api: ClusterApi, webhook: Obj, attributes: Attributes, kind: Kind) ->
     if not conditions:
         return True
     # Not at import: the expressions' library is loaded where one is met.
-    from pytest_kwait.simulator.admission.admission_expressions import Situation
+    from pytest_kwait.simulator.admission.admission_expressions import Activation
 
-    unmet, failure = Situation(api, attributes, kind).unmet(conditions)
+    unmet, failure = Activation(api, attributes, kind).evaluate_conditions(conditions)
     if not unmet and failure and webhook.get("failurePolicy") != "Ignore":
         raise attributes.forbidden(failure)
     return not unmet and not failure
 
 
-def wanted_kind(api: ClusterApi, webhook: Obj, attributes: Attributes) -> Kind | None:
+def match_kind(api: SimulatedCluster, webhook: Obj, attributes: Attributes) -> Kind | None:
     """The version that the webhook wants to see; None if it does not want to see anything."""
-    if not _in_namespaces(api, webhook, attributes) or not _of_objects(webhook, attributes):
+    if not _matches_namespace_selector(api, webhook, attributes) or not _matches_object_selector(
+        webhook, attributes
+    ):
         return None
     asked = attributes.requested or attributes.kind
     rules = webhook.get("rules", ())
-    if any(_fits(rule, attributes, asked) for rule in rules):
+    if any(_matches_rule(rule, attributes, asked) for rule in rules):
         return asked
     if webhook.get("matchPolicy", "Equivalent") == "Equivalent":
-        others = [kind for kind in _equivalents(api, asked) if kind is not asked]
+        others = [kind for kind in _equivalent_kinds(api, asked) if kind is not asked]
         for rule in rules:
             for kind in others:
-                if _fits(rule, attributes, kind):
+                if _matches_rule(rule, attributes, kind):
                     return kind
     return None
 
 
-def _equivalents(api: ClusterApi, kind: Kind) -> Iterator[Kind]:
+def _equivalent_kinds(api: SimulatedCluster, kind: Kind) -> Iterator[Kind]:
     for group, version in api.kinds.group_versions():
         for other in (api.kinds.served(group, version) or {}).values():
             if other.bucket == kind.bucket and "get" in other.verbs:
                 yield other
 
 
-def _in_namespaces(api: ClusterApi, webhook: Obj, attributes: Attributes) -> bool:
+def _matches_namespace_selector(
+    api: SimulatedCluster, webhook: Obj, attributes: Attributes
+) -> bool:
     selector = webhook.get("namespaceSelector")
     if not selector or not attributes.namespace:
         return True
     obj = attributes.obj
     if attributes.kind.bucket == "namespaces" and not attributes.subresource and obj is not None:
-        return matches(selector, labels_of(obj))
+        return matches_selector(selector, labels_of(obj))
     namespace = api.find("namespaces", attributes.namespace)
-    return namespace is not None and matches(selector, labels_of(namespace))
+    return namespace is not None and matches_selector(selector, labels_of(namespace))
 
 
-def _of_objects(webhook: Obj, attributes: Attributes) -> bool:
+def _matches_object_selector(webhook: Obj, attributes: Attributes) -> bool:
     selector = webhook.get("objectSelector")
     if not selector:
         return True
     shown = (attributes.obj, attributes.old)
-    return any(obj is not None and matches(selector, labels_of(obj)) for obj in shown)
+    return any(obj is not None and matches_selector(selector, labels_of(obj)) for obj in shown)
 
 
-def _fits(rule: Obj, attributes: Attributes, kind: Kind) -> bool:
+def _matches_rule(rule: Obj, attributes: Attributes, kind: Kind) -> bool:
     return (
-        _in_scope(rule.get("scope", "*"), attributes)
-        and _among(attributes.operation, rule.get("operations", ()))
-        and _among(kind.group, rule.get("apiGroups", ()))
-        and _among(kind.version, rule.get("apiVersions", ()))
+        _matches_scope(rule.get("scope", "*"), attributes)
+        and _matches_any(attributes.operation, rule.get("operations", ()))
+        and _matches_any(kind.group, rule.get("apiGroups", ()))
+        and _matches_any(kind.version, rule.get("apiVersions", ()))
         and any(
-            _is_resource(pattern, kind.plural, attributes.subresource)
+            _matches_resource(pattern, kind.plural, attributes.subresource)
             for pattern in rule.get("resources", ())
         )
     )
 
 
-def _in_scope(scope: str, attributes: Attributes) -> bool:
+def _matches_scope(scope: str, attributes: Attributes) -> bool:
     within = bool(attributes.namespace) and attributes.kind.bucket != "namespaces"
     return scope == "*" or (scope == "Namespaced") == within
 
 
-def _among(value: str, patterns: Iterable[str]) -> bool:
+def _matches_any(value: str, patterns: Iterable[str]) -> bool:
     return any(pattern in ("*", value) for pattern in patterns)
 
 
-def _is_resource(pattern: str, plural: str, subresource: str) -> bool:
+def _matches_resource(pattern: str, plural: str, subresource: str) -> bool:
     resource, _, below = pattern.partition("/")
     return resource in ("*", plural) and below in ("*", subresource)

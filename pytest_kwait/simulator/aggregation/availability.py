@@ -10,23 +10,23 @@ import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.aggregation.local import LOCAL
+from pytest_kwait.simulator.aggregation.local import LOCAL_VERDICT
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["Backend", "RemoteServices", "backend_of", "verdict_on"]
+__all__ = ["AvailabilityController", "Backend", "check_availability", "resolve_backend"]
 
 _SERVICES = "apiservices.apiregistration.k8s.io"
 _SLICES = "endpointslices.discovery.k8s.io"
 # Seconds between two looks at who does not answer.
-_AGAIN = 5.0
+_RETRY_SECONDS = 5.0
 
-Verdict = tuple[str, str]
+Availability = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Backend:
         return context
 
 
-def backend_of(api: ClusterApi, obj: Obj) -> Backend | None:
+def resolve_backend(api: SimulatedCluster, obj: Obj) -> Backend | None:
     """Where an APIService is served, None where nothing could answer."""
     spec = obj["spec"]
     reference = spec["service"]
@@ -83,11 +83,11 @@ def backend_of(api: ClusterApi, obj: Obj) -> Backend | None:
     )
 
 
-def verdict_on(api: ClusterApi, obj: Obj) -> Verdict | None:
+def check_availability(api: SimulatedCluster, obj: Obj) -> Availability | None:
     """Reason and message of a service that cannot be asked; None for one that can."""
     reference = obj["spec"].get("service")
     if reference is None:
-        return LOCAL
+        return LOCAL_VERDICT
     name, namespace = reference["name"], reference["namespace"]
     port = reference.get("port", 443)
     told = f'service/{name} in "{namespace}"'
@@ -122,7 +122,7 @@ def verdict_on(api: ClusterApi, obj: Obj) -> Verdict | None:
     return "FailedDiscoveryCheck", f"failing or missing response from {url}: {refused}"
 
 
-class RemoteServices:
+class AvailabilityController:
     """Says of each whether it is there, and has the registry know.
 
     Args:
@@ -132,8 +132,8 @@ class RemoteServices:
 
     def __init__(
         self,
-        api: ClusterApi,
-        ask: Callable[[Backend, Obj, Callable[[Verdict, list[Obj] | None], None]], None],
+        api: SimulatedCluster,
+        ask: Callable[[Backend, Obj, Callable[[Availability, list[Obj] | None], None]], None],
     ) -> None:
         self._api = api
         self._ask = ask
@@ -166,14 +166,14 @@ class RemoteServices:
         obj = self._api.find(_SERVICES, name)
         if obj is None:
             return
-        verdict = verdict_on(self._api, obj)
-        backend = backend_of(self._api, obj) if verdict is None else None
+        verdict = check_availability(self._api, obj)
+        backend = resolve_backend(self._api, obj) if verdict is None else None
         if verdict is not None or backend is None:
-            self._say(name, verdict or LOCAL)
+            self._say(name, verdict or LOCAL_VERDICT)
         else:
             self._ask(backend, obj, lambda *found: self._answered(name, *found))
 
-    def _answered(self, name: str, verdict: Verdict, resources: list[Obj] | None) -> None:
+    def _answered(self, name: str, verdict: Availability, resources: list[Obj] | None) -> None:
         obj = self._api.find(_SERVICES, name)
         if obj is not None:
             key = (obj["spec"].get("group", ""), obj["spec"]["version"])
@@ -182,14 +182,14 @@ class RemoteServices:
                 self._api.kinds.discovered[key] = resources
         self._say(name, verdict)
         if verdict[0] != "Passed":
-            self._queue.add_after(name, _AGAIN)
+            self._queue.add_after(name, _RETRY_SECONDS)
 
-    def _say(self, name: str, verdict: Verdict) -> None:
+    def _say(self, name: str, verdict: Availability) -> None:
         obj = self._api.find(_SERVICES, name)
         if obj is None:
             return
         reason, message = verdict
-        value = "True" if reason in ("Passed", LOCAL[0]) else "False"
+        value = "True" if reason in ("Passed", LOCAL_VERDICT[0]) else "False"
         status = clone(obj.get("status") or {})
         last: Obj = next(iter(status.get("conditions") or ()), {})
         if (last.get("status"), last.get("reason"), last.get("message")) == (

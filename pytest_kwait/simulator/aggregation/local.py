@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["LOCAL", "MANAGED", "LocalServices", "local_condition"]
+__all__ = ["LOCAL_VERDICT", "MANAGED_LABEL", "AutoRegistrationController", "local_condition"]
 
 _SERVICES = "apiservices.apiregistration.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-MANAGED = "kube-aggregator.kubernetes.io/automanaged"
-LOCAL = ("Local", "Local APIServices are always available")
-_CUSTOM = (1000, 100)
-_OWN = "apiregistration.k8s.io"
+MANAGED_LABEL = "kube-aggregator.kubernetes.io/automanaged"
+LOCAL_VERDICT = ("Local", "Local APIServices are always available")
+_CUSTOM_PRIORITIES = (1000, 100)
+_AGGREGATOR_GROUP = "apiregistration.k8s.io"
 # By group: its priority, and that of its only version.
 _PRIORITIES = {
     "": (18000, 1),
@@ -50,21 +50,21 @@ _VERSIONS = {("autoscaling", "v2"): 30}
 
 def local_condition(stamp: str) -> Obj:
     """The condition of a group that the server has itself."""
-    reason, message = LOCAL
+    reason, message = LOCAL_VERDICT
     return {
         "type": "Available", "status": "True", "lastTransitionTime": stamp,
         "reason": reason, "message": message,
     }  # fmt: skip
 
 
-class LocalServices:
+class AutoRegistrationController:
     """Keeps them.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._custom: set[str] = set()
         for group, version in [*api.kinds.group_versions()]:
@@ -83,7 +83,7 @@ class LocalServices:
         served = {
             f"{version}.{group}": (group, version)
             for group, version in self._api.kinds.group_versions()
-            if group not in _PRIORITIES and group != _OWN
+            if group not in _PRIORITIES and group != _AGGREGATOR_GROUP
         }
         for name in self._custom.difference(served):
             try:
@@ -92,7 +92,7 @@ class LocalServices:
                 if error.reason != "NotFound":
                     raise
         for name in set(served).difference(self._custom):
-            self._make(*served[name], *_CUSTOM, "true")
+            self._make(*served[name], *_CUSTOM_PRIORITIES, "true")
         self._custom = set(served)
 
     def _make(self, group: str, version: str, priority: int, order: int, managed: str) -> None:
@@ -106,7 +106,7 @@ class LocalServices:
         name = f"{version}.{group}"
         if self._api.find(_SERVICES, name) is not None:
             return
-        metadata = {"name": name, "labels": {MANAGED: managed}}
+        metadata = {"name": name, "labels": {MANAGED_LABEL: managed}}
         made = self._api.create(_SERVICES, {"metadata": metadata, "spec": spec})
         status = {"conditions": [local_condition(self._api.clock.stamp())]}
         self._api.update_status(_SERVICES, {**made, "status": status})

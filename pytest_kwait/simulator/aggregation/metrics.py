@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.usage import usage_of
-from pytest_kwait.simulator.http.answer import json_answer
-from pytest_kwait.simulator.http.discovery import aggregated
-from pytest_kwait.simulator.http.request import parse_target
+from pytest_kwait.simulator.controllers.usage import read_container_usage
+from pytest_kwait.simulator.http.answer import json_response
+from pytest_kwait.simulator.http.discovery import to_aggregated
+from pytest_kwait.simulator.http.request import parse_request_info
 from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
-from pytest_kwait.simulator.quantity_text import canonical_quantity
+from pytest_kwait.simulator.quantity_text import canonicalize_quantity
 from pytest_kwait.simulator.selectors import parse_labels
 from pytest_kwait.simulator.status_error import (
     StatusError,
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
 
-__all__ = ["METRICS_SERVICE", "begin_metrics", "serve_metrics"]
+__all__ = ["METRICS_API_SERVICE", "register_metrics_api", "serve_metrics"]
 
 _VERSION = "metrics.k8s.io/v1beta1"
 _WINDOW = "15s"
-METRICS_SERVICE: Obj = {
+METRICS_API_SERVICE: Obj = {
     "metadata": {"name": "v1beta1.metrics.k8s.io"},
     "spec": {
         "group": "metrics.k8s.io",
@@ -43,14 +43,14 @@ METRICS_SERVICE: Obj = {
 """What stands for it among the groups that others serve; there is no such object."""
 
 
-def begin_metrics(api: ClusterApi) -> None:
+def register_metrics_api(api: SimulatedCluster) -> None:
     """Serve the group from now on."""
     key = ("metrics.k8s.io", "v1beta1")
-    api.kinds.elsewhere[key] = METRICS_SERVICE
-    api.kinds.discovered[key] = aggregated(_discovery()["resources"], *key)
+    api.kinds.elsewhere[key] = METRICS_API_SERVICE
+    api.kinds.discovered[key] = to_aggregated(_discovery()["resources"], *key)
 
 
-def serve_metrics(api: ClusterApi, request: ApiRequest) -> web.Response:
+def serve_metrics(api: SimulatedCluster, request: ApiRequest) -> web.Response:
     """Answer a request for metrics of nodes or pods, or for what there is.
 
     Raises:
@@ -58,17 +58,17 @@ def serve_metrics(api: ClusterApi, request: ApiRequest) -> web.Response:
     """
     if request.method != "GET":
         raise method_not_allowed()
-    target = parse_target(request.path)
+    target = parse_request_info(request.path)
     if target is None:
-        return json_answer(request, _discovery())
+        return json_response(request, _discovery())
     if target.resource not in ("nodes", "pods") or target.subresource or target.watch:
         raise resource_not_found()
     pods = target.resource == "pods"
     kind = "PodMetrics" if pods else "NodeMetrics"
-    found = _pods(api, target) if pods else _nodes(api, target)
+    found = _pod_metrics(api, target) if pods else _node_metrics(api, target)
     if target.name:
         for one in found:
-            return json_answer(request, {"kind": kind, "apiVersion": _VERSION, **one})
+            return json_response(request, {"kind": kind, "apiVersion": _VERSION, **one})
         name = f"{target.namespace}/{target.name}" if pods else target.name
         text = f'{kind.lower()}.metrics.k8s.io "{name}" not found'
         details = {"name": name, "group": "metrics.k8s.io", "kind": kind.lower()}
@@ -76,7 +76,7 @@ def serve_metrics(api: ClusterApi, request: ApiRequest) -> web.Response:
     selector = parse_labels(request.query.get("labelSelector", ""))
     items = [one for one in found if selector.matches(labels_of(one))]
     body = {"kind": f"{kind}List", "apiVersion": _VERSION, "metadata": {}, "items": items}
-    return json_answer(request, body)
+    return json_response(request, body)
 
 
 def _discovery() -> Obj:
@@ -95,18 +95,18 @@ def _discovery() -> Obj:
     }
 
 
-def _pods(api: ClusterApi, target: Target) -> Iterator[Obj]:
+def _pod_metrics(api: SimulatedCluster, target: RequestInfo) -> Iterator[Obj]:
     for pod in api.list("pods", target.namespace):
-        used = usage_of(pod)
+        used = read_container_usage(pod)
         if not used or (target.name and name_of(pod) != target.name):
             continue
         if (pod.get("status") or {}).get("phase") != "Running":
             continue
-        containers = [{"name": name, "usage": _texts(usage)} for name, usage in used.items()]
-        yield {**_head(api, pod), "containers": containers}
+        containers = [{"name": name, "usage": _format_usage(usage)} for name, usage in used.items()]
+        yield {**_metrics_metadata(api, pod), "containers": containers}
 
 
-def _nodes(api: ClusterApi, target: Target) -> Iterator[Obj]:
+def _node_metrics(api: SimulatedCluster, target: RequestInfo) -> Iterator[Obj]:
     """What their pods use, all nodes of the cluster among them that have none."""
     for node in api.list("nodes"):
         if target.name and name_of(node) != target.name:
@@ -116,16 +116,16 @@ def _nodes(api: ClusterApi, target: Target) -> Iterator[Obj]:
         for usage in _usages(pods):
             for name in total:
                 total[name] += usage.get(name, 0)
-        yield {**_head(api, node), "usage": _texts(total)}
+        yield {**_metrics_metadata(api, node), "usage": _format_usage(total)}
 
 
 def _usages(pods: Iterable[Obj]) -> Iterator[dict[str, int]]:
     for pod in pods:
         if (pod.get("status") or {}).get("phase") == "Running":
-            yield from usage_of(pod).values()
+            yield from read_container_usage(pod).values()
 
 
-def _head(api: ClusterApi, obj: Obj) -> Obj:
+def _metrics_metadata(api: SimulatedCluster, obj: Obj) -> Obj:
     stamp = api.clock.stamp()
     metadata: Obj = {"name": name_of(obj), "creationTimestamp": stamp}
     if namespace_of(obj):
@@ -135,8 +135,8 @@ def _head(api: ClusterApi, obj: Obj) -> Obj:
     return {"metadata": metadata, "timestamp": stamp, "window": _WINDOW}
 
 
-def _texts(usage: dict[str, int]) -> dict[str, str]:
+def _format_usage(usage: dict[str, int]) -> dict[str, str]:
     return {
-        name: f"{amount // 1024_000}Ki" if name == "memory" else canonical_quantity(f"{amount}m")
+        name: f"{amount // 1024_000}Ki" if name == "memory" else canonicalize_quantity(f"{amount}m")
         for name, amount in usage.items()
     }

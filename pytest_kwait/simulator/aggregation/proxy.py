@@ -13,25 +13,25 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.admission.webhook_calls import why_unanswered
-from pytest_kwait.simulator.aggregation.availability import Backend, backend_of
-from pytest_kwait.simulator.aggregation.metrics import METRICS_SERVICE, serve_metrics
-from pytest_kwait.simulator.http.discovery import aggregated
+from pytest_kwait.simulator.admission.webhook_calls import connection_error_text
+from pytest_kwait.simulator.aggregation.availability import Backend, resolve_backend
+from pytest_kwait.simulator.aggregation.metrics import METRICS_API_SERVICE, serve_metrics
+from pytest_kwait.simulator.http.discovery import to_aggregated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ask", "serve_elsewhere"]
+__all__ = ["proxy_request", "start_availability_check"]
 
 _CHECK_SECONDS = 6.0
 _CONNECT_SECONDS = 10.0
 _UNAVAILABLE = "service unavailable\n"
 # Headers that are about one connection, or say who is asking.
-_OWN = frozenset(
+_HOP_HEADERS = frozenset(
     {
         "authorization", "connection", "content-length", "host", "keep-alive", "te", "trailer",
         "transfer-encoding", "upgrade", "proxy-authorization", "proxy-connection",
@@ -40,16 +40,16 @@ _OWN = frozenset(
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def ask(
+def start_availability_check(
     backend: Backend, obj: Obj, tell: Callable[[tuple[str, str], list[Obj] | None], None]
 ) -> None:
     """Ask a backend for what it serves, and tell the verdict later."""
-    task = asyncio.get_running_loop().create_task(_check(backend, obj, tell))
+    task = asyncio.get_running_loop().create_task(_check_backend(backend, obj, tell))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
 
 
-async def _check(
+async def _check_backend(
     backend: Backend, obj: Obj, tell: Callable[[tuple[str, str], list[Obj] | None], None]
 ) -> None:
     spec = obj["spec"]
@@ -62,17 +62,20 @@ async def _check(
         ):
             body = await answer.read()
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError, ssl.SSLError) as error:
-        why = f'Get "{url}": {why_unanswered(error, url)}'
+        why = f'Get "{url}": {connection_error_text(error, url)}'
         tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"), None)
         return
     if 200 <= answer.status < 300:
-        tell(("Passed", "all checks passed"), _resources(body, spec["group"], spec["version"]))
+        tell(
+            ("Passed", "all checks passed"),
+            _parse_resource_list(body, spec["group"], spec["version"]),
+        )
     else:
         why = f"bad status from {url}: {answer.status}"
         tell(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"), None)
 
 
-def _resources(body: bytes, group: str, version: str) -> list[Obj] | None:
+def _parse_resource_list(body: bytes, group: str, version: str) -> list[Obj] | None:
     """What a list of resources has; None for what is none."""
     try:
         listed = msgspec.json.decode(body)
@@ -81,19 +84,19 @@ def _resources(body: bytes, group: str, version: str) -> list[Obj] | None:
     entries = listed.get("resources") if isinstance(listed, dict) else None
     if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
         return None
-    return aggregated(entries, group, version)
+    return to_aggregated(entries, group, version)
 
 
-async def serve_elsewhere(api: ClusterApi, request: ApiRequest, obj: Obj) -> web.StreamResponse:
+async def proxy_request(api: SimulatedCluster, request: ApiRequest, obj: Obj) -> web.StreamResponse:
     """Hand a request on, with who makes it; 503 as long as nobody is there."""
-    if obj is METRICS_SERVICE:
+    if obj is METRICS_API_SERVICE:
         return serve_metrics(api, request)
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    backend = backend_of(api, obj)
+    backend = resolve_backend(api, obj)
     if backend is None or not any(one["status"] == "True" for one in conditions):
         return _unavailable()
     url = f"{backend.url}{request.http.raw_path}"
-    headers = [(k, v) for k, v in request.http.headers.items() if k.lower() not in _OWN]
+    headers = [(k, v) for k, v in request.http.headers.items() if k.lower() not in _HOP_HEADERS]
     headers.append(("X-Remote-User", request.caller.user))
     headers += [("X-Remote-Group", group) for group in request.caller.groups]
     limit = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
@@ -110,17 +113,19 @@ async def serve_elsewhere(api: ClusterApi, request: ApiRequest, obj: Obj) -> web
                 **options,
             ) as answer,
         ):
-            return await _passed_on(request, answer)
+            return await _forward_response(request, answer)
     except (aiohttp.ClientConnectionError, OSError, TimeoutError) as error:
         return web.Response(
-            text=f"error trying to reach service: {why_unanswered(error, url)}", status=503
+            text=f"error trying to reach service: {connection_error_text(error, url)}", status=503
         )
 
 
-async def _passed_on(request: ApiRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _forward_response(
+    request: ApiRequest, answer: aiohttp.ClientResponse
+) -> web.StreamResponse:
     response = web.StreamResponse(status=answer.status)
     for name, value in answer.headers.items():
-        if name.lower() not in _OWN:
+        if name.lower() not in _HOP_HEADERS:
             response.headers.add(name, value)
     await response.prepare(request.http)
     async for piece in answer.content.iter_any():

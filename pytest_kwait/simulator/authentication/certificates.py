@@ -10,18 +10,18 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.users import AUTHENTICATED, User, with_group
+from pytest_kwait.simulator.users import AUTHENTICATED, User, add_group
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["certificate_user"]
+__all__ = ["read_certificate_user"]
 
-_UID = "1.3.6.1.4.1.57683.2"
-_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+_UID_OID = "1.3.6.1.4.1.57683.2"
+_CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 
-def certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
+def read_certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
     """The user whom a connection's certificate names, None where it shows none."""
     shown = transport.get_extra_info("peercert") if transport is not None else None
     if not shown or transport is None:
@@ -34,10 +34,10 @@ def certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
                 name = value
             elif field == "organizationName":
                 groups = (*groups, value)
-            elif field == _UID:
+            elif field == _UID_OID:
                 uid = value
     if not name:
         return None
     raw: bytes = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     seen = f"X509SHA256={hashlib.sha256(raw).hexdigest()}"
-    return User(name, with_group(groups, AUTHENTICATED), uid, {_CREDENTIAL: (seen,)})
+    return User(name, add_group(groups, AUTHENTICATED), uid, {_CREDENTIAL_ID: (seen,)})

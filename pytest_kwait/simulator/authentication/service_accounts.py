@@ -11,7 +11,11 @@ import hmac
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
-from pytest_kwait.simulator.authentication.web_tokens import BadToken, TokenSigner, claims_of
+from pytest_kwait.simulator.authentication.web_tokens import (
+    InvalidToken,
+    TokenSigner,
+    parse_unverified_claims,
+)
 from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 from pytest_kwait.simulator.registry import Kind
@@ -21,26 +25,26 @@ from pytest_kwait.simulator.status_error import (
     invalid,
     invalid_value,
 )
-from pytest_kwait.simulator.users import User, account_groups, account_of
+from pytest_kwait.simulator.users import User, parse_service_account_user, service_account_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ISSUER", "TOKEN_REQUESTS", "AccountTokens"]
+__all__ = ["ISSUER", "TOKEN_REQUESTS", "ServiceAccountTokens"]
 
 ISSUER = "https://kubernetes.default.svc"
 """Who tokens are from, and who they are for where a request does not say."""
 
 _LEGACY_ISSUER = "kubernetes/serviceaccount"
-_LEGACY = "kubernetes.io/serviceaccount/"
+_LEGACY_CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
 TOKEN_REQUESTS = Kind(_GROUP, "v1", "tokenrequests", _KIND, namespaced=True)
 """The kind of what is posted to `serviceaccounts/token`, which is served nowhere else."""
 
-_EXTRA = "authentication.kubernetes.io/"
+_EXTRA_PREFIX = "authentication.kubernetes.io/"
 _INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 _SHORTEST, _LONGEST = 600, 1 << 32
 _LEEWAY = 60.0
@@ -49,14 +53,14 @@ _POD_SECONDS, _POD_EXTENDED = 3607, 365 * 24 * 3600
 """What the volume of pods asks for, and what it gets, so that old clients find out in time."""
 
 
-class AccountTokens:
+class ServiceAccountTokens:
     """Makes and reads the tokens of one cluster's service accounts.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._signer = TokenSigner()
 
@@ -89,7 +93,7 @@ class AccountTokens:
         """
         name, namespace, uid = name_of(account), namespace_of(account), uid_of(account)
         metadata, spec = request["metadata"], request["spec"]
-        _check_owner(metadata, name, namespace, uid)
+        _check_identity(metadata, name, namespace, uid)
         spec["audiences"] = spec.get("audiences") or [ISSUER]
         seconds = spec.get("expirationSeconds")
         spec["expirationSeconds"] = seconds = 3600 if seconds is None else seconds
@@ -174,10 +178,10 @@ class AccountTokens:
         return self._signer.sign(
             {
                 "iss": _LEGACY_ISSUER,
-                f"{_LEGACY}namespace": namespace,
-                f"{_LEGACY}secret.name": name_of(secret),
-                f"{_LEGACY}service-account.name": name_of(account),
-                f"{_LEGACY}service-account.uid": uid_of(account),
+                f"{_LEGACY_CLAIM_PREFIX}namespace": namespace,
+                f"{_LEGACY_CLAIM_PREFIX}secret.name": name_of(secret),
+                f"{_LEGACY_CLAIM_PREFIX}service-account.name": name_of(account),
+                f"{_LEGACY_CLAIM_PREFIX}service-account.uid": uid_of(account),
                 "sub": f"system:serviceaccount:{namespace}:{name_of(account)}",
             }
         )
@@ -192,16 +196,16 @@ class AccountTokens:
         Raises:
             BadToken: it is, and is no longer good, or for others.
         """
-        claims = claims_of(token)
+        claims = parse_unverified_claims(token)
         if claims is None or claims.get("iss") not in (ISSUER, _LEGACY_ISSUER):
             return None
         self._signer.check(token)
         meant = claims.get("aud") or [ISSUER]
         fitting = [audience for audience in audiences if audience in meant]
         if not fitting:
-            raise BadToken(
-                f"token audiences {_listed(meant)} is invalid for the target audiences "
-                f"{_listed(audiences)}"
+            raise InvalidToken(
+                f"token audiences {_format_list(meant)} is invalid for the target audiences "
+                f"{_format_list(audiences)}"
             )
         if claims["iss"] == _LEGACY_ISSUER:
             return self._legacy_user(token, claims), fitting
@@ -210,13 +214,13 @@ class AccountTokens:
     def _bound_user(self, claims: Obj) -> User:
         now = self._api.clock.time()
         if now - _LEEWAY > claims["exp"]:
-            raise BadToken("service account token has expired")
+            raise InvalidToken("service account token has expired")
         if now + _LEEWAY < claims["nbf"]:
-            raise BadToken("service account token is not valid yet")
+            raise InvalidToken("service account token is not valid yet")
         private = claims["kubernetes.io"]
         namespace, account = private["namespace"], private["serviceaccount"]
         self._account(namespace, account["name"], account["uid"])
-        extra = {f"{_EXTRA}credential-id": (f"JTI={claims['jti']}",)}
+        extra = {f"{_EXTRA_PREFIX}credential-id": (f"JTI={claims['jti']}",)}
         for kind in ("secret", "pod", "node"):
             reference = private.get(kind)
             if reference is None:
@@ -224,26 +228,28 @@ class AccountTokens:
             if kind != "node" or "pod" not in private:
                 self._holds(kind, reference, "" if kind == "node" else namespace)
             if kind != "secret":
-                extra[f"{_EXTRA}{kind}-name"] = (reference["name"],)
+                extra[f"{_EXTRA_PREFIX}{kind}-name"] = (reference["name"],)
                 if reference.get("uid"):
-                    extra[f"{_EXTRA}{kind}-uid"] = (reference["uid"],)
-        groups = account_groups(namespace)
+                    extra[f"{_EXTRA_PREFIX}{kind}-uid"] = (reference["uid"],)
+        groups = service_account_groups(namespace)
         return User(claims["sub"], groups, account["uid"], dict(sorted(extra.items())))
 
     def _account(self, namespace: str, name: str, uid: str) -> None:
         account = self._api.find("serviceaccounts", name, namespace)
         if account is None:
-            raise BadToken(f'serviceaccounts "{name}" not found')
+            raise InvalidToken(f'serviceaccounts "{name}" not found')
         if uid_of(account) != uid:
-            raise BadToken(f"service account UID ({uid_of(account)}) does not match claim ({uid})")
+            raise InvalidToken(
+                f"service account UID ({uid_of(account)}) does not match claim ({uid})"
+            )
 
     def _holds(self, kind: str, reference: Obj, namespace: str) -> None:
         """Hold a token to the object that it is bound to."""
         found = self._api.find(f"{kind}s", reference["name"], namespace)
         if found is None or self._went(found):
-            raise BadToken("service account token has been invalidated")
+            raise InvalidToken("service account token has been invalidated")
         if uid_of(found) != reference["uid"]:
-            raise BadToken(
+            raise InvalidToken(
                 f"{kind} UID ({uid_of(found)}) does not match service account {kind} ref claim "
                 f"({reference['uid']})"
             )
@@ -253,39 +259,44 @@ class AccountTokens:
         return deleted is not None and deleted < rfc3339(self._api.clock.time() - _LEEWAY)
 
     def _legacy_user(self, token: str, claims: Obj) -> User:
-        namespace, secret_name = claims[f"{_LEGACY}namespace"], claims[f"{_LEGACY}secret.name"]
-        name = claims[f"{_LEGACY}service-account.name"]
-        uid = claims[f"{_LEGACY}service-account.uid"]
-        if account_of(claims["sub"]) != (namespace, name):
-            raise BadToken("sub claim is invalid")
+        namespace, secret_name = (
+            claims[f"{_LEGACY_CLAIM_PREFIX}namespace"],
+            claims[f"{_LEGACY_CLAIM_PREFIX}secret.name"],
+        )
+        name = claims[f"{_LEGACY_CLAIM_PREFIX}service-account.name"]
+        uid = claims[f"{_LEGACY_CLAIM_PREFIX}service-account.uid"]
+        if parse_service_account_user(claims["sub"]) != (namespace, name):
+            raise InvalidToken("sub claim is invalid")
         secret = self._api.find("secrets", secret_name, namespace)
         if secret is None or secret["metadata"].get("deletionTimestamp"):
-            raise BadToken("Token has been invalidated")
+            raise InvalidToken("Token has been invalidated")
         kept = (secret.get("data") or {}).get("token", "")
         if not hmac.compare_digest(base64.b64encode(token.encode()), kept.encode()):
-            raise BadToken("Token does not match server's copy")
+            raise InvalidToken("Token does not match server's copy")
         account = self._api.find("serviceaccounts", name, namespace)
         if account is None:
-            raise BadToken(f'serviceaccounts "{name}" not found')
+            raise InvalidToken(f'serviceaccounts "{name}" not found')
         if account["metadata"].get("deletionTimestamp"):
-            raise BadToken(f"ServiceAccount {namespace}/{name} has been deleted")
+            raise InvalidToken(f"ServiceAccount {namespace}/{name} has been deleted")
         if uid_of(account) != uid:
-            raise BadToken(f"ServiceAccount UID ({uid_of(account)}) does not match claim ({uid})")
+            raise InvalidToken(
+                f"ServiceAccount UID ({uid_of(account)}) does not match claim ({uid})"
+            )
         if (secret["metadata"].get("labels") or {}).get(_INVALID_SINCE):
-            raise BadToken(
+            raise InvalidToken(
                 f"the token in secret {namespace}/{secret_name} for service account "
                 f"{namespace}/{name} has been marked invalid. Use tokens from the TokenRequest API "
                 f"or manually created secret-based tokens, or remove the '{_INVALID_SINCE}' label "
                 "from the secret to temporarily allow use of this token"
             )
-        return User(claims["sub"], account_groups(namespace), uid)
+        return User(claims["sub"], service_account_groups(namespace), uid)
 
 
-def _listed(values: Sequence[str]) -> str:
+def _format_list(values: Sequence[str]) -> str:
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 
-def _check_owner(metadata: Obj, name: str, namespace: str, uid: str) -> None:
+def _check_identity(metadata: Obj, name: str, namespace: str, uid: str) -> None:
     for field, own in (("name", name), ("namespace", namespace)):
         given = metadata.get(field)
         if given and given != own:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TokenFileError", "read_token_file"]
 
-_FORM = 'token,user,uid or token,user,uid,"group1,group2"'
+_LINE_FORMAT = 'token,user,uid or token,user,uid,"group1,group2"'
 
 
 class TokenFileError(ValueError):
@@ -51,18 +51,20 @@ def read_token_file(path: Path) -> dict[str, User]:
         if not record:
             continue
         line = reader.line_num
-        token, user = _user(record, f"{path}, line {line}")
+        token, user = _parse_record(record, f"{path}, line {line}")
         if token in users:
             raise TokenFileError(f"{path}, line {line}: it has the token of line {lines[token]}")
         users[token], lines[token] = user, line
 
 
-def _user(record: list[str], where: str) -> tuple[str, User]:
+def _parse_record(record: list[str], where: str) -> tuple[str, User]:
     if len(record) < 3:
         columns = "1 column" if len(record) == 1 else f"{len(record)} columns"
-        raise TokenFileError(f"{where}: {columns}, expected {_FORM}")
+        raise TokenFileError(f"{where}: {columns}, expected {_LINE_FORMAT}")
     if len(record) > 4:
-        raise TokenFileError(f"{where}: {len(record)} columns, expected {_FORM}: quote the groups")
+        raise TokenFileError(
+            f"{where}: {len(record)} columns, expected {_LINE_FORMAT}: quote the groups"
+        )
     token, name, uid = record[:3]
     if not token:
         raise TokenFileError(f"{where}: the token is empty")

@@ -9,14 +9,14 @@ from pytest_kwait.simulator.users import User
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["read_users"]
+__all__ = ["parse_users"]
 
-_OWN = ("kwait", "kwait-admin", "kwait-powerless")
-_LONGEST = 64
+_RESERVED_NAMES = ("kwait", "kwait-admin", "kwait-powerless")
+_MAX_NAME_LENGTH = 64
 """Characters of a name in a certificate, by RFC 5280."""
 
 
-def read_users(options: Sequence[str]) -> list[User]:
+def parse_users(options: Sequence[str]) -> list[User]:
     """The users.
 
     Raises:
@@ -29,9 +29,9 @@ def read_users(options: Sequence[str]) -> list[User]:
         if not name or "" in groups:
             raise ValueError(f"{option!r} is neither NAME nor NAME=GROUP,...")
         for part in (name, *groups):
-            if len(part) > _LONGEST:
-                raise ValueError(f"{part!r} has more than {_LONGEST} characters")
-        if name in _OWN:
+            if len(part) > _MAX_NAME_LENGTH:
+                raise ValueError(f"{part!r} has more than {_MAX_NAME_LENGTH} characters")
+        if name in _RESERVED_NAMES:
             raise ValueError(f"{name!r} is a name of the cluster's own")
         if name in users:
             raise ValueError(f"{name!r} is given twice")

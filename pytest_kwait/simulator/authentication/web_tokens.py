@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["BadToken", "TokenSigner", "claims_of"]
+__all__ = ["InvalidToken", "TokenSigner", "parse_unverified_claims"]
 
 _BYTES = 32
-_KEPT = 1024
+_MAX_VERIFIED_TOKENS = 1024
 """Tokens whose signatures have been found right, and are not looked at again."""
 
 
-class BadToken(Exception):
+class InvalidToken(Exception):
     """The token is not one of ours, or no longer good; the text is what a TokenReview tells."""
 
 
-def _encoded(data: bytes) -> str:
+def _base64url_encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _decoded(text: str) -> bytes:
+def _base64url_decode(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def _packed(value: Obj) -> str:
-    return _encoded(json.dumps(value, separators=(",", ":"), sort_keys=True).encode())
+def _encode_json(value: Obj) -> str:
+    return _base64url_encode(json.dumps(value, separators=(",", ":"), sort_keys=True).encode())
 
 
-def claims_of(token: str) -> Obj | None:
+def parse_unverified_claims(token: str) -> Obj | None:
     """What the token claims, its signature unseen; None for what is no token of this form."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
     try:
-        claims: Any = json.loads(_decoded(parts[1]))
+        claims: Any = json.loads(_base64url_decode(parts[1]))
     except ValueError:
         return None
     return claims if isinstance(claims, dict) else None
@@ -73,11 +73,11 @@ class TokenSigner:
         key = {
             "crv": "P-256",
             "kty": "EC",
-            "x": _encoded(numbers.x.to_bytes(_BYTES, "big")),
-            "y": _encoded(numbers.y.to_bytes(_BYTES, "big")),
+            "x": _base64url_encode(numbers.x.to_bytes(_BYTES, "big")),
+            "y": _base64url_encode(numbers.y.to_bytes(_BYTES, "big")),
         }
         print_of_it = json.dumps(key, separators=(",", ":"), sort_keys=True).encode()
-        kid = _encoded(hashlib.sha256(print_of_it).digest())
+        kid = _base64url_encode(hashlib.sha256(print_of_it).digest())
         return {"keys": [{"use": "sig", "kid": kid, "alg": "ES256", **key}]}
 
     def sign(self, claims: Obj) -> str:
@@ -87,10 +87,10 @@ class TokenSigner:
         from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
         kid = self.key_set["keys"][0]["kid"]
-        content = f"{_packed({'alg': 'ES256', 'kid': kid})}.{_packed(claims)}"
+        content = f"{_encode_json({'alg': 'ES256', 'kid': kid})}.{_encode_json(claims)}"
         r, s = decode_dss_signature(self._key.sign(content.encode(), ec.ECDSA(hashes.SHA256())))
         signature = r.to_bytes(_BYTES, "big") + s.to_bytes(_BYTES, "big")
-        return f"{content}.{_encoded(signature)}"
+        return f"{content}.{_base64url_encode(signature)}"
 
     def check(self, token: str) -> None:
         """Hold a token to the key.
@@ -107,13 +107,13 @@ class TokenSigner:
 
         content, _, last = token.rpartition(".")
         try:
-            header = json.loads(_decoded(content.partition(".")[0]))
-            signature = _decoded(last)
+            header = json.loads(_base64url_decode(content.partition(".")[0]))
+            signature = _base64url_decode(last)
         except ValueError:
-            raise BadToken("") from None
+            raise InvalidToken("") from None
         if not isinstance(header, dict) or header.get("kid") != self.key_set["keys"][0]["kid"]:
-            raise BadToken("invalid signature, no keys found")
-        wrong = BadToken("go-jose/go-jose: error in cryptographic primitive")
+            raise InvalidToken("invalid signature, no keys found")
+        wrong = InvalidToken("go-jose/go-jose: error in cryptographic primitive")
         if len(signature) != 2 * _BYTES:
             raise wrong
         r = int.from_bytes(signature[:_BYTES], "big")
@@ -124,6 +124,6 @@ class TokenSigner:
             )
         except InvalidSignature:
             raise wrong from None
-        if len(self._good) >= _KEPT:
+        if len(self._good) >= _MAX_VERIFIED_TOKENS:
             self._good.clear()
         self._good[token] = None

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.authorization.aggregation import collected
+from pytest_kwait.simulator.authorization.aggregation import aggregate_rules
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES
 from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.registry import read_data
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["install_roles"]
+__all__ = ["install_bootstrap_roles"]
 
 
-def install_roles(api: ClusterApi) -> None:
+def install_bootstrap_roles(api: SimulatedCluster) -> None:
     """Store them as they are: what the server itself makes needs no checks."""
     stamp = api.clock.stamp()
     content = read_data("roles.json.gz")
-    _collect(content[CLUSTER_ROLES])
+    _aggregate_cluster_roles(content[CLUSTER_ROLES])
     for resource, objects in content.items():
         kind = api.kinds[resource]
         for bare in objects:
@@ -35,13 +35,13 @@ def install_roles(api: ClusterApi) -> None:
             api.store.put(kind.bucket, key_of(name, namespace), obj)
 
 
-def _collect(roles: list[Obj]) -> None:
+def _aggregate_cluster_roles(roles: list[Obj]) -> None:
     """Fill in the rules that come from other roles, some of which collect theirs as well."""
     collecting = [role for role in roles if role.get("aggregationRule")]
     changed = True
     while changed:
         changed = False
         for role in collecting:
-            rules = collected(role, roles)
+            rules = aggregate_rules(role, roles)
             changed = changed or rules != role["rules"]
             role["rules"] = rules

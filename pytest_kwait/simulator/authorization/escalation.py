@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.rbac import GROUP
-from pytest_kwait.simulator.authorization.rules import missing, shown
+from pytest_kwait.simulator.authorization.rules import format_rule, uncovered_rules
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.status_error import StatusError, forbidden, not_found
 from pytest_kwait.simulator.users import MASTERS
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.authorization.rbac import Rbac
+    from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 __all__ = ["check_escalation"]
 
-_EVERYTHING = (
+_ALL_RULES = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 )
-_COLLECTED = ("ownerReferences", "finalizers", "selfLink", "managedFields")
+_GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 """What the garbage collector may change of an object that others may not."""
 
 
 def check_escalation(
-    rbac: Rbac, kind: Kind, new: Obj, old: Obj | None, namespace: str, caller: Caller
+    rbac: RBACAuthorizer, kind: Kind, new: Obj, old: Obj | None, namespace: str, caller: Caller
 ) -> None:
     """Refuse a role, or a binding to one, that gives more than the caller has.
 
@@ -51,7 +51,7 @@ def check_escalation(
     """
     if kind.group != GROUP or MASTERS in caller.groups:
         return
-    if old is not None and _without(new) == _without(old):
+    if old is not None and _without_gc_fields(new) == _without_gc_fields(old):
         return
     user, name = caller.identity, name_of(new)
     if "roleRef" not in new and kind.plural in ("roles", "clusterroles"):
@@ -59,9 +59,9 @@ def check_escalation(
         asked = Attributes(user, "escalate", GROUP, kind.plural, "", named, namespace)
         if rbac.decide(asked).allowed:
             return
-        _confirm(rbac, kind, name, user, namespace, new.get("rules") or [])
-        collects = _aggregates(new) or (old is not None and _aggregates(old))
-        if collects and _lacking(rbac, user, namespace, _EVERYTHING):
+        _check_covered(rbac, kind, name, user, namespace, new.get("rules") or [])
+        collects = _has_aggregation_rule(new) or (old is not None and _has_aggregation_rule(old))
+        if collects and _missing_rules(rbac, user, namespace, _ALL_RULES):
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise forbidden(GROUP, kind.plural, name, why)
         return
@@ -77,32 +77,32 @@ def check_escalation(
         rules = rbac.role_rules(reference, namespace)
     except StatusError:
         raise not_found(GROUP, kind.plural, role) from None
-    _confirm(rbac, kind, name, user, namespace, rules)
+    _check_covered(rbac, kind, name, user, namespace, rules)
 
 
-def _without(obj: Obj) -> Obj:
-    metadata = {field: value for field, value in obj["metadata"].items() if field not in _COLLECTED}
+def _without_gc_fields(obj: Obj) -> Obj:
+    metadata = {field: value for field, value in obj["metadata"].items() if field not in _GC_FIELDS}
     return {**obj, "metadata": metadata}
 
 
-def _aggregates(role: Obj) -> bool:
+def _has_aggregation_rule(role: Obj) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _lacking(
-    rbac: Rbac, user: User, namespace: str, rules: list[Obj] | tuple[Obj, ...]
+def _missing_rules(
+    rbac: RBACAuthorizer, user: User, namespace: str, rules: list[Obj] | tuple[Obj, ...]
 ) -> list[Obj]:
-    return missing(rbac.rules_for(user, namespace), rules)
+    return uncovered_rules(rbac.rules_for(user, namespace), rules)
 
 
-def _confirm(
-    rbac: Rbac, kind: Kind, name: str, user: User, namespace: str, rules: list[Obj]
+def _check_covered(
+    rbac: RBACAuthorizer, kind: Kind, name: str, user: User, namespace: str, rules: list[Obj]
 ) -> None:
-    lacking = _lacking(rbac, user, namespace, rules)
+    lacking = _missing_rules(rbac, user, namespace, rules)
     if not lacking:
         return
     groups = " ".join(json.dumps(group, ensure_ascii=False) for group in user.groups)
-    told = "\n".join(sorted({shown(rule) for rule in lacking}))
+    told = "\n".join(sorted({format_rule(rule) for rule in lacking}))
     text = (
         f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not '
         f"currently held:\n{told}"

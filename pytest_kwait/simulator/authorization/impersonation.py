@@ -20,28 +20,28 @@ from pytest_kwait.simulator.users import (
     MASTERS,
     UNAUTHENTICATED,
     User,
-    account_groups,
-    account_of,
-    node_of,
-    with_group,
+    add_group,
+    parse_node_user,
+    parse_service_account_user,
+    service_account_groups,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.authorization.rbac import Rbac
+    from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
 
-__all__ = ["Impersonation", "Wanted", "without_name"]
+__all__ = ["ImpersonatedUser", "Impersonator", "missing_user_error"]
 
 _GROUP = "authentication.k8s.io"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
-_MANY = 4
+_MANY_EXTRAS = 4
 """Groups or extra values from which on the right to all of them is asked for first."""
-_REMEMBERED = 1024
+_MAX_CACHED_MODES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImpersonatedUser:
     """Whom a request wants to act as, as its headers have it."""
 
     name: str
@@ -55,7 +55,7 @@ class Wanted:
         return not (self.uid or self.groups or self.extra)
 
 
-def without_name(wanted: Wanted) -> StatusError:
+def missing_user_error(wanted: ImpersonatedUser) -> StatusError:
     """The refusal of headers that do not say whom."""
     groups = "[]string(nil)"
     if wanted.groups:
@@ -79,25 +79,25 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-class Impersonation:
+class Impersonator:
     """Decides who may act as whom.
 
     Args:
         rbac: who may do what.
     """
 
-    def __init__(self, rbac: Rbac) -> None:
+    def __init__(self, rbac: RBACAuthorizer) -> None:
         self._rbac = rbac
         self._last: dict[str, int] = {}
-        self._modes: tuple[tuple[str, Callable[[Wanted, User], bool]], ...] = (
+        self._modes: tuple[tuple[str, Callable[[ImpersonatedUser, User], bool]], ...] = (
             ("associated-node", _is_own_node),
             ("arbitrary-node", _is_node),
-            ("serviceaccount", _is_account),
-            ("user-info", _is_other),
-            ("", _is_anybody),
+            ("serviceaccount", _is_service_account),
+            ("user-info", _is_other_user),
+            ("", _matches_any_user),
         )
 
-    def become(self, wanted: Wanted, asked: Attributes) -> User:
+    def become(self, wanted: ImpersonatedUser, asked: Attributes) -> User:
         """The user that the request acts as.
 
         Args:
@@ -122,7 +122,7 @@ class Impersonation:
             except StatusError as error:
                 first = first or error
                 continue
-            if len(self._last) >= _REMEMBERED:
+            if len(self._last) >= _MAX_CACHED_MODES:
                 self._last.clear()
             self._last[asked.user.name] = index
             return user
@@ -130,7 +130,7 @@ class Impersonation:
             raise asked.refusal("all impersonation modes failed")
         raise first
 
-    def _check(self, mode: str, wanted: Wanted, asked: Attributes) -> User:
+    def _check(self, mode: str, wanted: ImpersonatedUser, asked: Attributes) -> User:
         requestor = asked.user
         if mode:
             self._demand(replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
@@ -138,14 +138,14 @@ class Impersonation:
         for needed in self._needed(mode, wanted, requestor):
             self._demand(needed)
         groups = user.groups
-        if account := account_of(user.name):
-            groups = groups or account_groups(account[0])
-        elif mode and node_of(user.name):
+        if account := parse_service_account_user(user.name):
+            groups = groups or service_account_groups(account[0])
+        elif mode and parse_node_user(user.name):
             groups = ("system:nodes",)
         if user.name == ANONYMOUS:
-            groups = with_group(groups, UNAUTHENTICATED)
+            groups = add_group(groups, UNAUTHENTICATED)
         elif UNAUTHENTICATED not in groups:
-            groups = with_group(groups, AUTHENTICATED)
+            groups = add_group(groups, AUTHENTICATED)
         return replace(user, groups=groups)
 
     def _demand(self, asked: Attributes) -> None:
@@ -153,15 +153,15 @@ class Impersonation:
         if not decision.allowed:
             raise asked.refusal(decision.reason)
 
-    def _needed(self, mode: str, wanted: Wanted, requestor: User) -> Iterator[Attributes]:
+    def _needed(self, mode: str, wanted: ImpersonatedUser, requestor: User) -> Iterator[Attributes]:
         """What the sender needs, one thing after the other."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
         group = _GROUP if mode else ""
         name = Attributes(requestor, verb, group, "users", "", wanted.name)
-        if account := account_of(wanted.name):
+        if account := parse_service_account_user(wanted.name):
             home, own = account
             name = replace(name, resource="serviceaccounts", namespace=home, name=own)
-        elif mode and (node := node_of(wanted.name)):
+        elif mode and (node := parse_node_user(wanted.name)):
             every = mode == "associated-node"
             name = replace(name, resource="nodes", name="*" if every else node)
         yield name
@@ -188,13 +188,17 @@ class Impersonation:
         if mode and MASTERS in groups:
             why = "impersonating the system:masters group is not allowed"
             raise replace(member, name=MASTERS).refusal(why)
-        if mode and len(groups) >= _MANY and self._rbac.decide(replace(member, name="*")).allowed:
+        if (
+            mode
+            and len(groups) >= _MANY_EXTRAS
+            and self._rbac.decide(replace(member, name="*")).allowed
+        ):
             return
         for group in groups:
             yield replace(member, name=group)
 
 
-def _check_extra(wanted: Wanted, extra: Attributes) -> None:
+def _check_extra(wanted: ImpersonatedUser, extra: Attributes) -> None:
     for key, values in wanted.extra.items():
         wrong = ""
         host, _, path = key.partition("/")
@@ -211,31 +215,31 @@ def _check_extra(wanted: Wanted, extra: Attributes) -> None:
             raise extra.refusal(f"impersonating {wrong}")
 
 
-def _is_large(wanted: Wanted) -> bool:
-    return sum(max(len(values), 1) for values in wanted.extra.values()) >= _MANY
+def _is_large(wanted: ImpersonatedUser) -> bool:
+    return sum(max(len(values), 1) for values in wanted.extra.values()) >= _MANY_EXTRAS
 
 
-def _is_own_node(wanted: Wanted, requestor: User) -> bool:
-    node = node_of(wanted.name)
+def _is_own_node(wanted: ImpersonatedUser, requestor: User) -> bool:
+    node = parse_node_user(wanted.name)
     return bool(
         node
         and wanted.only_name
-        and account_of(requestor.name)
+        and parse_service_account_user(requestor.name)
         and requestor.extra.get(_NODE_NAME) == (node,)
     )
 
 
-def _is_node(wanted: Wanted, _requestor: User) -> bool:
-    return wanted.only_name and node_of(wanted.name) is not None
+def _is_node(wanted: ImpersonatedUser, _requestor: User) -> bool:
+    return wanted.only_name and parse_node_user(wanted.name) is not None
 
 
-def _is_account(wanted: Wanted, _requestor: User) -> bool:
-    return wanted.only_name and account_of(wanted.name) is not None
+def _is_service_account(wanted: ImpersonatedUser, _requestor: User) -> bool:
+    return wanted.only_name and parse_service_account_user(wanted.name) is not None
 
 
-def _is_other(wanted: Wanted, _requestor: User) -> bool:
-    return node_of(wanted.name) is None and account_of(wanted.name) is None
+def _is_other_user(wanted: ImpersonatedUser, _requestor: User) -> bool:
+    return parse_node_user(wanted.name) is None and parse_service_account_user(wanted.name) is None
 
 
-def _is_anybody(_wanted: Wanted, _requestor: User) -> bool:
+def _matches_any_user(_wanted: ImpersonatedUser, _requestor: User) -> bool:
     return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.authorization.rules import allows
+from pytest_kwait.simulator.authorization.rules import rule_allows
 from pytest_kwait.simulator.status_error import StatusError, not_found
 from pytest_kwait.simulator.users import MASTERS
 
@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.authorization.attributes import Attributes
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.users import User
 
-__all__ = ["BINDINGS", "CLUSTER_BINDINGS", "CLUSTER_ROLES", "GROUP", "ROLES", "Decision", "Rbac"]
+__all__ = [
+    "BINDINGS",
+    "CLUSTER_BINDINGS",
+    "CLUSTER_ROLES",
+    "GROUP",
+    "ROLES",
+    "Decision",
+    "RBACAuthorizer",
+]
 
 GROUP = "rbac.authorization.k8s.io"
 ROLES = f"roles.{GROUP}"
@@ -28,7 +36,7 @@ CLUSTER_ROLES = f"clusterroles.{GROUP}"
 BINDINGS = f"rolebindings.{GROUP}"
 CLUSTER_BINDINGS = f"clusterrolebindings.{GROUP}"
 
-_KNOWN_MOST = 512
+_MAX_CACHED_USERS = 512
 """Users and namespaces whose rules are kept until a role or a binding changes."""
 
 
@@ -39,14 +47,14 @@ class Decision(NamedTuple):
     reason: str = ""
 
 
-class _Held(NamedTuple):
+class _ResolvedRules(NamedTuple):
     """What a user has in a namespace: rules with where they come from, and roles not found."""
 
     rules: list[tuple[str, Obj]]
     errors: list[str]
 
 
-class Rbac:
+class RBACAuthorizer:
     """Decides over one cluster's objects.
 
     Nothing is read before the first question by somebody who is not in `system:masters`.
@@ -55,9 +63,9 @@ class Rbac:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._known: dict[tuple[str, tuple[str, ...], str], _Held] | None = None
+        self._known: dict[tuple[str, tuple[str, ...], str], _ResolvedRules] | None = None
 
     def decide(self, asked: Attributes) -> Decision:
         """Whether it is allowed, and by what; the reason of a refusal names missing roles."""
@@ -65,7 +73,7 @@ class Rbac:
             return Decision(True)
         held = self._held(asked.user, asked.namespace)
         for source, rule in held.rules:
-            if allows(rule, asked):
+            if rule_allows(rule, asked):
                 return Decision(True, f"RBAC: allowed by {source}")
         if not held.errors:
             return Decision(False)
@@ -97,7 +105,7 @@ class Rbac:
         rules: list[Obj] = role.get("rules") or []
         return rules
 
-    def _held(self, user: User, namespace: str) -> _Held:
+    def _held(self, user: User, namespace: str) -> _ResolvedRules:
         if self._known is None:
             self._known = {}
             for bucket in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):
@@ -105,7 +113,7 @@ class Rbac:
         key = (user.name, user.groups, namespace)
         held = self._known.get(key)
         if held is None:
-            if len(self._known) >= _KNOWN_MOST:
+            if len(self._known) >= _MAX_CACHED_USERS:
                 self._known.clear()
             held = self._known[key] = self._resolve(user, namespace)
         return held
@@ -114,8 +122,8 @@ class Rbac:
         if self._known:
             self._known.clear()
 
-    def _resolve(self, user: User, namespace: str) -> _Held:
-        held = _Held([], [])
+    def _resolve(self, user: User, namespace: str) -> _ResolvedRules:
+        held = _ResolvedRules([], [])
         for binding, subject in self._bindings(user, namespace):
             there = binding["metadata"].get("namespace", "")
             reference = binding["roleRef"]
@@ -124,7 +132,7 @@ class Rbac:
             except StatusError as error:
                 held.errors.append(error.message)
                 continue
-            source = _source(binding, reference, subject, there)
+            source = _describe_source(binding, reference, subject, there)
             held.rules.extend((source, rule) for rule in rules)
         return held
 
@@ -136,12 +144,12 @@ class Rbac:
         for binding in found:
             there = binding["metadata"].get("namespace", "")
             for subject in binding.get("subjects") or ():
-                if _is(user, subject, there):
+                if _subject_matches(user, subject, there):
                     yield binding, subject
                     break
 
 
-def _is(user: User, subject: Obj, namespace: str) -> bool:
+def _subject_matches(user: User, subject: Obj, namespace: str) -> bool:
     name = subject.get("name", "")
     match subject.get("kind"):
         case "User":
@@ -154,7 +162,7 @@ def _is(user: User, subject: Obj, namespace: str) -> bool:
     return False
 
 
-def _source(binding: Obj, reference: Obj, subject: Obj, namespace: str) -> str:
+def _describe_source(binding: Obj, reference: Obj, subject: Obj, namespace: str) -> str:
     kind = "RoleBinding" if namespace else "ClusterRoleBinding"
     name = binding["metadata"]["name"]
     where = f"{name}/{namespace}" if namespace else name

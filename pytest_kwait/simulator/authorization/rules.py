@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.authorization.attributes import Attributes
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["allows", "missing", "shown"]
+__all__ = ["format_rule", "rule_allows", "uncovered_rules"]
 
-_ALL = "*"
-_SHOWN = (
+_WILDCARD = "*"
+_RULE_FIELDS = (
     ("APIGroups", "apiGroups"),
     ("Resources", "resources"),
     ("NonResourceURLs", "nonResourceURLs"),
@@ -28,87 +28,89 @@ _SHOWN = (
 )
 
 
-def _of(rule: Obj, field: str) -> Sequence[str]:
+def _rule_list(rule: Obj, field: str) -> Sequence[str]:
     found: Sequence[str] = rule.get(field) or ()
     return found
 
 
-def allows(rule: Obj, asked: Attributes) -> bool:
+def rule_allows(rule: Obj, asked: Attributes) -> bool:
     """Whether the rule allows what is asked."""
-    verbs = _of(rule, "verbs")
-    if asked.verb not in verbs and _ALL not in verbs:
+    verbs = _rule_list(rule, "verbs")
+    if asked.verb not in verbs and _WILDCARD not in verbs:
         return False
     if asked.path is not None:
-        return any(_path_matches(url, asked.path) for url in _of(rule, "nonResourceURLs"))
-    groups = _of(rule, "apiGroups")
-    if asked.group not in groups and _ALL not in groups:
+        return any(_path_matches(url, asked.path) for url in _rule_list(rule, "nonResourceURLs"))
+    groups = _rule_list(rule, "apiGroups")
+    if asked.group not in groups and _WILDCARD not in groups:
         return False
-    resources = _of(rule, "resources")
+    resources = _rule_list(rule, "resources")
     if (
-        _ALL not in resources
+        _WILDCARD not in resources
         and asked.full_resource not in resources
         and not (asked.subresource and f"*/{asked.subresource}" in resources)
     ):
         return False
-    names = _of(rule, "resourceNames")
+    names = _rule_list(rule, "resourceNames")
     return not names or asked.name in names
 
 
 def _path_matches(url: str, path: str) -> bool:
-    return url in (_ALL, path) or (url.endswith(_ALL) and path.startswith(url.rstrip(_ALL)))
+    return url in (_WILDCARD, path) or (
+        url.endswith(_WILDCARD) and path.startswith(url.rstrip(_WILDCARD))
+    )
 
 
-def missing(owned: Sequence[Obj], wanted: Iterable[Obj]) -> list[Obj]:
+def uncovered_rules(owned: Sequence[Obj], wanted: Iterable[Obj]) -> list[Obj]:
     """What `wanted` allows and `owned` does not, one resource and one name a rule."""
     left = [
         part
         for rule in wanted
-        for part in _parts(rule)
+        for part in _split_rule(rule)
         if not any(_covers(owner, part) for owner in owned)
     ]
     return _compact(left)
 
 
-def _parts(rule: Obj) -> Iterator[Obj]:
+def _split_rule(rule: Obj) -> Iterator[Obj]:
     """The rule in rules of one verb and one resource or one path each."""
-    verbs = _of(rule, "verbs")
-    names = _of(rule, "resourceNames")
-    for group in _of(rule, "apiGroups"):
-        for resource in _of(rule, "resources"):
+    verbs = _rule_list(rule, "verbs")
+    names = _rule_list(rule, "resourceNames")
+    for group in _rule_list(rule, "apiGroups"):
+        for resource in _rule_list(rule, "resources"):
             for verb in verbs:
                 part = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
                 if not names:
                     yield part
                 for name in names:
                     yield {**part, "resourceNames": [name]}
-    for url in _of(rule, "nonResourceURLs"):
+    for url in _rule_list(rule, "nonResourceURLs"):
         for verb in verbs:
             yield {"nonResourceURLs": [url], "verbs": [verb]}
 
 
 def _covers(owner: Obj, part: Obj) -> bool:
     for field in ("verbs", "apiGroups"):
-        owned = _of(owner, field)
-        if _ALL not in owned and not set(_of(part, field)) <= set(owned):
+        owned = _rule_list(owner, field)
+        if _WILDCARD not in owned and not set(_rule_list(part, field)) <= set(owned):
             return False
-    resources = _of(owner, "resources")
-    if _ALL not in resources and not all(
+    resources = _rule_list(owner, "resources")
+    if _WILDCARD not in resources and not all(
         resource in resources
         or ("/" in resource and f"*/{resource.partition('/')[2]}" in resources)
-        for resource in _of(part, "resources")
+        for resource in _rule_list(part, "resources")
     ):
         return False
-    urls = _of(owner, "nonResourceURLs")
+    urls = _rule_list(owner, "nonResourceURLs")
     if not all(
-        any(_url_covers(url, path) for url in urls) for path in _of(part, "nonResourceURLs")
+        any(_url_covers(url, path) for url in urls) for path in _rule_list(part, "nonResourceURLs")
     ):
         return False
-    names, asked = _of(owner, "resourceNames"), _of(part, "resourceNames")
+    names, asked = _rule_list(owner, "resourceNames"), _rule_list(part, "resourceNames")
     return not names or (bool(asked) and set(asked) <= set(names))
 
 
 def _url_covers(owner: str, path: str) -> bool:
-    return owner == path or (owner.endswith(_ALL) and path.startswith(owner.rstrip(_ALL)))
+    return owner == path or (owner.endswith(_WILDCARD) and path.startswith(owner.rstrip(_WILDCARD)))
 
 
 def _compact(parts: Iterable[Obj]) -> list[Obj]:
@@ -127,11 +129,11 @@ def _compact(parts: Iterable[Obj]) -> list[Obj]:
     return [*compacted, *simple.values()]
 
 
-def shown(rule: Obj) -> str:
+def format_rule(rule: Obj) -> str:
     """The rule as refusals show it: `{APIGroups:["apps"], Resources:["x"], Verbs:["get"]}`."""
     parts = []
-    for label, field in _SHOWN:
-        values = _of(rule, field)
+    for label, field in _RULE_FIELDS:
+        values = _rule_list(rule, field)
         if values:
             quoted = " ".join(json.dumps(value, ensure_ascii=False) for value in values)
             parts.append(f"{label}:[{quoted}]")

@@ -1,6 +1,6 @@
 """Asking what users may do.
 
-Whom to ask is told around an evaluation, by `DECIDES`: the functions of an expression are given
+Whom to ask is told around an evaluation, by `AUTHORIZER`: the functions of an expression are given
 its values alone.
 
 Source: k8s.io/apiserver pkg/cel/library/authz.go.
@@ -11,63 +11,71 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import Own
+from pytest_kwait.simulator.cel.cel_values import OpaqueValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["DECIDES", "FUNCTIONS", "authorizer_of"]
+__all__ = ["AUTHORIZER", "FUNCTIONS", "make_authorizer"]
 
-DECIDES: ContextVar[Callable[[dict[str, Any]], tuple[bool, str]]] = ContextVar("DECIDES")
+AUTHORIZER: ContextVar[Callable[[dict[str, Any]], tuple[bool, str]]] = ContextVar("DECIDES")
 """What tells whether what a check asks for is allowed, and why."""
 
 
-def authorizer_of(user: dict[str, Any], resource: dict[str, str]) -> Own:
+def make_authorizer(user: dict[str, Any], resource: dict[str, str]) -> OpaqueValue:
     """The variable `authorizer`.
 
     Args:
         user: who makes the request.
         resource: what it is made on.
     """
-    own = Own("ResourceCheck", user=user, **resource)
-    return Own("Authorizer", user=user, requestResource=own)
+    own = OpaqueValue("ResourceCheck", user=user, **resource)
+    return OpaqueValue("Authorizer", user=user, requestResource=own)
 
 
-def _with(kind: str, field: str) -> Callable[[Own, str], Own]:
-    def narrowed(value: Own, given: str) -> Own:
+def _make_setter(kind: str, field: str) -> Callable[[OpaqueValue, str], OpaqueValue]:
+    def narrowed(value: OpaqueValue, given: str) -> OpaqueValue:
         kept = {key: one for key, one in value.items() if key != "requestResource"}
-        return Own(kind, **{**kept, field: given})
+        return OpaqueValue(kind, **{**kept, field: given})
 
     return narrowed
 
 
-def _path(value: Own, path: str) -> Own:
+def _make_path_check(value: OpaqueValue, path: str) -> OpaqueValue:
     if not path:
         raise ValueError("path must not be empty")
-    return _with("PathCheck", "path")(value, path)
+    return _make_setter("PathCheck", "path")(value, path)
 
 
-def _account(_: Own, namespace: str, name: str) -> Own:
+def _make_service_account_authorizer(_: OpaqueValue, namespace: str, name: str) -> OpaqueValue:
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     user = {
         "name": f"system:serviceaccount:{namespace}:{name}",
         "groups": [*groups, "system:authenticated"],
     }
-    return Own("Authorizer", user=user)
+    return OpaqueValue("Authorizer", user=user)
 
 
-def _check(value: Own, verb: str) -> Own:
-    allowed, reason = DECIDES.get()({**value, "verb": verb})
-    return Own("Decision", allowed=allowed, reason=reason)
+def _check(value: OpaqueValue, verb: str) -> OpaqueValue:
+    allowed, reason = AUTHORIZER.get()({**value, "verb": verb})
+    return OpaqueValue("Decision", allowed=allowed, reason=reason)
 
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
-    (".path", ("Authorizer", "string"), "PathCheck"): _path,
-    (".serviceAccount", ("Authorizer", "string", "string"), "Authorizer"): _account,
-    (".group", ("Authorizer", "string"), "GroupCheck"): _with("GroupCheck", "group"),
-    (".resource", ("GroupCheck", "string"), "ResourceCheck"): _with("ResourceCheck", "resource"),
+    (".path", ("Authorizer", "string"), "PathCheck"): _make_path_check,
+    (
+        ".serviceAccount",
+        ("Authorizer", "string", "string"),
+        "Authorizer",
+    ): _make_service_account_authorizer,
+    (".group", ("Authorizer", "string"), "GroupCheck"): _make_setter("GroupCheck", "group"),
+    (".resource", ("GroupCheck", "string"), "ResourceCheck"): _make_setter(
+        "ResourceCheck", "resource"
+    ),
     **{
-        (f".{field}", ("ResourceCheck", "string"), "ResourceCheck"): _with("ResourceCheck", field)
+        (f".{field}", ("ResourceCheck", "string"), "ResourceCheck"): _make_setter(
+            "ResourceCheck", field
+        )
         for field in ("subresource", "namespace", "name", "fieldSelector", "labelSelector")
     },
     (".check", ("PathCheck", "string"), "Decision"): _check,

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from pytest_kwait.simulator.cel.cel_values import OWN_NAMES, kind_of, size_of
+from pytest_kwait.simulator.cel.cel_values import OPAQUE_TYPE_NAMES, get_kind, get_size
 
-__all__ = ["PAID_AFTER", "Price", "price_of"]
+__all__ = ["COSTED_AFTER_CALL", "CallCostFunction", "get_call_cost"]
 
-_TRAVERSAL, _REGEX, _MAKES_LIST = 0.1, 0.25, 11
-_REQUIREMENT = 50
-_TRAVERSED = frozenset(
+_TRAVERSAL_COST_FACTOR, _REGEX_COST_FACTOR, _LIST_CREATION_COST = 0.1, 0.25, 11
+_SELECTOR_REQUIREMENT_COST = 50
+_TRAVERSING_FUNCTIONS = frozenset(
     {
         "cidr",
         "endsWith",
@@ -40,163 +40,179 @@ _TRAVERSED = frozenset(
 )
 """What goes through the first value once."""
 
-_AGGREGATES = frozenset({"indexOf", "isSorted", "lastIndexOf", "max", "min", "sum"})
-_OWN = frozenset(OWN_NAMES)
+_AGGREGATE_FUNCTIONS = frozenset({"indexOf", "isSorted", "lastIndexOf", "max", "min", "sum"})
+_OPAQUE_KINDS = frozenset(OPAQUE_TYPE_NAMES)
 
 
-PAID_AFTER = frozenset({"join", "reverse", "slice"})
+COSTED_AFTER_CALL = frozenset({"join", "reverse", "slice"})
 """What costs as much as it gives; all else is paid first: what is too dear is not done."""
 
 
-def _by(size: int, factor: float) -> int:
+def _scale(size: int, factor: float) -> int:
     return ceil(size * factor)
 
 
-Price = Callable[[list[Any], Any], int]
+CallCostFunction = Callable[[list[Any], Any], int]
 """What a call costs by what it was called with, a member first, and what it gave."""
 
 
-def price_of(name: str) -> Price:
+def get_call_cost(name: str) -> CallCostFunction:
     """What calls of a function cost."""
-    if name in _TRAVERSED:
-        return _traversed
-    if name in _AGGREGATES:
-        return lambda values, _: _traversal(values[0])
-    return _PRICES.get(name, lambda _values, _result: 1)
+    if name in _TRAVERSING_FUNCTIONS:
+        return _get_traversal_cost
+    if name in _AGGREGATE_FUNCTIONS:
+        return lambda values, _: _traverse(values[0])
+    return _CALL_COSTS.get(name, lambda _values, _result: 1)
 
 
-def _traversed(values: list[Any], _: Any) -> int:
-    return 1 if kind_of(values[0]) == "CIDR" else _by(size_of(values[0]), _TRAVERSAL)
+def _get_traversal_cost(values: list[Any], _: Any) -> int:
+    return (
+        1 if get_kind(values[0]) == "CIDR" else _scale(get_size(values[0]), _TRAVERSAL_COST_FACTOR)
+    )
 
 
-def _smaller(values: list[Any]) -> int:
-    return _by(min(size_of(values[0]), size_of(values[1])), _TRAVERSAL)
+def _get_smaller_size(values: list[Any]) -> int:
+    return _scale(min(get_size(values[0]), get_size(values[1])), _TRAVERSAL_COST_FACTOR)
 
 
-def _equality(values: list[Any], _: Any) -> int:
-    return 1 if kind_of(values[0]) in _OWN else _smaller(values)
+def _get_equality_cost(values: list[Any], _: Any) -> int:
+    return 1 if get_kind(values[0]) in _OPAQUE_KINDS else _get_smaller_size(values)
 
 
-def _order(values: list[Any], _: Any) -> int:
-    return _smaller(values) if isinstance(values[0], str | bytes) else 1
+def _get_order_cost(values: list[Any], _: Any) -> int:
+    return _get_smaller_size(values) if isinstance(values[0], str | bytes) else 1
 
 
-def _sum(values: list[Any], _: Any) -> int:
+def _get_concatenation_cost(values: list[Any], _: Any) -> int:
     if not isinstance(values[0], str | bytes):
         return 1
-    return _by(size_of(values[0]) + size_of(values[1]), _TRAVERSAL)
+    return _scale(get_size(values[0]) + get_size(values[1]), _TRAVERSAL_COST_FACTOR)
 
 
-def _search(values: list[Any], _: Any) -> int:
-    return _by(size_of(values[0]) + 1, _TRAVERSAL) * _by(size_of(values[1]), _REGEX)
+def _get_search_cost(values: list[Any], _: Any) -> int:
+    return _scale(get_size(values[0]) + 1, _TRAVERSAL_COST_FACTOR) * _scale(
+        get_size(values[1]), _REGEX_COST_FACTOR
+    )
 
 
-def _contained(values: list[Any], _: Any) -> int:
-    return _by(size_of(values[0]), _TRAVERSAL) * _by(size_of(values[1]), _TRAVERSAL)
+def _get_containment_cost(values: list[Any], _: Any) -> int:
+    return _scale(get_size(values[0]), _TRAVERSAL_COST_FACTOR) * _scale(
+        get_size(values[1]), _TRAVERSAL_COST_FACTOR
+    )
 
 
-def _twice(values: list[Any], _: Any) -> int:
-    return _by(size_of(values[0]), 2 * _TRAVERSAL)
+def _get_double_traversal_cost(values: list[Any], _: Any) -> int:
+    return _scale(get_size(values[0]), 2 * _TRAVERSAL_COST_FACTOR)
 
 
-def _within(more: bool) -> Price:
+def _make_index_cost(more: bool) -> CallCostFunction:
     def price(values: list[Any], _: Any) -> int:
-        size = size_of(values[0])
-        parsed = size_of(values[1]) if isinstance(values[1], str) else 0
-        masked = _by(size, _TRAVERSAL) + 1 if more else 0
-        return _by(2 * size, _TRAVERSAL) + masked + _by(parsed, _TRAVERSAL)
+        size = get_size(values[0])
+        parsed = get_size(values[1]) if isinstance(values[1], str) else 0
+        masked = _scale(size, _TRAVERSAL_COST_FACTOR) + 1 if more else 0
+        return (
+            _scale(2 * size, _TRAVERSAL_COST_FACTOR)
+            + masked
+            + _scale(parsed, _TRAVERSAL_COST_FACTOR)
+        )
 
     return price
 
 
-def _validation(values: list[Any], _: Any) -> int:
+def _get_validation_cost(values: list[Any], _: Any) -> int:
     length: int = values[0].get("pattern", 0) if isinstance(values[0], dict) else 0
-    return _by(size_of(values[1]) + 1, _TRAVERSAL) * _by(length, _REGEX)
-
-
-def _selector(values: list[Any], _: Any) -> int:
-    length = size_of(values[1])
-    return 10 + _by(length, _TRAVERSAL) + _by(_by(length, 0.5), _REQUIREMENT)
-
-
-def _set(factor: int) -> Price:
-    return lambda values, _: 1 + factor * size_of(values[0]) * size_of(values[1])
-
-
-def _made(_: list[Any], result: Any) -> int:
-    return _MAKES_LIST + size_of(result)
-
-
-def _counted(values: list[Any], _: Any) -> int:
-    return _MAKES_LIST + (max(values[0], 0) if isinstance(values[0], int) else 1)
-
-
-def _flattened(values: list[Any], _: Any) -> int:
-    depth = values[1] if len(values) > 1 and isinstance(values[1], int) else 1
-    return _MAKES_LIST + size_of(values[0]) * depth
-
-
-def _conversion(kind: type) -> Price:
-    return lambda values, _: (
-        _by(size_of(values[0]), _TRAVERSAL) if isinstance(values[0], kind) else 1
+    return _scale(get_size(values[1]) + 1, _TRAVERSAL_COST_FACTOR) * _scale(
+        length, _REGEX_COST_FACTOR
     )
 
 
-_PRICES: dict[str, Price] = {
-    "@in": lambda values, _: size_of(values[1]) if isinstance(values[1], list) else 1,
-    "@sortByAssociatedKeys": lambda values, _: _compared(values[1]),
-    "_!=_": lambda values, _: _smaller(values),
-    "_+_": _sum,
-    "_<=_": _order,
-    "_<_": _order,
-    "_==_": _equality,
-    "_>=_": _order,
-    "_>_": _order,
-    "bytes": _conversion(str),
+def _get_selector_cost(values: list[Any], _: Any) -> int:
+    length = get_size(values[1])
+    return (
+        10
+        + _scale(length, _TRAVERSAL_COST_FACTOR)
+        + _scale(_scale(length, 0.5), _SELECTOR_REQUIREMENT_COST)
+    )
+
+
+def _make_set_cost(factor: int) -> CallCostFunction:
+    return lambda values, _: 1 + factor * get_size(values[0]) * get_size(values[1])
+
+
+def _get_created_list_cost(_: list[Any], result: Any) -> int:
+    return _LIST_CREATION_COST + get_size(result)
+
+
+def _get_range_cost(values: list[Any], _: Any) -> int:
+    return _LIST_CREATION_COST + (max(values[0], 0) if isinstance(values[0], int) else 1)
+
+
+def _get_flatten_cost(values: list[Any], _: Any) -> int:
+    depth = values[1] if len(values) > 1 and isinstance(values[1], int) else 1
+    return _LIST_CREATION_COST + get_size(values[0]) * depth
+
+
+def _make_conversion_cost(kind: type) -> CallCostFunction:
+    return lambda values, _: (
+        _scale(get_size(values[0]), _TRAVERSAL_COST_FACTOR) if isinstance(values[0], kind) else 1
+    )
+
+
+_CALL_COSTS: dict[str, CallCostFunction] = {
+    "@in": lambda values, _: get_size(values[1]) if isinstance(values[1], list) else 1,
+    "@sortByAssociatedKeys": lambda values, _: _get_pairwise_comparison_cost(values[1]),
+    "_!=_": lambda values, _: _get_smaller_size(values),
+    "_+_": _get_concatenation_cost,
+    "_<=_": _get_order_cost,
+    "_<_": _get_order_cost,
+    "_==_": _get_equality_cost,
+    "_>=_": _get_order_cost,
+    "_>_": _get_order_cost,
+    "bytes": _make_conversion_cost(str),
     "check": lambda _values, _result: 350_000,
-    "contains": _contained,
-    "containsCIDR": _within(more=True),
-    "containsIP": _within(more=False),
-    "distinct": lambda values, _: _compared(values[0]),
-    "fieldSelector": _selector,
-    "find": _search,
-    "findAll": _search,
-    "flatten": _flattened,
-    "ip.isCanonical": _twice,
-    "join": lambda _, result: _by(size_of(result), 2 * _TRAVERSAL),
-    "labelSelector": _selector,
-    "lists.range": _counted,
-    "matches": _search,
-    "replace": _twice,
-    "reverse": _made,
-    "sets.contains": _set(1),
-    "sets.equivalent": _set(2),
-    "sets.intersects": _set(1),
-    "slice": _made,
-    "sort": lambda values, _: _compared(values[0]),
-    "split": _twice,
-    "string": _conversion(bytes),
-    "validate": _validation,
+    "contains": _get_containment_cost,
+    "containsCIDR": _make_index_cost(more=True),
+    "containsIP": _make_index_cost(more=False),
+    "distinct": lambda values, _: _get_pairwise_comparison_cost(values[0]),
+    "fieldSelector": _get_selector_cost,
+    "find": _get_search_cost,
+    "findAll": _get_search_cost,
+    "flatten": _get_flatten_cost,
+    "ip.isCanonical": _get_double_traversal_cost,
+    "join": lambda _, result: _scale(get_size(result), 2 * _TRAVERSAL_COST_FACTOR),
+    "labelSelector": _get_selector_cost,
+    "lists.range": _get_range_cost,
+    "matches": _get_search_cost,
+    "replace": _get_double_traversal_cost,
+    "reverse": _get_created_list_cost,
+    "sets.contains": _make_set_cost(1),
+    "sets.equivalent": _make_set_cost(2),
+    "sets.intersects": _make_set_cost(1),
+    "slice": _get_created_list_cost,
+    "sort": lambda values, _: _get_pairwise_comparison_cost(values[0]),
+    "split": _get_double_traversal_cost,
+    "string": _make_conversion_cost(bytes),
+    "validate": _get_validation_cost,
 }
 
 
-def _traversal(value: Any) -> int:
+def _traverse(value: Any) -> int:
     """What it costs to go through a value and all that is in it."""
-    match kind_of(value):
+    match get_kind(value):
         case "string":
-            return int(len(value.encode()) * _TRAVERSAL)
+            return int(len(value.encode()) * _TRAVERSAL_COST_FACTOR)
         case "bytes":
-            return int(len(value) * _TRAVERSAL)
+            return int(len(value) * _TRAVERSAL_COST_FACTOR)
         case "list":
-            return sum(_traversal(item) for item in value)
+            return sum(_traverse(item) for item in value)
         case "map":
-            return sum(_traversal(key) + _traversal(item) for key, item in value.items())
+            return sum(_traverse(key) + _traverse(item) for key, item in value.items())
     return 1
 
 
-def _compared(values: Any) -> int:
+def _get_pairwise_comparison_cost(values: Any) -> int:
     """What it costs to compare all items of a list with each other."""
     if not isinstance(values, list) or not values:
-        return _MAKES_LIST
-    factor = 2.1 if kind_of(values[0]) in ("string", "bytes") else 2.0
-    return int(len(values) ** 2 * factor) + _MAKES_LIST
+        return _LIST_CREATION_COST
+    factor = 2.1 if get_kind(values[0]) in ("string", "bytes") else 2.0
+    return int(len(values) ** 2 * factor) + _LIST_CREATION_COST

@@ -7,59 +7,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, Failure, kind_of
+from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, ErrorValue, get_kind
 from pytest_kwait.simulator.cel.list_functions import LIST_FUNCTIONS
 from pytest_kwait.simulator.cel.operators import CONVERSIONS, OPERATORS
-from pytest_kwait.simulator.cel.own_functions import OWN_FUNCTIONS
-from pytest_kwait.simulator.cel.texts import TEXT_FUNCTIONS
+from pytest_kwait.simulator.cel.own_functions import LIBRARY_FUNCTIONS
+from pytest_kwait.simulator.cel.texts import STRING_FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CALLS", "function_of"]
+__all__ = ["FUNCTION_NAMES", "resolve_function"]
 
-_STANDARD: dict[str, Callable[..., Any]] = {
+_STANDARD_FUNCTIONS: dict[str, Callable[..., Any]] = {
     **CONVERSIONS,
     **OPERATORS,
-    **TEXT_FUNCTIONS,
+    **STRING_FUNCTIONS,
     **LIST_FUNCTIONS,
 }
 
 
-def _own() -> dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]]:
+def _group_library_overloads() -> dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]]:
     found: dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]] = {}
-    for (name, takes, _), run in OWN_FUNCTIONS.items():
-        kinds = tuple(_kind(one) for one in takes)
+    for (name, takes, _), run in LIBRARY_FUNCTIONS.items():
+        kinds = tuple(_strip_type_parameters(one) for one in takes)
         found.setdefault(name.lstrip("."), []).append((kinds, run))
     return found
 
 
-def _kind(name: str) -> str:
+def _strip_type_parameters(name: str) -> str:
     return name.partition("<")[0]
 
 
-_OWN = _own()
-CALLS = frozenset({*_STANDARD, *_OWN})
+_LIBRARY_OVERLOADS = _group_library_overloads()
+FUNCTION_NAMES = frozenset({*_STANDARD_FUNCTIONS, *_LIBRARY_OVERLOADS})
 """The names of all functions."""
 
 
-def function_of(name: str) -> Callable[[list[Any]], Any]:
+def resolve_function(name: str) -> Callable[[list[Any]], Any]:
     """What a function does with the values that it is called with, a member's own first.
 
     Args:
         name: its name; one that there is none of has no value.
     """
-    own, standard = _OWN.get(name, []), _STANDARD.get(name)
+    own, standard = _LIBRARY_OVERLOADS.get(name, []), _STANDARD_FUNCTIONS.get(name)
 
     def call(values: list[Any]) -> Any:
         if own:
-            kinds = tuple(kind_of(value) for value in values)
+            kinds = tuple(get_kind(value) for value in values)
             for takes, run in own:
                 if takes == kinds:
                     try:
                         return run(*values)
                     except ValueError as error:
-                        return Failure(str(error))
+                        return ErrorValue(str(error))
         if standard is None:
             return NO_OVERLOAD
         try:

@@ -1,6 +1,6 @@
 """The values that expressions work with.
 
-Most are Python's own: `bool`, `int`, `float`, `str`, `bytes`, `list`, `dict` and None; `Own` are
+Most are Python's own: `bool`, `int`, `float`, `str`, `bytes`, `list`, `dict` and None; `OpaqueValue` are
 Kubernetes'. An error is a value too: it is handed on until something can do without it
 (`true || 1 / 0 == 1`).
 
@@ -13,27 +13,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_kwait.simulator.cel.moments import Duration, Moment
+from pytest_kwait.simulator.cel.moments import Duration, Timestamp
 
 __all__ = [
-    "NONE",
     "NO_OVERLOAD",
-    "OWN_NAMES",
-    "Failure",
-    "KeyedList",
-    "Optional",
-    "Own",
+    "OPAQUE_TYPE_NAMES",
+    "OPTIONAL_NONE",
+    "ErrorValue",
+    "MapList",
+    "OpaqueValue",
+    "OptionalValue",
     "SetList",
     "TypeName",
     "Uint",
-    "equal",
+    "get_kind",
+    "get_size",
+    "get_type_name",
+    "is_equal",
     "is_number",
-    "kind_of",
-    "size_of",
-    "type_name",
 ]
 
-OWN_NAMES = {
+OPAQUE_TYPE_NAMES = {
     "Authorizer": "kubernetes.authorization.Authorizer",
     "CIDR": "net.CIDR",
     "Decision": "kubernetes.authorization.Decision",
@@ -49,16 +49,16 @@ OWN_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorValue:
     """Why there is no value."""
 
     text: str
 
 
-NO_OVERLOAD = Failure("no such overload")
+NO_OVERLOAD = ErrorValue("no such overload")
 
 
-class Own(dict[str, Any]):
+class OpaqueValue(dict[str, Any]):
     """A value of one of Kubernetes' own types: which one, and what it consists of."""
 
     __slots__ = ("kind",)
@@ -81,14 +81,14 @@ class TypeName(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Optional:
+class OptionalValue:
     """A value that may not be there."""
 
     value: Any = None
-    there: bool = True
+    has_value: bool = True
 
 
-NONE = Optional(there=False)
+OPTIONAL_NONE = OptionalValue(there=False)
 
 
 class SetList(list[Any]):
@@ -106,19 +106,19 @@ class SetList(list[Any]):
 
     def same(self, other: list[Any]) -> bool:
         """Whether the other has as many items, and each is here as well."""
-        return len(self) == len(other) and all(_has(self._known, item) for item in other)
+        return len(self) == len(other) and all(_contains(self._known, item) for item in other)
 
     def with_items(self, other: list[Any]) -> SetList:
         """The union: what is new comes last."""
         new: list[Any] = []
         for item in other:
-            if not _has(self._known, item):
+            if not _contains(self._known, item):
                 self._known = [*self._known, item]
                 new.append(item)
         return SetList([*self, *new])
 
 
-class KeyedList(list[Any]):
+class MapList(list[Any]):
     """A list whose schema says that it is a map: keys tell its items apart, whatever their order.
 
     Args:
@@ -140,11 +140,13 @@ class KeyedList(list[Any]):
         if len(self) != len(other):
             return False
         mine = {self._key(item): item for item in self}
-        return all(self._key(item) in mine and equal(mine[self._key(item)], item) for item in other)
+        return all(
+            self._key(item) in mine and is_equal(mine[self._key(item)], item) for item in other
+        )
 
-    def with_items(self, other: list[Any]) -> KeyedList:
+    def with_items(self, other: list[Any]) -> MapList:
         """Both merged: what is under the same keys is replaced in its place, the rest is last."""
-        found = KeyedList(self, self.keys)
+        found = MapList(self, self.keys)
         places = {self._key(item): index for index, item in enumerate(self)}
         for item in other:
             place = places.get(self._key(item))
@@ -155,8 +157,8 @@ class KeyedList(list[Any]):
         return found
 
 
-def _has(items: list[Any], wanted: Any) -> bool:
-    return any(equal(item, wanted) for item in items)
+def _contains(items: list[Any], wanted: Any) -> bool:
+    return any(is_equal(item, wanted) for item in items)
 
 
 def is_number(value: Any) -> bool:
@@ -164,39 +166,41 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def equal(one: Any, two: Any) -> bool:
+def is_equal(one: Any, two: Any) -> bool:
     """Whether two values are equal; numbers of all kinds are compared by what they amount to."""
     if isinstance(one, bool) or isinstance(two, bool):
         return one is two
-    if isinstance(one, SetList | KeyedList) and isinstance(two, list):
+    if isinstance(one, SetList | MapList) and isinstance(two, list):
         return one.same(two)
     if isinstance(one, list):
         if not isinstance(two, list) or len(one) != len(two):
             return False
-        return all(equal(left, right) for left, right in zip(one, two, strict=True))
+        return all(is_equal(left, right) for left, right in zip(one, two, strict=True))
     if isinstance(one, dict):
-        if kind_of(one) != kind_of(two) or len(one) != len(two):
+        if get_kind(one) != get_kind(two) or len(one) != len(two):
             return False
-        return all(key in two and equal(value, two[key]) for key, value in one.items())
-    if isinstance(one, Optional) and isinstance(two, Optional):
-        return one.there == two.there and (not one.there or equal(one.value, two.value))
+        return all(key in two and is_equal(value, two[key]) for key, value in one.items())
+    if isinstance(one, OptionalValue) and isinstance(two, OptionalValue):
+        return one.has_value == two.has_value and (
+            not one.has_value or is_equal(one.value, two.value)
+        )
     if isinstance(one, TypeName) != isinstance(two, TypeName):
         return False
     return bool(one == two)
 
 
-def size_of(value: Any) -> int:
+def get_size(value: Any) -> int:
     """How big a value counts as: the characters of a text, the items of a container, or one."""
-    if isinstance(value, Optional):
-        return size_of(value.value) if value.there else 1
-    if isinstance(value, Own):
-        return _own_size(value)
+    if isinstance(value, OptionalValue):
+        return get_size(value.value) if value.has_value else 1
+    if isinstance(value, OpaqueValue):
+        return _get_opaque_size(value)
     if isinstance(value, str | bytes | list | dict) and not isinstance(value, TypeName):
         return len(value)
     return 1
 
 
-def _own_size(value: Own) -> int:
+def _get_opaque_size(value: OpaqueValue) -> int:
     text: str = value.get("text", "")
     if value.kind == "IP":
         return 16 if ":" in text else 4
@@ -205,14 +209,14 @@ def _own_size(value: Own) -> int:
     return len(value["name"]) if value.kind == "Format" else 1
 
 
-def kind_of(value: Any) -> str:
+def get_kind(value: Any) -> str:
     """The kind that a value has in the types of functions, such as `int` or `Quantity`."""
     if isinstance(value, dict):
-        return value.kind if isinstance(value, Own) else "map"
-    return _KINDS.get(type(value), "list" if isinstance(value, list) else "dyn")
+        return value.kind if isinstance(value, OpaqueValue) else "map"
+    return _KINDS_OF_PYTHON_TYPES.get(type(value), "list" if isinstance(value, list) else "dyn")
 
 
-_KINDS: dict[type, str] = {
+_KINDS_OF_PYTHON_TYPES: dict[type, str] = {
     bool: "bool",
     int: "int",
     Uint: "uint",
@@ -220,21 +224,21 @@ _KINDS: dict[type, str] = {
     str: "string",
     bytes: "bytes",
     Duration: "duration",
-    Moment: "timestamp",
-    Optional: "optional",
+    Timestamp: "timestamp",
+    OptionalValue: "optional",
     TypeName: "type",
     type(None): "null",
 }
-_NAMES = {
+_TYPE_NAMES = {
     "duration": "google.protobuf.Duration",
     "null": "null_type",
     "optional": "optional_type",
     "timestamp": "google.protobuf.Timestamp",
-    **OWN_NAMES,
+    **OPAQUE_TYPE_NAMES,
 }
 
 
-def type_name(value: Any) -> str:
+def get_type_name(value: Any) -> str:
     """The name of a value's type, as `type(…)` gives it."""
-    kind = kind_of(value)
-    return _NAMES.get(kind, kind)
+    kind = get_kind(value)
+    return _TYPE_NAMES.get(kind, kind)

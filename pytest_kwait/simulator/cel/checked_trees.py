@@ -17,11 +17,18 @@ from pytest_kwait.simulator.cel.cel_values import Uint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CheckedTree", "Node", "Type", "read_parsed", "read_positions", "read_tree"]
+__all__ = [
+    "CheckedAst",
+    "Expr",
+    "Type",
+    "decode_checked_expr",
+    "decode_parsed_expr",
+    "decode_positions",
+]
 
-_LENGTH, _BITS_64, _BITS_32 = 2, 1, 5
+_LENGTH_DELIMITED, _BITS_64, _BITS_32 = 2, 1, 5
 _SCALARS = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
-_KNOWN = {1: "any", 2: "timestamp", 3: "duration"}
+_WELL_KNOWN = {1: "any", 2: "timestamp", 3: "duration"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class Type:
 
 
 @dataclass(slots=True)
-class Node:
+class Expr:
     """A part of an expression.
 
     Args:
@@ -53,8 +60,8 @@ class Node:
     number: int
     kind: str = ""
     name: str = ""
-    parts: list[Node] = field(default_factory=list)
-    target: Node | None = None
+    parts: list[Expr] = field(default_factory=list)
+    target: Expr | None = None
     value: object = None
     test: bool = False
     names: tuple[str, ...] = ()
@@ -62,7 +69,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedTree:
+class CheckedAst:
     """An expression that is checked.
 
     Args:
@@ -71,55 +78,57 @@ class CheckedTree:
         overloads: what calls come to, by number.
     """
 
-    root: Node
+    root: Expr
     types: dict[int, Type]
     overloads: dict[int, list[str]]
 
 
-def read_parsed(data: bytes) -> Node:
+def decode_parsed_expr(data: bytes) -> Expr:
     """The tree in a serialized `ParsedExpr`, which stands in an `Any`."""
-    return _node(_one(_one(data, 2), 2))
+    return _decode_expr(_get_message(_get_message(data, 2), 2))
 
 
-def read_tree(data: bytes) -> CheckedTree:
+def decode_checked_expr(data: bytes) -> CheckedAst:
     """The tree in a serialized `CheckedExpr`, which stands in an `Any`."""
-    message = _one(data, 2)
+    message = _get_message(data, 2)
     types: dict[int, Type] = {}
     overloads: dict[int, list[str]] = {}
-    root = Node(0)
-    for number, content in _fields(message):
+    root = Expr(0)
+    for number, content in _decode_fields(message):
         if not isinstance(content, bytes):
             continue
         if number == 2:
-            reference = _one(content, 2)
-            overloads[_number(content, 1)] = [
-                one.decode() for at, one in _fields(reference) if at == 3 and isinstance(one, bytes)
+            reference = _get_message(content, 2)
+            overloads[_get_number(content, 1)] = [
+                one.decode()
+                for at, one in _decode_fields(reference)
+                if at == 3 and isinstance(one, bytes)
             ]
         elif number == 3:
-            types[_number(content, 1)] = _type(_one(content, 2))
+            types[_get_number(content, 1)] = _decode_type(_get_message(content, 2))
         elif number == 4:
-            root = _node(content)
-    return CheckedTree(root, types, overloads)
+            root = _decode_expr(content)
+    return CheckedAst(root, types, overloads)
 
 
-def read_positions(data: bytes) -> dict[int, int]:
+def decode_positions(data: bytes) -> dict[int, int]:
     """Where the parts of a serialized `CheckedExpr` stand in its text, by number."""
-    source = _one(_one(data, 2), 5)
+    source = _get_message(_get_message(data, 2), 5)
     return {
-        _number(entry, 1): _number(entry, 2)
-        for at, entry in _fields(source)
+        _get_number(entry, 1): _get_number(entry, 2)
+        for at, entry in _decode_fields(source)
         if at == 4 and isinstance(entry, bytes)
     }
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _decode_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of a message in their order; what is not of a variable length stays a number."""
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = _decode_varint(data, at)
         number, form = key >> 3, key & 7
-        if form == _LENGTH:
-            length, at = _varint(data, at)
+        if form == _LENGTH_DELIMITED:
+            length, at = _decode_varint(data, at)
             yield number, data[at : at + length]
             at += length
         elif form == _BITS_64:
@@ -129,11 +138,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield number, int.from_bytes(data[at : at + 4], "little")
             at += 4
         else:
-            value, at = _varint(data, at)
+            value, at = _decode_varint(data, at)
             yield number, value
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]
@@ -144,88 +153,101 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _one(data: bytes, wanted: int) -> bytes:
-    for number, content in _fields(data):
+def _get_message(data: bytes, wanted: int) -> bytes:
+    for number, content in _decode_fields(data):
         if number == wanted and isinstance(content, bytes):
             return content
     return b""
 
 
-def _number(data: bytes, wanted: int) -> int:
-    for number, content in _fields(data):
+def _get_number(data: bytes, wanted: int) -> int:
+    for number, content in _decode_fields(data):
         if number == wanted and isinstance(content, int):
             return content
     return 0
 
 
-def _type(data: bytes) -> Type:
-    for number, content in _fields(data):
+def _decode_type(data: bytes) -> Type:
+    for number, content in _decode_fields(data):
         if isinstance(content, int):
             if number in (3, 4):
                 return Type(_SCALARS.get(content, "dyn"))
             if number == 5:
-                return Type(_KNOWN.get(content, "dyn"))
+                return Type(_WELL_KNOWN.get(content, "dyn"))
             return Type("null" if number == 2 else "dyn")
         if number == 6:
-            return Type("list", "", (_type(_one(content, 1)),))
+            return Type("list", "", (_decode_type(_get_message(content, 1)),))
         if number == 7:
-            return Type("map", "", (_type(_one(content, 1)), _type(_one(content, 2))))
+            return Type(
+                "map",
+                "",
+                (_decode_type(_get_message(content, 1)), _decode_type(_get_message(content, 2))),
+            )
         if number == 9:
             return Type("struct", content.decode())
         if number == 14:
             parameters = tuple(
-                _type(one) for at, one in _fields(content) if at == 2 and isinstance(one, bytes)
+                _decode_type(one)
+                for at, one in _decode_fields(content)
+                if at == 2 and isinstance(one, bytes)
             )
-            return Type("opaque", _one(content, 1).decode(), parameters)
+            return Type("opaque", _get_message(content, 1).decode(), parameters)
         if number == 10:
             return Type("parameter", content.decode())
         return Type("dyn")
     return Type("dyn")
 
 
-def _node(data: bytes) -> Node:
-    node = Node(_number(data, 2))
-    for number, content in _fields(data):
+def _decode_expr(data: bytes) -> Expr:
+    node = Expr(_get_number(data, 2))
+    for number, content in _decode_fields(data):
         if not isinstance(content, bytes):
             continue
         match number:
             case 3:
-                node.kind, node.value = "literal", _literal(content)
+                node.kind, node.value = "literal", _decode_constant(content)
             case 4:
-                node.kind, node.name = "ident", _one(content, 1).decode()
+                node.kind, node.name = "ident", _get_message(content, 1).decode()
             case 5:
-                node.kind, node.name = "select", _one(content, 2).decode()
-                node.parts, node.test = [_node(_one(content, 1))], bool(_number(content, 3))
+                node.kind, node.name = "select", _get_message(content, 2).decode()
+                node.parts, node.test = (
+                    [_decode_expr(_get_message(content, 1))],
+                    bool(_get_number(content, 3)),
+                )
             case 6:
-                _read_call(node, content)
+                _decode_call(node, content)
             case 7:
                 node.kind = "list"
                 node.parts = [
-                    _node(one) for at, one in _fields(content) if at == 1 and isinstance(one, bytes)
+                    _decode_expr(one)
+                    for at, one in _decode_fields(content)
+                    if at == 1 and isinstance(one, bytes)
                 ]
-                node.optional = _indices(content)
+                node.optional = _decode_indices(content)
             case 8:
-                _read_struct(node, content)
+                _decode_struct(node, content)
             case 9:
                 node.kind = "loop"
-                node.parts = [_node(_one(content, at)) for at in (2, 4, 5, 6, 7)]
-                names = [_one(content, at).decode() for at in (3, 1, 8)]
+                node.parts = [_decode_expr(_get_message(content, at)) for at in (2, 4, 5, 6, 7)]
+                names = [_get_message(content, at).decode() for at in (3, 1, 8)]
                 node.names = tuple(name for name in names if name)
     return node
 
 
-def _indices(data: bytes) -> frozenset[int]:
-    packed = _one(data, 2)
-    found = {content for at, content in _fields(data) if at == 2 and isinstance(content, int)}
+def _decode_indices(data: bytes) -> frozenset[int]:
+    packed = _get_message(data, 2)
+    found = {
+        content for at, content in _decode_fields(data) if at == 2 and isinstance(content, int)
+    }
     at = 0
     while at < len(packed):
-        index, at = _varint(packed, at)
+        index, at = _decode_varint(packed, at)
         found.add(index)
     return frozenset(found)
 
 
-def _literal(data: bytes) -> object:
-    for number, content in _fields(data):
+def _decode_constant(data: bytes) -> object:
+    for number, content in _decode_fields(data):
         if number == 6 and isinstance(content, bytes):
             return content.decode()
         if number == 3 and isinstance(content, int):
@@ -240,25 +262,25 @@ def _literal(data: bytes) -> object:
     return None
 
 
-def _read_call(node: Node, data: bytes) -> None:
+def _decode_call(node: Expr, data: bytes) -> None:
     node.kind = "call"
-    for number, content in _fields(data):
+    for number, content in _decode_fields(data):
         if not isinstance(content, bytes):
             continue
         if number == 1:
-            node.target = _node(content)
+            node.target = _decode_expr(content)
         elif number == 2:
             node.name = content.decode()
         elif number == 3:
-            node.parts.append(_node(content))
+            node.parts.append(_decode_expr(content))
 
 
-def _read_struct(node: Node, data: bytes) -> None:
-    node.name = _one(data, 1).decode()
+def _decode_struct(node: Expr, data: bytes) -> None:
+    node.name = _get_message(data, 1).decode()
     node.kind = "struct" if node.name else "map"
-    for number, entry in _fields(data):
+    for number, entry in _decode_fields(data):
         if number == 2 and isinstance(entry, bytes):
             wanted = (4,) if node.name else (3, 4)
-            node.parts += [_node(_one(entry, at)) for at in wanted]
-            if _number(entry, 5):
+            node.parts += [_decode_expr(_get_message(entry, at)) for at in wanted]
+            if _get_number(entry, 5):
                 node.optional |= {len(node.parts) // len(wanted) - 1}

@@ -16,32 +16,41 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import any_pb2, descriptor_pb2
 
 from pytest_kwait.simulator.cel.expressions import EvaluationError
-from pytest_kwait.simulator.cel.pointers import ESCAPE
+from pytest_kwait.simulator.cel.pointers import ESCAPE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from google.protobuf.descriptor_pool import DescriptorPool
 
-__all__ = ["TYPE", "Construct", "checked_form", "declare", "plain", "run_form"]
+__all__ = [
+    "TYPE_KEY",
+    "ObjectLiteral",
+    "declare_types",
+    "to_checked_form",
+    "to_json",
+    "to_runtime_form",
+]
 
-TYPE = "@object"
+TYPE_KEY = "@object"
 """The field that says of what type a map is meant to be."""
 
-PATCH = "JSONPatch"
-_FIELDS = ("op", "path", "from")
-_TEXT = r"\"\"\".*?\"\"\"|'''.*?'''|[rRbB]*\"(?:\\.|[^\"\\\n])*\"|[rRbB]*'(?:\\.|[^'\\\n])*'"
+JSON_PATCH_TYPE = "JSONPatch"
+_JSON_PATCH_FIELDS = ("op", "path", "from")
+_STRING_LITERAL = (
+    r"\"\"\".*?\"\"\"|'''.*?'''|[rRbB]*\"(?:\\.|[^\"\\\n])*\"|[rRbB]*'(?:\\.|[^'\\\n])*'"
+)
 _TOKEN = re.compile(
-    rf"(?P<text>{_TEXT})|(?P<note>//[^\n]*)|(?P<name>[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*)|"
+    rf"(?P<text>{_STRING_LITERAL})|(?P<note>//[^\n]*)|(?P<name>[A-Za-z_]\w*(?:\s*\.\s*[A-Za-z_]\w*)*)|"
     r"(?P<quoted>`[^`\n]*`)|(?P<sign>[{}()\[\],:?])|(?P<other>\s+|.)",
     re.S,
 )
-_ESCAPE = "jsonpatch.escapeKey"
+_ESCAPE_KEY_CALL = "jsonpatch.escapeKey"
 _Field = descriptor_pb2.FieldDescriptorProto
 
 
 @dataclass(slots=True)
-class Construct:
+class ObjectLiteral:
     """One object that an expression makes.
 
     Args:
@@ -57,9 +66,9 @@ class Construct:
     fields: list[tuple[int, int, str]] = field(default_factory=list)
 
 
-def _constructs(text: str) -> Iterator[Construct]:
+def _find_object_literals(text: str) -> Iterator[ObjectLiteral]:
     """The objects of an expression, each once its end is reached."""
-    opened: list[Construct | None] = []
+    opened: list[ObjectLiteral | None] = []
     name: tuple[int, str] | None = None
     begins = False
     for token in _TOKEN.finditer(text):
@@ -67,7 +76,7 @@ def _constructs(text: str) -> Iterator[Construct]:
         if kind == "note" or (kind == "other" and value.isspace()):
             continue
         if value == "{" and name is not None and _is_type(name[1]):
-            opened.append(Construct(name[1], name[0], token.start()))
+            opened.append(ObjectLiteral(name[1], name[0], token.start()))
             begins = True
         elif value in ("{", "(", "["):
             opened.append(None)
@@ -87,44 +96,44 @@ def _constructs(text: str) -> Iterator[Construct]:
 
 
 def _is_type(name: str) -> bool:
-    return name in (PATCH, "Object") or name.startswith("Object.")
+    return name in (JSON_PATCH_TYPE, "Object") or name.startswith("Object.")
 
 
-def checked_form(text: str) -> str:
+def to_checked_form(text: str) -> str:
     """The expression with types whose names can be declared; every character keeps its place."""
-    chars = list(text.replace(_ESCAPE, ESCAPE))
-    for found in _constructs(text):
+    chars = list(text.replace(_ESCAPE_KEY_CALL, ESCAPE_KEY))
+    for found in _find_object_literals(text):
         for place in range(found.start, found.brace):
             if chars[place] == ".":
                 chars[place] = "_"
     return "".join(chars)
 
 
-def run_form(text: str) -> str:
+def to_runtime_form(text: str) -> str:
     """The expression with maps in place of objects."""
     edits: list[tuple[int, int, str]] = []
-    for found in _constructs(text):
-        kind = f'{{"{TYPE}": "{found.name}"'
+    for found in _find_object_literals(text):
+        kind = f'{{"{TYPE_KEY}": "{found.name}"'
         edits.append((found.start, found.brace + 1, f"{kind}, " if found.fields else kind))
         edits += [(start, end, f'"{name}"') for start, end, name in found.fields]
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
-    return text.replace(_ESCAPE, ESCAPE)
+    return text.replace(_ESCAPE_KEY_CALL, ESCAPE_KEY)
 
 
-def declare(text: str, pool: DescriptorPool) -> None:
+def declare_types(text: str, pool: DescriptorPool) -> None:
     """Add the types that an expression speaks of."""
-    shown: dict[str, set[str]] = {PATCH: {"value"}, "Object": set()}
-    for found in _constructs(text):
+    shown: dict[str, set[str]] = {JSON_PATCH_TYPE: {"value"}, "Object": set()}
+    for found in _find_object_literals(text):
         names = shown.setdefault(found.name, set())
-        if found.name != PATCH:
+        if found.name != JSON_PATCH_TYPE:
             names.update(name for _, _, name in found.fields)
     file = descriptor_pb2.FileDescriptorProto(
         name="made.proto", syntax="proto3", dependency=["google/protobuf/any.proto"]
     )
     for kind, names in shown.items():
         message = file.message_type.add(name=kind.replace(".", "_"))
-        texts = _FIELDS if kind == PATCH else ()
+        texts = _JSON_PATCH_FIELDS if kind == JSON_PATCH_TYPE else ()
         for number, name in enumerate((*texts, *sorted(names)), 1):
             made = message.field.add(
                 name=name, json_name=f"f{number}", number=number, label=_Field.LABEL_OPTIONAL
@@ -137,7 +146,7 @@ def declare(text: str, pool: DescriptorPool) -> None:
     pool.AddSerializedFile(file.SerializeToString())
 
 
-def plain(value: Any, place: tuple[str, ...] = ()) -> Any:
+def to_json(value: Any, place: tuple[str, ...] = ()) -> Any:
     """A value as JSON, without what says of what types its objects are.
 
     Args:
@@ -148,22 +157,22 @@ def plain(value: Any, place: tuple[str, ...] = ()) -> Any:
         EvaluationError: an object is of another type than its place is.
     """
     wrong: list[str] = []
-    found = _plain(value, place, wrong)
+    found = _to_json(value, place, wrong)
     if wrong:
         raise EvaluationError("type mismatch: " + "\n".join(wrong))
     return found
 
 
-def _plain(value: Any, place: tuple[str, ...], wrong: list[str]) -> Any:
+def _to_json(value: Any, place: tuple[str, ...], wrong: list[str]) -> Any:
     if isinstance(value, list):
-        return [_plain(item, place, wrong) for item in value]
+        return [_to_json(item, place, wrong) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, dict):
         return value
-    kind = value.get(TYPE)
+    kind = value.get(TYPE_KEY)
     if kind is None:
-        return {key: _plain(item, place, wrong) for key, item in value.items()}
+        return {key: _to_json(item, place, wrong) for key, item in value.items()}
     place = place or tuple(kind.split("."))
     wanted = ".".join(place)
     if kind != wanted:
@@ -171,4 +180,6 @@ def _plain(value: Any, place: tuple[str, ...], wrong: list[str]) -> Any:
             f'unexpected type name "{kind}", expected "{wanted}", which matches field name path '
             "from root Object type"
         )
-    return {key: _plain(item, (*place, key), wrong) for key, item in value.items() if key != TYPE}
+    return {
+        key: _to_json(item, (*place, key), wrong) for key, item in value.items() if key != TYPE_KEY
+    }

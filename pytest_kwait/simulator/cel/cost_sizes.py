@@ -8,48 +8,48 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-__all__ = ["NOTHING", "UNBOUNDED", "UNKNOWN", "Span", "fixed"]
+__all__ = ["UNBOUNDED", "UNKNOWN", "ZERO", "Estimate", "fixed_estimate"]
 
 UNBOUNDED = 2**64 - 1
 """The most that can be counted; nothing goes beyond it."""
 
 
-class Span(NamedTuple):
+class Estimate(NamedTuple):
     """Between how little and how much something costs, or has of items or characters."""
 
     least: int
     most: int
 
-    def plus(self, other: Span) -> Span:
+    def plus(self, other: Estimate) -> Estimate:
         """Both together."""
-        return Span(
+        return Estimate(
             min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED)
         )
 
-    def times(self, other: Span) -> Span:
+    def times(self, other: Estimate) -> Estimate:
         """One as often as the other says."""
-        return Span(
+        return Estimate(
             min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED)
         )
 
-    def by(self, factor: float) -> Span:
+    def by(self, factor: float) -> Estimate:
         """As much for each; begun units count."""
-        return Span(_scaled(self.least, factor), _scaled(self.most, factor))
+        return Estimate(_scale(self.least, factor), _scale(self.most, factor))
 
-    def union(self, other: Span) -> Span:
+    def union(self, other: Estimate) -> Estimate:
         """Either."""
-        return Span(min(self.least, other.least), max(self.most, other.most))
+        return Estimate(min(self.least, other.least), max(self.most, other.most))
 
 
-NOTHING = Span(0, 0)
-UNKNOWN = Span(0, UNBOUNDED)
+ZERO = Estimate(0, 0)
+UNKNOWN = Estimate(0, UNBOUNDED)
 
 
-def fixed(number: int) -> Span:
+def fixed_estimate(number: int) -> Estimate:
     """Always as much."""
-    return Span(number, number)
+    return Estimate(number, number)
 
 
-def _scaled(number: int, factor: float) -> int:
+def _scale(number: int, factor: float) -> int:
     scaled = math.ceil(float(number) * factor)
     return UNBOUNDED if scaled >= 2**64 else scaled

@@ -11,97 +11,109 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cel.call_plans import (
-    Growing,
-    alternative,
-    call,
-    conditional,
-    logical,
-    not_strictly_false,
-    pair,
+    AccumulatorList,
+    plan_binary_call,
+    plan_call,
+    plan_conditional,
+    plan_logical,
+    plan_not_strictly_false,
+    plan_or_value,
 )
-from pytest_kwait.simulator.cel.calls import CALLS
-from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, Failure, Optional, Own, kind_of
+from pytest_kwait.simulator.cel.calls import FUNCTION_NAMES
+from pytest_kwait.simulator.cel.cel_values import (
+    NO_OVERLOAD,
+    ErrorValue,
+    OpaqueValue,
+    OptionalValue,
+    get_kind,
+)
 from pytest_kwait.simulator.cel.operators import CONVERSIONS
 from pytest_kwait.simulator.cel.plans import (
-    CALL_LIMIT,
-    Exceeded,
-    Frame,
+    PER_CALL_COST_LIMIT,
+    CostLimitExceeded,
+    ExecutionFrame,
     Plan,
-    constant,
-    key_text,
-    qualified,
-    variable,
+    format_key,
+    plan_constant,
+    plan_qualifier,
+    plan_variable,
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cel.checked_trees import Node
+    from pytest_kwait.simulator.cel.checked_trees import Expr
     from pytest_kwait.simulator.cel.plans import Step
 
-__all__ = ["planned", "planning_fault"]
+__all__ = ["find_planning_error", "plan"]
 
-_LIST, _MAP = 10, 30
-_KINDS = {"string": "String", "int": "Int", "bool": "Bool", "double": "Double", "null": "Null"}
+_LIST_COST, _MAP_COST = 10, 30
+_CONSTANT_KINDS = {
+    "string": "String",
+    "int": "Int",
+    "bool": "Bool",
+    "double": "Double",
+    "null": "Null",
+}
 
 
-def planned(node: Node) -> Plan:
+def plan(node: Expr) -> Plan:
     """The plan of a part of an expression."""
     match node.kind:
         case "literal":
-            return constant(node.value)
+            return plan_constant(node.value)
         case "ident":
-            return variable(node.name)
+            return plan_variable(node.name)
         case "select":
-            return _select(node)
+            return _plan_select(node)
         case "list":
-            return _list(node)
+            return _plan_list(node)
         case "map":
-            return _map(node)
+            return _plan_map(node)
         case "loop":
-            return _loop(node)
+            return _plan_comprehension(node)
         case "call":
-            return _call(node)
-    return constant(NO_OVERLOAD)
+            return _plan_call_expr(node)
+    return plan_constant(NO_OVERLOAD)
 
 
-def planning_fault(node: Node) -> str:
+def find_planning_error(node: Expr) -> str:
     """Why there is no plan on a real server: a constant cannot be converted; empty if it can."""
     parts = node.parts if node.target is None else [node.target, *node.parts]
     for part in parts:
-        if fault := planning_fault(part):
+        if fault := find_planning_error(part):
             return fault
-    known = _call(node).constant if node.kind == "call" else None
-    return known[0].text if known is not None and isinstance(known[0], Failure) else ""
+    known = _plan_call_expr(node).constant if node.kind == "call" else None
+    return known[0].text if known is not None and isinstance(known[0], ErrorValue) else ""
 
 
 # -- what stands below a value
 
 
-def _select(node: Node) -> Plan:
-    dotted = _dotted(node)
+def _plan_select(node: Expr) -> Plan:
+    dotted = _get_dotted_name(node)
     if dotted.startswith("google.protobuf."):
-        return variable(dotted)
+        return plan_variable(dotted)
     [part] = node.parts
-    operand, name = planned(part), node.name
+    operand, name = plan(part), node.name
     if not node.test:
-        return qualified(operand, lambda _: name, optional=False)
+        return plan_qualifier(operand, lambda _: name, optional=False)
 
-    def has(frame: Frame) -> Any:
+    def has(frame: ExecutionFrame) -> Any:
         value = operand.step(frame)
         if not operand.path:
             frame.cost += 1
-        if isinstance(value, Failure):
+        if isinstance(value, ErrorValue):
             return value
-        if isinstance(value, Optional):
-            value = value.value if value.there else None
+        if isinstance(value, OptionalValue):
+            value = value.value if value.has_value else None
         return isinstance(value, dict) and name in value
 
     return Plan(has)
 
 
-def _dotted(node: Node) -> str:
+def _get_dotted_name(node: Expr) -> str:
     if node.kind == "ident":
         return node.name
-    if node.kind == "select" and not node.test and (before := _dotted(node.parts[0])):
+    if node.kind == "select" and not node.test and (before := _get_dotted_name(node.parts[0])):
         return f"{before}.{node.name}"
     return ""
 
@@ -109,56 +121,56 @@ def _dotted(node: Node) -> str:
 # -- what is made
 
 
-def _list(node: Node) -> Plan:
-    items = [planned(part) for part in node.parts]
+def _plan_list(node: Expr) -> Plan:
+    items = [plan(part) for part in node.parts]
     optional = node.optional
 
-    def step(frame: Frame) -> Any:
-        frame.cost += _LIST
+    def step(frame: ExecutionFrame) -> Any:
+        frame.cost += _LIST_COST
         made: list[Any] = []
         for index, item in enumerate(items):
             value = item.step(frame)
-            if isinstance(value, Failure):
+            if isinstance(value, ErrorValue):
                 return value
             if index in optional:
-                if not isinstance(value, Optional):
+                if not isinstance(value, OptionalValue):
                     why = "cannot initialize optional list element from non-optional value"
-                    return Failure(f"{why} {key_text(value)}")
-                if not value.there:
+                    return ErrorValue(f"{why} {format_key(value)}")
+                if not value.has_value:
                     continue
                 value = value.value
             made.append(value)
         return made
 
-    return _folded(items, step)
+    return _fold_constants(items, step)
 
 
-def _folded(parts: list[Plan], step: Step) -> Plan:
+def _fold_constants(parts: list[Plan], step: Step) -> Plan:
     """A constant where all parts are: it is made before, and costs nothing."""
     if all(part.constant is not None for part in parts):
-        return constant(step(Frame({})))
+        return plan_constant(step(ExecutionFrame({})))
     return Plan(step)
 
 
-def _map(node: Node) -> Plan:
-    items = [planned(part) for part in node.parts]
+def _plan_map(node: Expr) -> Plan:
+    items = [plan(part) for part in node.parts]
     optional = node.optional
 
-    def step(frame: Frame) -> Any:
-        frame.cost += _MAP
+    def step(frame: ExecutionFrame) -> Any:
+        frame.cost += _MAP_COST
         made: dict[Any, Any] = {}
         for index in range(0, len(items), 2):
             key = items[index].step(frame)
-            if isinstance(key, Failure):
+            if isinstance(key, ErrorValue):
                 return key
             value = items[index + 1].step(frame)
-            if isinstance(value, Failure):
+            if isinstance(value, ErrorValue):
                 return value
             if index // 2 in optional:
-                if not isinstance(value, Optional):
-                    why = f"cannot initialize optional entry '{key_text(key)}' from non-optional"
-                    return Failure(f"{why} value {key_text(value)}")
-                if not value.there:
+                if not isinstance(value, OptionalValue):
+                    why = f"cannot initialize optional entry '{format_key(key)}' from non-optional"
+                    return ErrorValue(f"{why} value {format_key(value)}")
+                if not value.has_value:
                     continue
                 value = value.value
             try:
@@ -168,30 +180,30 @@ def _map(node: Node) -> Plan:
                 return NO_OVERLOAD
         return made
 
-    return _folded(items, step)
+    return _fold_constants(items, step)
 
 
-def _loop(node: Node) -> Plan:
-    values, start, condition, step, result = (planned(part) for part in node.parts)
+def _plan_comprehension(node: Expr) -> Plan:
+    values, start, condition, step, result = (plan(part) for part in node.parts)
     made, *names = node.names
     pairs = len(names) > 1
 
-    def run(frame: Frame) -> Any:
+    def run(frame: ExecutionFrame) -> Any:
         container = values.step(frame)
-        if isinstance(container, Failure):
+        if isinstance(container, ErrorValue):
             return container
         items: list[Any]
-        if isinstance(container, dict) and not isinstance(container, Own):
+        if isinstance(container, dict) and not isinstance(container, OpaqueValue):
             items = [*container.items()] if pairs else [*container]
         elif isinstance(container, list):
             items = [*enumerate(container)] if pairs else container
         else:
-            kind = _KINDS.get(kind_of(container), kind_of(container).capitalize())
-            return Failure(f"got 'types.{kind}', expected iterable type")
+            kind = _CONSTANT_KINDS.get(get_kind(container), get_kind(container).capitalize())
+            return ErrorValue(f"got 'types.{kind}', expected iterable type")
         known = frame.values
         outer = {name: known[name] for name in (made, *names) if name in known}
         first = start.step(frame)
-        known[made] = Growing() if isinstance(first, list) and not first else first
+        known[made] = AccumulatorList() if isinstance(first, list) and not first else first
         one, test, advance = names[0], condition.step, step.step
         for item in items:
             if pairs:
@@ -201,8 +213,8 @@ def _loop(node: Node) -> Plan:
             if test(frame) is False:
                 break
             known[made] = advance(frame)
-            if frame.cost > CALL_LIMIT:
-                raise Exceeded
+            if frame.cost > PER_CALL_COST_LIMIT:
+                raise CostLimitExceeded
         for name in names:
             known.pop(name, None)
             if name in outer:
@@ -211,35 +223,35 @@ def _loop(node: Node) -> Plan:
         known.pop(made, None)
         if made in outer:
             known[made] = outer[made]
-        return list(found) if isinstance(found, Growing) else found
+        return list(found) if isinstance(found, AccumulatorList) else found
 
     return Plan(run)
 
 
-def _call(node: Node) -> Plan:
+def _plan_call_expr(node: Expr) -> Plan:
     name, parts = node.name, node.parts
     if node.target is not None:
-        space = _dotted(node.target)
-        if space and f"{space}.{name}" in CALLS:
+        space = _get_dotted_name(node.target)
+        if space and f"{space}.{name}" in FUNCTION_NAMES:
             name = f"{space}.{name}"
         else:
             parts = [node.target, *parts]
     match name:
         case "_&&_" | "_||_":
-            return logical([planned(part) for part in parts], decides=name == "_||_")
+            return plan_logical([plan(part) for part in parts], decides=name == "_||_")
         case "_?_:_":
-            return conditional(*(planned(part) for part in parts))
+            return plan_conditional(*(plan(part) for part in parts))
         case "_[_]" | "_[?_]" | "_?._":
-            operand, key = (planned(part) for part in parts)
-            return qualified(operand, key.below or key.step, optional=name != "_[_]")
+            operand, key = (plan(part) for part in parts)
+            return plan_qualifier(operand, key.below or key.step, optional=name != "_[_]")
         case "@not_strictly_false":
-            return not_strictly_false(planned(parts[0]))
+            return plan_not_strictly_false(plan(parts[0]))
         case "or" | "orValue" if len(parts) == 2:
-            return alternative(*(planned(part) for part in parts), unwraps=name == "orValue")
-    steps = [planned(part) for part in parts]
+            return plan_or_value(*(plan(part) for part in parts), unwraps=name == "orValue")
+    steps = [plan(part) for part in parts]
     if name in CONVERSIONS and len(steps) == 1 and steps[0].constant is not None:
         [value] = steps[0].constant
-        return constant(value if isinstance(value, Failure) else CONVERSIONS[name](value))
+        return plan_constant(value if isinstance(value, ErrorValue) else CONVERSIONS[name](value))
     if name == "@in" and steps[1].constant is not None:
-        return Plan(pair("@in", steps[0].step, steps[1].step, free=True))
-    return Plan(call(name, steps))
+        return Plan(plan_binary_call("@in", steps[0].step, steps[1].step, free=True))
+    return Plan(plan_call(name, steps))

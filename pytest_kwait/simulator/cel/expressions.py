@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from pytest_kwait.simulator.cel.cel_values import Failure
-from pytest_kwait.simulator.cel.checked_trees import read_parsed
-from pytest_kwait.simulator.cel.evaluation import planned, planning_fault
-from pytest_kwait.simulator.cel.literals import literal_faults, may_have_literals
+from pytest_kwait.simulator.cel.cel_values import ErrorValue
+from pytest_kwait.simulator.cel.checked_trees import decode_parsed_expr
+from pytest_kwait.simulator.cel.evaluation import find_planning_error, plan
+from pytest_kwait.simulator.cel.literals import find_literal_errors, may_have_literals
 from pytest_kwait.simulator.cel.own_functions import (
-    STAND_INS,
-    checked_functions,
-    configured_functions,
-    described_type,
-    named_type,
+    STAND_IN_NAMES,
+    declare_functions,
+    describe_functions,
+    describe_type,
+    resolve_type,
 )
-from pytest_kwait.simulator.cel.plans import Exceeded, Frame
+from pytest_kwait.simulator.cel.plans import CostLimitExceeded, ExecutionFrame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
 __all__ = [
-    "CONDITIONS_BUDGET",
-    "OBJECT_BUDGET",
+    "MATCH_CONDITIONS_COST_BUDGET",
+    "RUNTIME_COST_BUDGET",
     "Budget",
+    "CompilationError",
+    "CostBudgetExceededError",
     "EvaluationError",
     "Expression",
-    "Invalid",
-    "OverBudgetError",
-    "checked_type",
-    "compiled",
-    "uses",
+    "compile_expression",
+    "get_checked_type",
+    "uses_variable",
 ]
 
-OBJECT_BUDGET = 10_000_000
+RUNTIME_COST_BUDGET = 10_000_000
 """What all expressions about one object may cost, of its rules or of one policy's binding."""
 
-CONDITIONS_BUDGET = 2_500_000
+MATCH_CONDITIONS_COST_BUDGET = 2_500_000
 """What all match conditions may cost of one policy or webhook."""
 
 _EXTENSIONS = """extensions:
@@ -61,31 +61,37 @@ _EXTENSIONS = """extensions:
 """
 _CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 _IN_STRUCT = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
-_DOTTED = re.compile(
+_UNDECLARED_DOTTED_NAME = re.compile(
     r"ERROR: <input>:(\d+):(\d+): undeclared reference to '(\w+)\.[\w.]*'([^\n]*)\n"
     r"( \| [^\n]*)\n \| \.*\^"
 )
-_MISFIT = re.compile(
+_NO_MATCHING_OVERLOAD = re.compile(
     r"(ERROR: <input>:\d+:)(\d+)(: found no matching overload for )'([\w.]+)' applied to "
     r"'\(([^\n]*)\)'(\n \| [^\n]*)"
 )
-_FOUND = re.compile(r"^(?:[A-Z_]+: )?ERROR: .*$", re.M)
-_KNOWN = re.compile(r"google\.protobuf\.(Duration|Timestamp)")
-_TEXT = re.compile(r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S)
-_FOLLOWS = re.compile(
+_ERROR_LINE = re.compile(r"^(?:[A-Z_]+: )?ERROR: .*$", re.M)
+_WELL_KNOWN_TYPE = re.compile(r"google\.protobuf\.(Duration|Timestamp)")
+_STRING_LITERAL = re.compile(
+    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S
+)
+_FOLLOW_UP_ERROR = re.compile(
     r"\n?ERROR: <input>:\d+:\d+: expression of type '\*error\*' [^\n]*\n[^\n]*\n \| \.*\^"
 )
 """What the library says again of what has no type already."""
 
 _NO_FIELDS = re.compile(r"expression of type ('[^']*') cannot be the operand of a select operation")
-_STOOD_FOR = re.compile(rf"(?:{_TEXT.pattern})|\b({'|'.join(STAND_INS)})(?=\s*\()", re.S)
-_STANDING = re.compile("|".join(STAND_INS.values()))
-_NAMED = {ours: name for name, ours in STAND_INS.items()}
+_STAND_IN_CALL = re.compile(
+    rf"(?:{_STRING_LITERAL.pattern})|\b({'|'.join(STAND_IN_NAMES)})(?=\s*\()", re.S
+)
+_STAND_IN_NAME = re.compile("|".join(STAND_IN_NAMES.values()))
+_ORIGINAL_NAMES = {ours: name for name, ours in STAND_IN_NAMES.items()}
 _NUMBERS = r"\((?:int, double|double, int|int, uint|uint, int|double, uint|uint, double)\)"
-_MIXED = re.compile(rf"no matching overload for '_[<>]=?_' applied to '{_NUMBERS}'")
+_MIXED_NUMBER_COMPARISON = re.compile(
+    rf"no matching overload for '_[<>]=?_' applied to '{_NUMBERS}'"
+)
 
 
-class Invalid(ValueError):
+class CompilationError(ValueError):
     """The expression cannot be compiled; the text is that of the compiler."""
 
 
@@ -102,7 +108,7 @@ class EvaluationError(ValueError):
         self.exhausted = exhausted
 
 
-class OverBudgetError(ValueError):
+class CostBudgetExceededError(ValueError):
     """What was left of a budget is less than an evaluation cost."""
 
     def __init__(self) -> None:
@@ -122,14 +128,14 @@ class Budget:
     def __init__(self, left: int) -> None:
         self.left = left
 
-    def pay(self, cost: int) -> None:
+    def charge(self, cost: int) -> None:
         """Take what an evaluation cost.
 
         Raises:
             OverBudgetError: there is less.
         """
         if cost > self.left:
-            raise OverBudgetError
+            raise CostBudgetExceededError
         self.left -= cost
 
 
@@ -146,16 +152,16 @@ class Expression:
         self.result = result
         self.checked = checked
         try:
-            parsed = _parser().compile(text, disable_check=True).serialize()
+            parsed = _get_parser().compile(text, disable_check=True).serialize()
         except RuntimeError as error:
-            raise Invalid(_compile_text(str(error))) from None
-        self._tree = read_parsed(parsed)
-        self._step = planned(self._tree).step
+            raise CompilationError(_format_compile_errors(str(error))) from None
+        self._tree = decode_parsed_expr(parsed)
+        self._step = plan(self._tree).step
 
     @property
-    def planning_fault(self) -> str:
+    def planning_error(self) -> str:
         """Why a real server would not run it at all; empty if it would."""
-        return planning_fault(self._tree)
+        return find_planning_error(self._tree)
 
     def evaluate(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Its value.
@@ -168,21 +174,23 @@ class Expression:
             EvaluationError: it has none.
             OverBudgetError: it costs more than there is.
         """
-        frame = Frame(values)
+        frame = ExecutionFrame(values)
         try:
             found = self._step(frame)
             exhausted = False
-        except Exceeded:
-            found = Failure("operation cancelled: actual cost limit exceeded")
+        except CostLimitExceeded:
+            found = ErrorValue("operation cancelled: actual cost limit exceeded")
             exhausted = True
         if budget is not None:
-            budget.pay(frame.cost)
-        if isinstance(found, Failure):
+            budget.charge(frame.cost)
+        if isinstance(found, ErrorValue):
             raise EvaluationError(found.text, exhausted=exhausted)
         return found
 
 
-def compiled(text: str, types: Mapping[str, str], pool: DescriptorPool | None = None) -> Expression:
+def compile_expression(
+    text: str, types: Mapping[str, str], pool: DescriptorPool | None = None
+) -> Expression:
     """Check and compile an expression.
 
     Args:
@@ -194,13 +202,15 @@ def compiled(text: str, types: Mapping[str, str], pool: DescriptorPool | None = 
     Raises:
         Invalid: it has no meaning for these types.
     """
-    checked = _checked(own_names(text), types, pool)
+    checked = _check(replace_known_names(text), types, pool)
     if checked is None:
         return Expression(text, "BOOL")
     return Expression(text, checked.return_type().name(), checked.serialize())
 
 
-def checked_type(text: str, types: Mapping[str, str], pool: DescriptorPool | None = None) -> str:
+def get_checked_type(
+    text: str, types: Mapping[str, str], pool: DescriptorPool | None = None
+) -> str:
     """The name of the type of an expression's value, which is not compiled for running.
 
     Args:
@@ -211,11 +221,11 @@ def checked_type(text: str, types: Mapping[str, str], pool: DescriptorPool | Non
     Raises:
         Invalid: it has no meaning for these types.
     """
-    checked = _checked(own_names(text), types, pool)
+    checked = _check(replace_known_names(text), types, pool)
     return "BOOL" if checked is None else checked.return_type().name()
 
 
-def _checked(
+def _check(
     text: str, types: Mapping[str, str], pool: DescriptorPool | None
 ) -> cel.Expression | None:
     """What the checker makes of an expression; None where it only compares mixed numbers.
@@ -223,67 +233,73 @@ def _checked(
     Raises:
         Invalid: it has no meaning for these types.
     """
-    variables = {name: named_type(kind) for name, kind in types.items() if "optional<" not in kind}
+    variables = {
+        name: resolve_type(kind) for name, kind in types.items() if "optional<" not in kind
+    }
     described = "".join(
-        f"- {{name: {name}, {described_type(kind)[1:]}\n"
+        f"- {{name: {name}, {describe_type(kind)[1:]}\n"
         for name, kind in types.items()
         if "optional<" in kind
     )
-    text_of = (
-        _EXTENSIONS + configured_functions() + (f"variables:\n{described}" if described else "")
-    )
+    text_of = _EXTENSIONS + describe_functions() + (f"variables:\n{described}" if described else "")
     config = cel.NewEnvConfigFromYaml(text_of)
     try:
         checker = cel.NewEnv(
-            pool, config=config, variables=variables, functions=checked_functions()
+            pool, config=config, variables=variables, functions=declare_functions()
         )
         checked = checker.compile(text)
     except RuntimeError as error:
-        said = _compile_text(str(error))
-        if _only_mixed_numbers(said):
+        said = _format_compile_errors(str(error))
+        if _has_only_mixed_number_errors(said):
             return None
-        raise Invalid(said) from None
-    if may_have_literals(text) and (said := literal_faults(text, checked.serialize())):
-        raise Invalid(_STANDING.sub(lambda found: _NAMED[found[0]], said))
+        raise CompilationError(said) from None
+    if may_have_literals(text) and (said := find_literal_errors(text, checked.serialize())):
+        raise CompilationError(_STAND_IN_NAME.sub(lambda found: _ORIGINAL_NAMES[found[0]], said))
     return checked
 
 
-def _only_mixed_numbers(said: str) -> bool:
+def _has_only_mixed_number_errors(said: str) -> bool:
     """Whether nothing is wrong but that numbers of two types are compared, as Kubernetes does."""
     found = [line for line in said.splitlines() if line.startswith("ERROR: ")]
-    return bool(found) and all(_MIXED.search(line) for line in found)
+    return bool(found) and all(_MIXED_NUMBER_COMPARISON.search(line) for line in found)
 
 
-def own_names(text: str) -> str:
+def replace_known_names(text: str) -> str:
     """The expression with other names for the functions that the library knows in part."""
 
     def changed(found: re.Match[str]) -> str:
-        return found[0] if found[1] is None else STAND_INS[found[1]]
+        return found[0] if found[1] is None else STAND_IN_NAMES[found[1]]
 
-    return _STOOD_FOR.sub(changed, text)
+    return _STAND_IN_CALL.sub(changed, text)
 
 
-def uses(text: str, name: str) -> bool:
+def uses_variable(text: str, name: str) -> bool:
     """Whether an expression speaks of the variable `name`."""
-    bare = re.sub(r"//[^\n]*", "", _TEXT.sub("''", text))
+    bare = re.sub(r"//[^\n]*", "", _STRING_LITERAL.sub("''", text))
     return re.search(rf"(?<![\w.]){name}\b(?!\s*\()", bare) is not None
 
 
 @lru_cache(maxsize=1)
-def _parser() -> cel.Env:
+def _get_parser() -> cel.Env:
     return cel.NewEnv(config=cel.NewEnvConfigFromYaml(_EXTENSIONS))
 
 
-def _compile_text(text: str) -> str:
+def _format_compile_errors(text: str) -> str:
     """What the compiler says, as Kubernetes' compiler says it."""
-    text = _STANDING.sub(lambda found: _NAMED[found[0]], text)
-    text = _NO_FIELDS.sub(r"type \1 does not support field selection", _FOLLOWS.sub("", text))
-    text = _FOUND.sub(lambda line: _KNOWN.sub(lambda name: name[1].lower(), line[0]), text)
-    text = _MISFIT.sub(_member, text)
-    return _DOTTED.sub(_first_name, _IN_STRUCT.sub(r"\1", _CODE.sub("", text)))
+    text = _STAND_IN_NAME.sub(lambda found: _ORIGINAL_NAMES[found[0]], text)
+    text = _NO_FIELDS.sub(
+        r"type \1 does not support field selection", _FOLLOW_UP_ERROR.sub("", text)
+    )
+    text = _ERROR_LINE.sub(
+        lambda line: _WELL_KNOWN_TYPE.sub(lambda name: name[1].lower(), line[0]), text
+    )
+    text = _NO_MATCHING_OVERLOAD.sub(_fix_member_error, text)
+    return _UNDECLARED_DOTTED_NAME.sub(
+        _fix_undeclared_name, _IN_STRUCT.sub(r"\1", _CODE.sub("", text))
+    )
 
 
-def _member(found: re.Match[str]) -> str:
+def _fix_member_error(found: re.Match[str]) -> str:
     """What a member is applied to stands before what it is called with."""
     head, column, middle, name, types, source = found.groups()
     if not source[4 : int(column) + 3].rstrip().endswith(f".{name}"):
@@ -300,7 +316,7 @@ def _member(found: re.Match[str]) -> str:
     return f"{head}{column}{middle}'{name}' applied to '{first}.({rest})'{source}"
 
 
-def _first_name(found: re.Match[str]) -> str:
+def _fix_undeclared_name(found: re.Match[str]) -> str:
     """Of an unknown `a.b` it is `a` that is unknown."""
     line, _, name, rest, source = found.groups()
     shown = source.removeprefix(" | ")

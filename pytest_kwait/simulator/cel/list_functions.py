@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cel.cel_values import (
     NO_OVERLOAD,
-    NONE,
-    Failure,
-    Optional,
-    equal,
-    kind_of,
+    OPTIONAL_NONE,
+    ErrorValue,
+    OptionalValue,
+    get_kind,
+    is_equal,
 )
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LIST_FUNCTIONS"]
 
-_ORDERED = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
+_ORDERED_KINDS = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
 
 
-def _of_lists(run: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
+def _accept_lists(run: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
     def call(*values: Any) -> Any:
         if all(isinstance(value, list) for value in values[:count]):
             return run(*values)
@@ -36,34 +36,34 @@ def _of_lists(run: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
 def _slice(values: list[Any], start: int, end: int) -> Any:
     what = f"cannot slice({start}, {end}), "
     if start < 0 or end < 0:
-        return Failure(f"{what}negative indexes not supported")
+        return ErrorValue(f"{what}negative indexes not supported")
     if start > end:
-        return Failure(f"{what}start index must be less than or equal to end index")
+        return ErrorValue(f"{what}start index must be less than or equal to end index")
     if len(values) < end:
-        return Failure(f"{what}list is length {len(values)}")
+        return ErrorValue(f"{what}list is length {len(values)}")
     return list(values[start:end])
 
 
-def _flat(values: list[Any], depth: int = 1) -> Any:
+def _flatten(values: list[Any], depth: int = 1) -> Any:
     if depth < 0:
-        return Failure("level must be non-negative")
+        return ErrorValue("level must be non-negative")
     found: list[Any] = []
     for value in values:
         if isinstance(value, list) and depth:
-            found += _flat(value, depth - 1)
+            found += _flatten(value, depth - 1)
         else:
             found.append(value)
     return found
 
 
-def _sorted_by(values: list[Any], keys: list[Any]) -> Any:
+def _sort_by(values: list[Any], keys: list[Any]) -> Any:
     if not values:
         return values
-    kinds = {kind_of(key) for key in keys}
-    if kind_of(keys[0]) not in _ORDERED:
-        return Failure("list elements must be comparable")
+    kinds = {get_kind(key) for key in keys}
+    if get_kind(keys[0]) not in _ORDERED_KINDS:
+        return ErrorValue("list elements must be comparable")
     if len(kinds) > 1:
-        return Failure("list elements must have the same type")
+        return ErrorValue("list elements must have the same type")
     places = sorted(range(len(values)), key=keys.__getitem__)
     return [values[place] for place in places]
 
@@ -71,42 +71,46 @@ def _sorted_by(values: list[Any], keys: list[Any]) -> Any:
 def _distinct(values: list[Any]) -> list[Any]:
     found: list[Any] = []
     for value in values:
-        if not any(equal(value, one) for one in found):
+        if not any(is_equal(value, one) for one in found):
             found.append(value)
     return found
 
 
-def _all_in(values: list[Any], wanted: list[Any]) -> bool:
-    return all(any(equal(value, one) for value in values) for one in wanted)
+def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
+    return all(any(is_equal(value, one) for value in values) for one in wanted)
 
 
-def _inserted(made: Any, key: Any, value: Any = None, *, entry: bool = False) -> Any:
+def _insert_entry(made: Any, key: Any, value: Any = None, *, entry: bool = False) -> Any:
     more = key if entry else {key: value}
     if not isinstance(made, dict) or not isinstance(more, dict):
         return NO_OVERLOAD
     for one in more:
         if one in made:
-            return Failure(f"insert failed: key {one} already exists")
+            return ErrorValue(f"insert failed: key {one} already exists")
     return {**made, **more}
 
 
-def _insert(made: Any, *given: Any) -> Any:
-    return _inserted(made, *given, entry=len(given) == 1)
+def _insert_or_merge(made: Any, *given: Any) -> Any:
+    return _insert_entry(made, *given, entry=len(given) == 1)
 
 
 LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "@sortByAssociatedKeys": _of_lists(_sorted_by, 2),
-    "cel.@mapInsert": _insert,
-    "distinct": _of_lists(_distinct),
-    "first": _of_lists(lambda values: Optional(values[0]) if values else NONE),
-    "flatten": _of_lists(_flat),
-    "last": _of_lists(lambda values: Optional(values[-1]) if values else NONE),
+    "@sortByAssociatedKeys": _accept_lists(_sort_by, 2),
+    "cel.@mapInsert": _insert_or_merge,
+    "distinct": _accept_lists(_distinct),
+    "first": _accept_lists(lambda values: OptionalValue(values[0]) if values else OPTIONAL_NONE),
+    "flatten": _accept_lists(_flatten),
+    "last": _accept_lists(lambda values: OptionalValue(values[-1]) if values else OPTIONAL_NONE),
     "lists.range": lambda count: list(range(count)),
-    "reverse": _of_lists(lambda values: values[::-1]),
-    "sets.contains": _of_lists(_all_in, 2),
-    "sets.equivalent": _of_lists(lambda one, two: _all_in(one, two) and _all_in(two, one), 2),
-    "sets.intersects": _of_lists(lambda one, two: any(_all_in(two, [value]) for value in one), 2),
-    "slice": _of_lists(_slice),
-    "sort": _of_lists(lambda values: _sorted_by(values, values)),
+    "reverse": _accept_lists(lambda values: values[::-1]),
+    "sets.contains": _accept_lists(_contains_all, 2),
+    "sets.equivalent": _accept_lists(
+        lambda one, two: _contains_all(one, two) and _contains_all(two, one), 2
+    ),
+    "sets.intersects": _accept_lists(
+        lambda one, two: any(_contains_all(two, [value]) for value in one), 2
+    ),
+    "slice": _accept_lists(_slice),
+    "sort": _accept_lists(lambda values: _sort_by(values, values)),
 }
 """By name; a member is called with what it is a member of first."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import equal
+from pytest_kwait.simulator.cel.cel_values import is_equal
 from pytest_kwait.simulator.cel.moments import Duration
 
 if TYPE_CHECKING:
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS"]
 
-_COMPARED = ("int", "double", "bool", "string", "duration", "timestamp")
-_SUMMED = ("int", "double", "duration")
+_COMPARABLE_KINDS = ("int", "double", "bool", "string", "duration", "timestamp")
+_SUMMABLE_KINDS = ("int", "double", "duration")
 
 
 def _is_sorted(values: list[Any]) -> bool:
     return all(left <= right for left, right in pairwise(values))
 
 
-def _least(values: list[Any]) -> Any:
+def _min(values: list[Any]) -> Any:
     if not values:
         raise ValueError("min called on empty list")
     return min(values)
 
 
-def _most(values: list[Any]) -> Any:
+def _max(values: list[Any]) -> Any:
     if not values:
         raise ValueError("max called on empty list")
     return max(values)
 
 
-def _total(values: list[Any]) -> Any:
+def _sum(values: list[Any]) -> Any:
     if values and isinstance(values[0], Duration):
         return sum(values, Duration(0))
     return sum(values)
 
 
-def _index(values: Any, wanted: Any, start: int = 0) -> int:
+def _index_of(values: Any, wanted: Any, start: int = 0) -> int:
     if isinstance(values, list):
-        return next((at for at, value in enumerate(values) if equal(value, wanted)), -1)
+        return next((at for at, value in enumerate(values) if is_equal(value, wanted)), -1)
     if start < 0:
         raise ValueError(f"index out of range: {start}")
     found: int = start if wanted == "" else values.find(wanted, start)
     return found
 
 
-def _last_index(values: Any, wanted: Any, end: int | None = None) -> int:
+def _last_index_of(values: Any, wanted: Any, end: int | None = None) -> int:
     if isinstance(values, list):
-        places = [at for at, value in enumerate(values) if equal(value, wanted)]
+        places = [at for at, value in enumerate(values) if is_equal(value, wanted)]
         return places[-1] if places else -1
     if end is None:
         end = len(values)
@@ -63,19 +63,19 @@ def _last_index(values: Any, wanted: Any, end: int | None = None) -> int:
     return found
 
 
-_SEARCHES: dict[str, Callable[..., Any]] = {".indexOf": _index, ".lastIndexOf": _last_index}
+_SEARCHES: dict[str, Callable[..., Any]] = {".indexOf": _index_of, ".lastIndexOf": _last_index_of}
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
-    **{(".isSorted", (f"list<{kind}>",), "bool"): _is_sorted for kind in _COMPARED},
-    **{(".min", (f"list<{kind}>",), kind): _least for kind in _COMPARED},
-    **{(".max", (f"list<{kind}>",), kind): _most for kind in _COMPARED},
+    **{(".isSorted", (f"list<{kind}>",), "bool"): _is_sorted for kind in _COMPARABLE_KINDS},
+    **{(".min", (f"list<{kind}>",), kind): _min for kind in _COMPARABLE_KINDS},
+    **{(".max", (f"list<{kind}>",), kind): _max for kind in _COMPARABLE_KINDS},
     **{
         (name, (f"list<{kind}>", kind), "int"): run
         for name, run in _SEARCHES.items()
-        for kind in _COMPARED
+        for kind in _COMPARABLE_KINDS
     },
     **{(name, ("string", "string"), "int"): run for name, run in _SEARCHES.items()},
     **{(name, ("string", "string", "int"), "int"): run for name, run in _SEARCHES.items()},
-    **{(".sum", (f"list<{kind}>",), kind): _total for kind in _SUMMED},
+    **{(".sum", (f"list<{kind}>",), kind): _sum for kind in _SUMMABLE_KINDS},
 }
 """By name, types taken and type given."""

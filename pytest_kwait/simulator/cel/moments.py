@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-__all__ = ["Duration", "Moment", "read_duration", "read_moment"]
+__all__ = ["Duration", "Timestamp", "parse_duration", "parse_timestamp"]
 
 _NANOS = 1_000_000_000
 _UNITS = {
@@ -23,14 +23,14 @@ _UNITS = {
     "μs": 1000,
     "ns": 1,
 }
-_MOST_DIGITS = 19
-_PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
-_DURATION = re.compile(rf"([-+]?)((?:{_PART})+|0)", re.ASCII)
-_MOMENT = re.compile(
+_MAX_DIGITS = 19
+_DURATION_PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
+_DURATION = re.compile(rf"([-+]?)((?:{_DURATION_PART})+|0)", re.ASCII)
+_TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
-_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+_MIN_SECONDS, _MAX_SECONDS = -62_135_596_800, 253_402_300_799
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -50,7 +50,7 @@ class Duration:
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Moment:
+class Timestamp:
     """A point in time, with the seconds that the text it is read from is ahead of UTC."""
 
     nanos: int
@@ -67,9 +67,9 @@ class Moment:
         return f"{here:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + part + zone
 
     @property
-    def within_bounds(self) -> bool:
+    def is_within_bounds(self) -> bool:
         """Whether it is of the years 1 to 9999."""
-        return _FIRST <= self.nanos // _NANOS <= _LAST
+        return _MIN_SECONDS <= self.nanos // _NANOS <= _MAX_SECONDS
 
     def _at(self, zone: tzinfo) -> datetime:
         start = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,7 +85,7 @@ class Moment:
         Raises:
             ValueError: there is no such zone.
         """
-        here = self._at(_zone(zone))
+        here = self._at(_parse_zone(zone))
         if name == "getMilliseconds":
             return self.nanos % _NANOS // 1_000_000
         if name == "getDayOfWeek":
@@ -103,7 +103,7 @@ class Moment:
         }[name]
 
 
-def _zone(name: str) -> tzinfo:
+def _parse_zone(name: str) -> tzinfo:
     if found := _OFFSET.fullmatch(name):
         length = timedelta(hours=int(found[2]), minutes=int(found[3]))
         return timezone(-length if found[1] == "-" else length)
@@ -113,16 +113,16 @@ def _zone(name: str) -> tzinfo:
         raise ValueError(f"unknown time zone {name}") from None
 
 
-def read_duration(text: str) -> Duration | None:
+def parse_duration(text: str) -> Duration | None:
     """The length that a text such as `1h30m` says, None for none."""
     found = _DURATION.fullmatch(text)
     if found is None:
         return None
     total = 0
-    for number, unit in re.findall(_PART, found[2]):
+    for number, unit in re.findall(_DURATION_PART, found[2]):
         whole, _, rest = number.partition(".")
-        whole, rest = whole.lstrip("0"), rest[:_MOST_DIGITS]
-        if len(whole) > _MOST_DIGITS:
+        whole, rest = whole.lstrip("0"), rest[:_MAX_DIGITS]
+        if len(whole) > _MAX_DIGITS:
             return None
         part = int(rest or 0) * _UNITS[unit] // 10 ** len(rest)
         total += int(whole or 0) * _UNITS[unit] + part
@@ -130,9 +130,9 @@ def read_duration(text: str) -> Duration | None:
     return Duration(total) if -(2**63) <= total < 2**63 else None
 
 
-def read_moment(text: str) -> Moment | None:
+def parse_timestamp(text: str) -> Timestamp | None:
     """The point in time that a text by RFC 3339 says, None for none."""
-    found = _MOMENT.fullmatch(text)
+    found = _TIMESTAMP.fullmatch(text)
     if found is None:
         return None
     year, month, day, hour, minute, second = (int(found[at]) for at in range(1, 7))
@@ -146,4 +146,4 @@ def read_moment(text: str) -> Moment | None:
         return None
     seconds = int((local - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) - offset
     nanos = int((found[7] or "").ljust(9, "0")[:9])
-    return Moment(seconds * _NANOS + nanos, offset)
+    return Timestamp(seconds * _NANOS + nanos, offset)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import NONE, Optional, Own
-from pytest_kwait.simulator.cel.urls import url_fault
-from pytest_kwait.simulator.custom_resources.formats import fits
+from pytest_kwait.simulator.cel.cel_values import OPTIONAL_NONE, OpaqueValue, OptionalValue
+from pytest_kwait.simulator.cel.urls import find_url_error
+from pytest_kwait.simulator.custom_resources.formats import matches_format
 from pytest_kwait.simulator.formats import (
     dns_1035_texts,
     dns_label_texts,
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS"]
 
-_DATE_TIME, _UUID = 71, 70
+_DATE_TIME_COST, _UUID_COST = 71, 70
 
 
-def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+def _accept_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """What a name begins with may end with a dash, which hides what is before it as well."""
 
     def held(text: str) -> list[str]:
@@ -35,13 +35,13 @@ def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     return held
 
 
-def _uri(text: str) -> list[str]:
-    fault = url_fault(text)
+def _validate_uri(text: str) -> list[str]:
+    fault = find_url_error(text)
     return [fault] if fault else []
 
 
-def _form(name: str, otherwise: str) -> Callable[[str], list[str]]:
-    return lambda text: [] if fits(text, name) else [otherwise]
+def _make_format_check(name: str, otherwise: str) -> Callable[[str], list[str]]:
+    return lambda text: [] if matches_format(text, name) else [otherwise]
 
 
 _FORMATS: dict[str, tuple[Callable[[str], list[str]], int]] = {
@@ -49,39 +49,39 @@ _FORMATS: dict[str, tuple[Callable[[str], list[str]], int]] = {
     "dns1123Subdomain": (dns_subdomain_texts, 60),
     "dns1035Label": (dns_1035_texts, 30),
     "qualifiedName": (label_key_texts, 60),
-    "dns1123LabelPrefix": (_prefix(dns_label_texts), 30),
-    "dns1123SubdomainPrefix": (_prefix(dns_subdomain_texts), 60),
-    "dns1035LabelPrefix": (_prefix(dns_1035_texts), 30),
+    "dns1123LabelPrefix": (_accept_prefix(dns_label_texts), 30),
+    "dns1123SubdomainPrefix": (_accept_prefix(dns_subdomain_texts), 60),
+    "dns1035LabelPrefix": (_accept_prefix(dns_1035_texts), 30),
     "labelValue": (label_value_texts, 40),
-    "uri": (_uri, 1103),
-    "uuid": (_form("uuid", "does not match the UUID format"), _UUID),
-    "byte": (_form("byte", "invalid base64"), 84),
-    "date": (_form("date", "invalid date"), _DATE_TIME),
-    "datetime": (_form("datetime", "invalid datetime"), _DATE_TIME),
+    "uri": (_validate_uri, 1103),
+    "uuid": (_make_format_check("uuid", "does not match the UUID format"), _UUID_COST),
+    "byte": (_make_format_check("byte", "invalid base64"), 84),
+    "date": (_make_format_check("date", "invalid date"), _DATE_TIME_COST),
+    "datetime": (_make_format_check("datetime", "invalid datetime"), _DATE_TIME_COST),
 }
 """What holds a text to it and says why it does not fit, and how long its pattern counts as."""
 
 
-def _made(name: str) -> Own:
-    return Own("Format", name=name, pattern=_FORMATS[name][1])
+def _make_format(name: str) -> OpaqueValue:
+    return OpaqueValue("Format", name=name, pattern=_FORMATS[name][1])
 
 
-def _named(name: str) -> Optional:
-    return Optional(_made(name)) if name in _FORMATS else NONE
+def _get_named_format(name: str) -> OptionalValue:
+    return OptionalValue(_make_format(name)) if name in _FORMATS else OPTIONAL_NONE
 
 
-def _validate(found: Own, text: str) -> Optional:
+def _validate(found: OpaqueValue, text: str) -> OptionalValue:
     texts = _FORMATS[found["name"]][0](text)
-    return Optional(texts) if texts else NONE
+    return OptionalValue(texts) if texts else OPTIONAL_NONE
 
 
-def _constant(name: str) -> Callable[[], Own]:
-    return lambda: _made(name)
+def _make_constant(name: str) -> Callable[[], OpaqueValue]:
+    return lambda: _make_format(name)
 
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
-    ("format.named", ("string",), "optional<Format>"): _named,
+    ("format.named", ("string",), "optional<Format>"): _get_named_format,
     (".validate", ("Format", "string"), "optional<list<string>>"): _validate,
-    **{(f"format.{name}", (), "Format"): _constant(name) for name in _FORMATS},
+    **{(f"format.{name}", (), "Format"): _make_constant(name) for name in _FORMATS},
 }
 """By name, types taken and type given."""

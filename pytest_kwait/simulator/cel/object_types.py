@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from pytest_kwait.simulator.cel.cel_values import KeyedList, SetList
-from pytest_kwait.simulator.cel.moments import read_duration, read_moment
+from pytest_kwait.simulator.cel.cel_values import MapList, SetList
+from pytest_kwait.simulator.cel.moments import parse_duration, parse_timestamp
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ObjectTypes", "as_value", "escaped", "with_identity"]
+__all__ = ["SchemaTypes", "escape_identifier", "to_cel_value", "with_type_and_object_meta"]
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
@@ -37,26 +37,31 @@ _WELL_KNOWN = {
     "timestamp": ".google.protobuf.Timestamp",
 }
 _FORMATS = {"byte": "bytes", "date": "timestamp", "date-time": "timestamp", "duration": "duration"}
-_RESERVED = frozenset(
+_RESERVED_WORDS = frozenset(
     re.findall(
         r"\w+",
         "true false null in as break const continue else for function if import let loop package "
         "namespace return var void while",
     )
 )
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SIGNS = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ESCAPE_SEQUENCES = (
+    ("__", "__underscores__"),
+    (".", "__dot__"),
+    ("-", "__dash__"),
+    ("/", "__slash__"),
+)
 
 
-def escaped(name: str) -> str:
+def escape_identifier(name: str) -> str:
     """The name of a property as expressions write it; empty where they cannot."""
-    if name in _RESERVED:
+    if name in _RESERVED_WORDS:
         return f"__{name}__"
-    text = re.sub(r"__|\.|-|/", lambda found: dict(_SIGNS)[found[0]], name)
-    return text if _NAME.fullmatch(text) else ""
+    text = re.sub(r"__|\.|-|/", lambda found: dict(_ESCAPE_SEQUENCES)[found[0]], name)
+    return text if _IDENTIFIER.fullmatch(text) else ""
 
 
-def with_identity(schema: Obj) -> Obj:
+def with_type_and_object_meta(schema: Obj) -> Obj:
     """The schema of a whole object with what can be read of every one."""
     own: Obj = schema.get("properties") or {}
     metadata = {"name": {"type": "string"}, "generateName": {"type": "string"}}
@@ -68,7 +73,7 @@ def with_identity(schema: Obj) -> Obj:
     return {**schema, "type": "object", "properties": {**own, **whole}}
 
 
-class ObjectTypes:
+class SchemaTypes:
     """The types of one schema, with the messages that they are made of.
 
     Args:
@@ -117,7 +122,7 @@ class ObjectTypes:
                 inner = self.name_of(more)
                 return f"map<string,{inner}>" if inner else ""
             whole = schema.get("x-kubernetes-embedded-resource")
-            return self._message(with_identity(schema) if whole else schema)
+            return self._message(with_type_and_object_meta(schema) if whole else schema)
         if kind == "string":
             return _FORMATS.get(schema.get("format", ""), "string")
         return {"boolean": "bool", "integer": "int", "number": "dyn"}.get(str(kind), "")
@@ -131,8 +136,8 @@ class ObjectTypes:
         self._made[id(schema)] = (schema, f"object.{name}")
         fields: list[tuple[str, str]] = []
         for field, inner in (schema.get("properties") or {}).items():
-            kept = self._verbatim and _NAME.fullmatch(field)
-            shown, kind = field if kept else escaped(field), self.name_of(inner)
+            kept = self._verbatim and _IDENTIFIER.fullmatch(field)
+            shown, kind = field if kept else escape_identifier(field), self.name_of(inner)
             if shown and kind:
                 fields.append((shown, kind))
         message = self._file.message_type.add(name=name)
@@ -187,46 +192,46 @@ class ObjectTypes:
             field.type_name = _WELL_KNOWN.get(kind, f".{kind}")
 
 
-def as_value(value: Any, schema: Obj | None) -> Any:
+def to_cel_value(value: Any, schema: Obj | None) -> Any:
     """JSON as a value of the type that `schema` has."""
     if value is None or schema is None:
         return value
     if isinstance(value, dict):
-        return _object(value, schema)
+        return _to_object(value, schema)
     if isinstance(value, list):
         items = schema.get("items")
-        found = [as_value(item, items if isinstance(items, dict) else None) for item in value]
+        found = [to_cel_value(item, items if isinstance(items, dict) else None) for item in value]
         match schema.get("x-kubernetes-list-type"):
             case "set":
                 return SetList(found)
             case "map":
                 keys = schema.get("x-kubernetes-list-map-keys") or ()
-                return KeyedList(found, tuple(escaped(key) or key for key in keys))
+                return MapList(found, tuple(escape_identifier(key) or key for key in keys))
         return found
     if schema.get("x-kubernetes-int-or-string"):
         return value
     if schema.get("type") == "number" and not isinstance(value, bool | str):
         return float(value)
     if schema.get("type") == "string" and isinstance(value, str):
-        return _text_value(value, schema.get("format", ""))
+        return _to_formatted_value(value, schema.get("format", ""))
     return value
 
 
-def _object(value: Obj, schema: Obj) -> Obj:
+def _to_object(value: Obj, schema: Obj) -> Obj:
     if schema.get("x-kubernetes-embedded-resource"):
-        schema = with_identity(schema)
+        schema = with_type_and_object_meta(schema)
     properties: Obj = schema.get("properties") or {}
     more = schema.get("additionalProperties")
     if isinstance(more, dict) and not properties:
-        return {key: as_value(item, more) for key, item in value.items()}
+        return {key: to_cel_value(item, more) for key, item in value.items()}
     return {
-        escaped(key) or key: as_value(item, properties.get(key))
+        escape_identifier(key) or key: to_cel_value(item, properties.get(key))
         for key, item in value.items()
         if item is not None or key not in properties
     }
 
 
-def _text_value(text: str, form: str) -> Any:
+def _to_formatted_value(text: str, form: str) -> Any:
     match form:
         case "byte":
             try:
@@ -234,11 +239,11 @@ def _text_value(text: str, form: str) -> Any:
             except (ValueError, binascii.Error):
                 return text
         case "date":
-            found: Any = read_moment(f"{text}T00:00:00Z")
+            found: Any = parse_timestamp(f"{text}T00:00:00Z")
         case "date-time":
-            found = read_moment(text)
+            found = parse_timestamp(text)
         case "duration":
-            found = read_duration(text)
+            found = parse_duration(text)
         case _:
             return text
     return text if found is None else found

@@ -21,24 +21,24 @@ from pytest_kwait.simulator.cel import (
     urls,
     versions,
 )
-from pytest_kwait.simulator.cel.cel_values import OWN_NAMES
+from pytest_kwait.simulator.cel.cel_values import OPAQUE_TYPE_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "OWN_FUNCTIONS",
-    "STAND_INS",
-    "checked_functions",
-    "configured_functions",
-    "described_type",
-    "named_type",
+    "LIBRARY_FUNCTIONS",
+    "STAND_IN_NAMES",
+    "declare_functions",
+    "describe_functions",
+    "describe_type",
+    "resolve_type",
 ]
 
 Overload = tuple[str, tuple[str, ...], str]
 """Its name (with a dot in front for a member), the types of what it takes, and of what it gives."""
 
-OWN_FUNCTIONS: dict[Overload, Callable[..., Any]] = {
+LIBRARY_FUNCTIONS: dict[Overload, Callable[..., Any]] = {
     key: run
     for module in (
         addresses,
@@ -54,10 +54,10 @@ OWN_FUNCTIONS: dict[Overload, Callable[..., Any]] = {
     for key, run in module.FUNCTIONS.items()
 }
 
-STAND_INS = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
+STAND_IN_NAMES = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
 """Under which names functions are checked whose names the library has, but not all their types."""
 
-_TEXTS: dict[Overload, str] = {
+_STRING_CONVERSIONS: dict[Overload, str] = {
     ("string", (kind,), "string"): overload
     for kind, overload in (
         ("bool", "bool_to_string"),
@@ -73,63 +73,69 @@ _TEXTS: dict[Overload, str] = {
 
 
 @lru_cache(maxsize=1)
-def checked_functions() -> list[cel.FunctionDecl]:
-    """The functions by their types, for checking; those of `configured_functions` apart."""
+def declare_functions() -> list[cel.FunctionDecl]:
+    """The functions by their types, for checking; those of `describe_functions` apart."""
     known: dict[str, list[cel.Overload]] = {}
-    for overload in (*OWN_FUNCTIONS, *_TEXTS):
+    for overload in (*LIBRARY_FUNCTIONS, *_STRING_CONVERSIONS):
         name, takes, gives = overload
         bare = name.lstrip(".")
-        if _by_configuration(overload):
+        if _needs_description(overload):
             continue
-        shown = STAND_INS.get(bare, bare)
+        shown = STAND_IN_NAMES.get(bare, bare)
         known.setdefault(shown, []).append(
             cel.Overload(
-                _TEXTS.get(overload, f"{shown}({','.join(takes)})"),
-                return_type=named_type(gives),
-                parameters=[named_type(one) for one in takes],
+                _STRING_CONVERSIONS.get(overload, f"{shown}({','.join(takes)})"),
+                return_type=resolve_type(gives),
+                parameters=[resolve_type(one) for one in takes],
                 is_member=name.startswith("."),
             )
         )
     return [cel.FunctionDecl(name, overloads) for name, overloads in known.items()]
 
 
-def _by_configuration(overload: Overload) -> bool:
+def _needs_description(overload: Overload) -> bool:
     _, takes, gives = overload
     return "Format" in (*takes, gives) or gives.startswith("optional<")
 
 
 @lru_cache(maxsize=1)
-def configured_functions() -> str:
+def describe_functions() -> str:
     """The functions that give what may not be there, as a part of an environment's description.
 
     The library takes such types in no other way.
     """
     return "functions:\n" + "".join(
-        _described(*overload) for overload in OWN_FUNCTIONS if _by_configuration(overload)
+        _describe_overload(*overload)
+        for overload in LIBRARY_FUNCTIONS
+        if _needs_description(overload)
     )
 
 
-def _described(name: str, takes: tuple[str, ...], gives: str) -> str:
+def _describe_overload(name: str, takes: tuple[str, ...], gives: str) -> str:
     bare, member = name.lstrip("."), name.startswith(".")
-    overload = [f"id: {bare}", f"return: {described_type(gives)}"]
-    arguments = [described_type(one) for one in takes]
+    overload = [f"id: {bare}", f"return: {describe_type(gives)}"]
+    arguments = [describe_type(one) for one in takes]
     if member:
         overload.append(f"target: {arguments.pop(0)}")
     overload.append(f"args: [{', '.join(arguments)}]")
     return f"- {{name: {bare}, overloads: [{{{', '.join(overload)}}}]}}\n"
 
 
-def described_type(name: str) -> str:
+def describe_type(name: str) -> str:
     """A type by its name, as the description of an environment writes it."""
     outer, _, inner = name.partition("<")
-    outer = {"optional": "optional_type", **OWN_NAMES}.get(outer, outer)
+    outer = {"optional": "optional_type", **OPAQUE_TYPE_NAMES}.get(outer, outer)
     if not inner:
         return f"{{type_name: {outer}}}"
     parts = inner[:-1].split(",", 1) if outer == "map" else [inner[:-1]]
-    shown = ", ".join(described_type(part.strip()) for part in parts)
+    shown = ", ".join(describe_type(part.strip()) for part in parts)
     return f"{{type_name: {outer}, params: [{shown}]}}"
 
 
-def named_type(name: str) -> cel.Type:
+def resolve_type(name: str) -> cel.Type:
     """A type by its name, as the language writes it or as Kubernetes' own are called here."""
-    return cel.Type.AbstractType(OWN_NAMES[name]) if name in OWN_NAMES else cel.Type(name)
+    return (
+        cel.Type.AbstractType(OPAQUE_TYPE_NAMES[name])
+        if name in OPAQUE_TYPE_NAMES
+        else cel.Type(name)
+    )

@@ -10,46 +10,46 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.simulator.cel.cel_values import (
     NO_OVERLOAD,
-    NONE,
-    Failure,
-    Optional,
+    OPTIONAL_NONE,
+    ErrorValue,
+    OptionalValue,
     TypeName,
+    get_kind,
     is_number,
-    kind_of,
 )
 from pytest_kwait.simulator.cel.operators import CONVERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Step = Callable[["Frame"], Any]
+    Step = Callable[["ExecutionFrame"], Any]
 
 __all__ = [
-    "CALL_LIMIT",
-    "Exceeded",
-    "Frame",
+    "PER_CALL_COST_LIMIT",
+    "CostLimitExceeded",
+    "ExecutionFrame",
     "Plan",
-    "constant",
-    "key_text",
-    "qualified",
-    "variable",
+    "format_key",
+    "plan_constant",
+    "plan_qualifier",
+    "plan_variable",
 ]
 
-CALL_LIMIT = 1_000_000
+PER_CALL_COST_LIMIT = 1_000_000
 """What one evaluation may cost."""
 
-_TYPES = {
+_TYPE_IDENTIFIERS = {
     **{name: name for name in ("bool", "bytes", "double", "int", "list", "map", "string", "uint")},
     "null_type": "null_type",
     "type": "type",
 }
 
 
-class Exceeded(Exception):
+class CostLimitExceeded(Exception):
     """An evaluation costs more than one may."""
 
 
-class Frame:
+class ExecutionFrame:
     """One evaluation: the values of its variables, and what it has cost so far."""
 
     __slots__ = ("cost", "values")
@@ -58,15 +58,15 @@ class Frame:
         self.values = dict(values)
         self.cost = 0
 
-    def pay(self, cost: int) -> None:
+    def charge(self, cost: int) -> None:
         """Count a cost.
 
         Raises:
             Exceeded: it is more than one evaluation may cost.
         """
         self.cost += cost
-        if self.cost > CALL_LIMIT:
-            raise Exceeded
+        if self.cost > PER_CALL_COST_LIMIT:
+            raise CostLimitExceeded
 
 
 class Plan(NamedTuple):
@@ -87,88 +87,88 @@ class Plan(NamedTuple):
     base: int = 1
 
 
-def constant(value: Any) -> Plan:
+def plan_constant(value: Any) -> Plan:
     """What always has the same value, at no cost."""
     return Plan(lambda _: value, constant=(value,))
 
 
-def variable(name: str) -> Plan:
+def plan_variable(name: str) -> Plan:
     """A variable, or the type of that name."""
 
-    def below(frame: Frame) -> Any:
+    def below(frame: ExecutionFrame) -> Any:
         try:
             return frame.values[name]
         except KeyError:
-            return Failure(f"no such attribute(s): {name}")
+            return ErrorValue(f"no such attribute(s): {name}")
 
-    def step(frame: Frame) -> Any:
+    def step(frame: ExecutionFrame) -> Any:
         frame.cost += 1
         try:
             return frame.values[name]
         except KeyError:
-            return Failure(f"no such attribute(s): {name}")
+            return ErrorValue(f"no such attribute(s): {name}")
 
-    if name in _TYPES or name.startswith("google.protobuf."):
+    if name in _TYPE_IDENTIFIERS or name.startswith("google.protobuf."):
         own = TypeName(name)
 
-        def kind(frame: Frame) -> Any:
+        def kind(frame: ExecutionFrame) -> Any:
             return frame.values.get(name, own)
 
         return Plan(kind, constant=(own,)) if "." in name else Plan(kind)
     return Plan(step, path=True, below=below)
 
 
-def qualified(operand: Plan, key: Step, *, optional: bool) -> Plan:
+def plan_qualifier(operand: Plan, key: Step, *, optional: bool) -> Plan:
     """What is found under a key of a value; the key is computed after the value."""
     start, base = operand.below or operand.step, operand.base
 
-    def below(frame: Frame) -> Any:
+    def below(frame: ExecutionFrame) -> Any:
         value = start(frame)
-        if isinstance(value, Failure):
+        if isinstance(value, ErrorValue):
             return value
         maybe = optional
-        if isinstance(value, Optional):
-            if not value.there:
+        if isinstance(value, OptionalValue):
+            if not value.has_value:
                 return value
             maybe, value = True, value.value
         under = key(frame)
-        if isinstance(under, Failure):
+        if isinstance(under, ErrorValue):
             return under
-        found = _under(value, under)
+        found = _select_key(value, under)
         if maybe:
-            if isinstance(found, Failure):
-                return NONE
+            if isinstance(found, ErrorValue):
+                return OPTIONAL_NONE
             frame.cost += 1
-            return found if isinstance(found, Optional) else Optional(found)
+            return found if isinstance(found, OptionalValue) else OptionalValue(found)
         frame.cost += 1
         return found
 
-    def step(frame: Frame) -> Any:
+    def step(frame: ExecutionFrame) -> Any:
         frame.cost += base
         return below(frame)
 
     return Plan(step, path=True, below=below, base=base)
 
 
-def _under(value: Any, key: Any) -> Any:
+def _select_key(value: Any, key: Any) -> Any:
     if isinstance(value, dict):
         try:
             return value[key]
         except KeyError:
-            return Failure(f"no such key: {key_text(key)}")
+            return ErrorValue(f"no such key: {format_key(key)}")
         except TypeError:
             return NO_OVERLOAD
     if isinstance(value, list):
         if not is_number(key):
-            return Failure(f"unsupported index type '{kind_of(key)}' in list")
+            return ErrorValue(f"unsupported index type '{get_kind(key)}' in list")
         if not math.isfinite(key) or key != int(key):
-            return Failure(f"unsupported index value {key_text(key)} in list")
+            return ErrorValue(f"unsupported index value {format_key(key)} in list")
         at = int(key)
-        return value[at] if 0 <= at < len(value) else Failure(f"index out of bounds: {at}")
-    return Failure(f"no such key: {key_text(key)}")
+        return value[at] if 0 <= at < len(value) else ErrorValue(f"index out of bounds: {at}")
+    return ErrorValue(f"no such key: {format_key(key)}")
 
 
-def key_text(key: Any) -> str:
+def format_key(key: Any) -> str:
     """A value as a text, which errors show it by."""
     text = CONVERSIONS["string"](key)
     return text if isinstance(text, str) else str(key)

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ESCAPE", "FUNCTIONS"]
+__all__ = ["ESCAPE_KEY", "FUNCTIONS"]
 
-ESCAPE = "jsonpatch_escapeKey"
+ESCAPE_KEY = "jsonpatch_escapeKey"
 """The function's name where it is known: the first dot of `jsonpatch.escapeKey` is another sign,
 as the language looks for no function of that name among those of an object."""
 
 
-def _escaped(key: str) -> str:
+def _escape_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
-    (ESCAPE, ("string",), "string"): _escaped,
+    (ESCAPE_KEY, ("string",), "string"): _escape_key,
 }
 """By name, types taken and type given."""

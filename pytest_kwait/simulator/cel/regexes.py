@@ -20,7 +20,7 @@ _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\((?:\?P?<\w+>|(?
 
 
 @lru_cache(maxsize=1)
-def _search() -> cel.Expression:
+def _compile_search() -> cel.Expression:
     """RE2's search, which the language's own functions do: they know of one group at most."""
     config = cel.NewEnvConfigFromYaml("extensions:\n- name: optional\n- name: regex\n")
     variables = {"text": cel.Type.STRING, "pattern": cel.Type.STRING}
@@ -29,7 +29,7 @@ def _search() -> cel.Expression:
 
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     plain = _GROUP.sub(lambda found: "(?:" if found[0].startswith("(") else found[0], pattern)
-    found = _search().eval(data={"text": text, "pattern": plain})
+    found = _compile_search().eval(data={"text": text, "pattern": plain})
     if found.type() == cel.Type.ERROR:
         raise ValueError(f"Illegal regex: {found.value()}")
     values: list[str] = found.plain_value()  # type: ignore[assignment]

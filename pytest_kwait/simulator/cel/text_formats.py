@@ -9,22 +9,24 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import Failure, Uint, kind_of, type_name
-from pytest_kwait.simulator.cel.operators import CONVERSIONS, double_text
+from pytest_kwait.simulator.cel.cel_values import ErrorValue, Uint, get_kind, get_type_name
+from pytest_kwait.simulator.cel.operators import CONVERSIONS, format_double
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SHOWN", "clauses", "formatted"]
+__all__ = ["FORMATTABLE_TYPES", "format_string", "parse_clauses"]
 
 _CLAUSE = re.compile(r"%(?:%|(\.\d+)?(.))", re.S)
-_RAISED = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
-SHOWN = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
-_MOST_PLACES = 1100
-_ENDLESS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_SUPERSCRIPTS = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
+FORMATTABLE_TYPES = (
+    "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+)
+_MAX_PRECISION = 1100
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def clauses(text: str) -> Iterator[str | None]:
+def parse_clauses(text: str) -> Iterator[str | None]:
     """What a text has places for, by the letters of its clauses; None where it ends within one."""
     for found in _CLAUSE.finditer(text):
         if found[0] != "%%":
@@ -33,7 +35,7 @@ def clauses(text: str) -> Iterator[str | None]:
         yield None
 
 
-def formatted(text: str, values: list[Any]) -> str | Failure:
+def format_string(text: str, values: list[Any]) -> str | ErrorValue:
     """The text with the values in place of its clauses."""
     made: list[str] = []
     at = count = 0
@@ -45,53 +47,53 @@ def formatted(text: str, values: list[Any]) -> str | Failure:
                 made.append("%")
                 continue
             if count >= len(values):
-                return Failure(f"index {count} out of range")
-            made.append(_clause(values[count], found[2], found[1]))
+                return ErrorValue(f"index {count} out of range")
+            made.append(_format_clause(values[count], found[2], found[1]))
             count += 1
     except ValueError as error:
-        return Failure(str(error))
+        return ErrorValue(str(error))
     return "".join(made) + text[at:]
 
 
-def _clause(value: Any, clause: str, precision: str | None) -> str:
+def _format_clause(value: Any, clause: str, precision: str | None) -> str:
     # No number has more places than that.
-    places = min(int(precision[1:][:9]), _MOST_PLACES) if precision else 6
+    places = min(int(precision[1:][:9]), _MAX_PRECISION) if precision else 6
     match clause:
         case "s":
-            return _text(value)
+            return _format_value(value)
         case "d":
-            return _integer(value, "d", "decimal clause can only be used on integers")
+            return _format_integer(value, "d", "decimal clause can only be used on integers")
         case "f" | "e":
-            return _float(value, clause, places)
+            return _format_float(value, clause, places)
         case "b":
             if isinstance(value, bool):
                 return "1" if value else "0"
-            return _integer(value, "b", "only integers and bools can be formatted as binary")
+            return _format_integer(value, "b", "only integers and bools can be formatted as binary")
         case "x" | "X":
-            return _hexadecimal(value, upper=clause == "X")
+            return _format_hexadecimal(value, upper=clause == "X")
         case "o":
-            return _integer(value, "o", "octal clause can only be used on integers")
+            return _format_integer(value, "o", "octal clause can only be used on integers")
     raise ValueError(
         f'could not parse formatting clause: unrecognized formatting clause "{clause}"'
     )
 
 
-def _refused(why: str, value: Any) -> ValueError:
-    return ValueError(f"error during formatting: {why}, was given {type_name(value)}")
+def _make_format_error(why: str, value: Any) -> ValueError:
+    return ValueError(f"error during formatting: {why}, was given {get_type_name(value)}")
 
 
-def _integer(value: Any, form: str, why: str) -> str:
-    if kind_of(value) not in ("int", "uint"):
-        raise _refused(why, value)
+def _format_integer(value: Any, form: str, why: str) -> str:
+    if get_kind(value) not in ("int", "uint"):
+        raise _make_format_error(why, value)
     return format(int(value), form)
 
 
-def _float(value: Any, clause: str, places: int) -> str:
-    if isinstance(value, str) and value in _ENDLESS:
-        value = _ENDLESS[value]
+def _format_float(value: Any, clause: str, places: int) -> str:
+    if isinstance(value, str) and value in _NON_FINITE:
+        value = _NON_FINITE[value]
     if not isinstance(value, float):
         what = "fixed-point" if clause == "f" else "scientific"
-        raise _refused(f"{what} clause can only be used on doubles", value)
+        raise _make_format_error(f"{what} clause can only be used on doubles", value)
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else ("∞" if value > 0 else "-∞")
     if clause == "f":
@@ -99,11 +101,11 @@ def _float(value: Any, clause: str, places: int) -> str:
     # As there, whatever number of places is asked for.
     mantissa, _, exponent = f"{value:.6e}".partition("e")
     sign = "-" if exponent.startswith("-") else ""
-    return f"{mantissa}\u00d710{(sign + exponent[1:]).translate(_RAISED)}"
+    return f"{mantissa}\u00d710{(sign + exponent[1:]).translate(_SUPERSCRIPTS)}"
 
 
-def _hexadecimal(value: Any, *, upper: bool) -> str:
-    match kind_of(value):
+def _format_hexadecimal(value: Any, *, upper: bool) -> str:
+    match get_kind(value):
         case "string":
             text: str = value.encode().hex()
         case "bytes":
@@ -112,12 +114,12 @@ def _hexadecimal(value: Any, *, upper: bool) -> str:
             text = format(int(value), "x")
         case _:
             why = "only integers, byte buffers, and strings can be formatted as hex"
-            raise _refused(why, value)
+            raise _make_format_error(why, value)
     return text.upper() if upper else text
 
 
-def _text(value: Any, *, inside: bool = False) -> str:
-    kind = kind_of(value)
+def _format_value(value: Any, *, inside: bool = False) -> str:
+    kind = get_kind(value)
     match kind:
         case "string":
             return f'"{value}"' if inside else str(value)
@@ -127,15 +129,15 @@ def _text(value: Any, *, inside: bool = False) -> str:
         case "duration" | "timestamp":
             return f'{kind}("{value}")' if inside else str(value)
         case "double":
-            return f"{value:.6f}" if inside and math.isfinite(value) else double_text(value)
+            return f"{value:.6f}" if inside and math.isfinite(value) else format_double(value)
         case "null" | "type":
             return "null" if kind == "null" else str(value)
         case "bool" | "int" | "uint":
             return str(CONVERSIONS["string"](Uint(value) if kind == "uint" else value))
         case "list":
-            return f"[{', '.join(_text(item, inside=True) for item in value)}]"
+            return f"[{', '.join(_format_value(item, inside=True) for item in value)}]"
         case "map":
-            entries = ((_text(key, inside=True), item) for key, item in value.items())
+            entries = ((_format_value(key, inside=True), item) for key, item in value.items())
             shown = sorted(entries, key=lambda entry: entry[0])
-            return f"{{{', '.join(f'{key}:{_text(item, inside=True)}' for key, item in shown)}}}"
-    raise _refused(f"string clause can only be used on {SHOWN}", value)
+            return f"{{{', '.join(f'{key}:{_format_value(item, inside=True)}' for key, item in shown)}}}"
+    raise _make_format_error(f"string clause can only be used on {FORMATTABLE_TYPES}", value)

@@ -11,21 +11,21 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from pytest_kwait.simulator.cel.cel_values import Own
+from pytest_kwait.simulator.cel.cel_values import OpaqueValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FUNCTIONS", "url_fault"]
+__all__ = ["FUNCTIONS", "find_url_error"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_AUTHORITY = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//([^/?#]*)")
+_AUTHORITY_PART = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?//([^/?#]*)")
 _PORT = re.compile(r"(:[0-9]*)?")
 _WITH_PORT = re.compile(r":[0-9]*$")
-_NO_HOST = re.compile(r"[ \\^`{|}]")
+_INVALID_HOST_CHARACTERS = re.compile(r"[ \\^`{|}]")
 
 
-def url_fault(text: str) -> str:
+def find_url_error(text: str) -> str:
     """Why a text is no address of a request, as Go says it; empty if it is one."""
     shown = json.dumps(text, ensure_ascii=False)
     if not text:
@@ -37,17 +37,17 @@ def url_fault(text: str) -> str:
         return f"parse {shown}: missing protocol scheme"
     if scheme is None and not text.startswith("/"):
         return f"parse {shown}: invalid URI for request"
-    fault = _host_fault(_host(text))
+    fault = _find_host_error(_get_host(text))
     return f"parse {shown}: {fault}" if fault else ""
 
 
-def _host(text: str) -> str:
+def _get_host(text: str) -> str:
     """Host and port, as they stand there."""
-    found = _AUTHORITY.match(text)
+    found = _AUTHORITY_PART.match(text)
     return found[1].rpartition("@")[2] if found else ""
 
 
-def _host_fault(host: str) -> str:
+def _find_host_error(host: str) -> str:
     name, bracket, rest = host.rpartition("]")
     if host.startswith("["):
         if not bracket:
@@ -58,7 +58,7 @@ def _host_fault(host: str) -> str:
         name, rest = (name, colon + port) if colon else (host, "")
     if not _PORT.fullmatch(rest):
         return f'invalid port "{rest}" after host'
-    if odd := _NO_HOST.search(name):
+    if odd := _INVALID_HOST_CHARACTERS.search(name):
         return f"invalid character {json.dumps(odd[0])} in host name"
     if bracket and host.startswith("["):
         try:
@@ -68,14 +68,14 @@ def _host_fault(host: str) -> str:
     return ""
 
 
-def _url(text: str) -> Own:
-    if fault := url_fault(text):
+def _parse_url(text: str) -> OpaqueValue:
+    if fault := find_url_error(text):
         raise ValueError(f"URL parse error during conversion from string: {fault}")
-    host = _host(text)
+    host = _get_host(text)
     # What is no host in brackets has been refused; the rest does not depend on it.
     split = urlsplit(text.replace(f"//{host}", "//host", 1) if host else text)
     name, _, port = host.rpartition(":") if _WITH_PORT.search(host) else (host, "", "")
-    return Own(
+    return OpaqueValue(
         "URL",
         scheme=split.scheme,
         host=host,
@@ -88,24 +88,24 @@ def _url(text: str) -> Own:
 
 def _is_url(text: str) -> bool:
     try:
-        _url(text)
+        _parse_url(text)
     except ValueError:
         return False
     return True
 
 
-def _part(name: str) -> Callable[[Own], Any]:
+def _make_getter(name: str) -> Callable[[OpaqueValue], Any]:
     return lambda url: url[name]
 
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
-    ("url", ("string",), "URL"): _url,
+    ("url", ("string",), "URL"): _parse_url,
     ("isURL", ("string",), "bool"): _is_url,
-    (".getScheme", ("URL",), "string"): _part("scheme"),
-    (".getHost", ("URL",), "string"): _part("host"),
-    (".getHostname", ("URL",), "string"): _part("hostname"),
-    (".getPort", ("URL",), "string"): _part("port"),
-    (".getEscapedPath", ("URL",), "string"): _part("path"),
-    (".getQuery", ("URL",), "map<string,list<string>>"): _part("query"),
+    (".getScheme", ("URL",), "string"): _make_getter("scheme"),
+    (".getHost", ("URL",), "string"): _make_getter("host"),
+    (".getHostname", ("URL",), "string"): _make_getter("hostname"),
+    (".getPort", ("URL",), "string"): _make_getter("port"),
+    (".getEscapedPath", ("URL",), "string"): _make_getter("path"),
+    (".getQuery", ("URL",), "map<string,list<string>>"): _make_getter("query"),
 }
 """By name, types taken and type given."""

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import Own
+from pytest_kwait.simulator.cel.cel_values import OpaqueValue
 from pytest_kwait.simulator.go_numbers import parse_uint
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS"]
 
-_SIGNS = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
-_LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.S)
+_IDENTIFIER_CHARACTERS = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
+_LOOSE_VERSION = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.S)
 
 
-def _semver(text: str, loose: bool = False) -> Own:
-    if loose and (found := _LOOSE.fullmatch(text)):
+def _parse_semver(text: str, loose: bool = False) -> OpaqueValue:
+    if loose and (found := _LOOSE_VERSION.fullmatch(text)):
         plain = ((part or "0").lstrip("0") or "0" for part in found.groups()[:3])
         text = ".".join(plain) + found[4]
     parts = text.split(".", 2)
@@ -48,37 +48,39 @@ def _semver(text: str, loose: bool = False) -> Own:
             parse_uint(part)
     for part in build.split(".") if plus else ():
         _check_part(part, "Build meta data", "build meta data")
-    return Own("Semver", numbers=numbers, before=early)
+    return OpaqueValue("Semver", numbers=numbers, before=early)
 
 
 def _check_part(part: str, name: str, inside: str) -> None:
     if not part:
         raise ValueError(f"{name} is empty")
-    if not _SIGNS.fullmatch(part):
+    if not _IDENTIFIER_CHARACTERS.fullmatch(part):
         shown = json.dumps(part, ensure_ascii=False)
         raise ValueError(f"Invalid character(s) found in {inside} {shown}")
 
 
 def _is_semver(text: str, loose: bool = False) -> bool:
     try:
-        _semver(text, loose)
+        _parse_semver(text, loose)
     except ValueError:
         return False
     return True
 
 
-def _key(version: dict[str, Any]) -> tuple[Any, ...]:
+def _make_sort_key(version: dict[str, Any]) -> tuple[Any, ...]:
     parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in version["before"]]
     return (*version["numbers"], not parts, parts)
 
 
 def _compare(left: dict[str, Any], right: dict[str, Any]) -> int:
-    return (_key(left) > _key(right)) - (_key(left) < _key(right))
+    return (_make_sort_key(left) > _make_sort_key(right)) - (
+        _make_sort_key(left) < _make_sort_key(right)
+    )
 
 
 FUNCTIONS: dict[tuple[str, tuple[str, ...], str], Callable[..., Any]] = {
-    ("semver", ("string",), "Semver"): _semver,
-    ("semver", ("string", "bool"), "Semver"): _semver,
+    ("semver", ("string",), "Semver"): _parse_semver,
+    ("semver", ("string", "bool"), "Semver"): _parse_semver,
     ("isSemver", ("string",), "bool"): _is_semver,
     ("isSemver", ("string", "bool"), "bool"): _is_semver,
     (".major", ("Semver",), "int"): lambda version: version["numbers"][0],

@@ -1,6 +1,6 @@
 """The controllers of the embedded cluster and its scheduler.
 
-What may enter: loops that follow objects and change others through `ClusterApi`, as
+What may enter: loops that follow objects and change others through `SimulatedCluster`, as
 kube-controller-manager and kube-scheduler do. None of them serves requests or runs containers; the
 order and the content of their writes are upstream's.
 """
@@ -9,43 +9,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.storage_classes import STANDARD
-from pytest_kwait.simulator.controllers.account_tokens import AccountTokenSecrets
-from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregation
+from pytest_kwait.simulator.admission.storage_classes import STANDARD_CLASS
+from pytest_kwait.simulator.controllers.account_tokens import TokensController
+from pytest_kwait.simulator.controllers.cluster_roles import ClusterRoleAggregationController
 from pytest_kwait.simulator.controllers.deployments import DeploymentController
-from pytest_kwait.simulator.controllers.disruption_budgets import DisruptionBudgets
-from pytest_kwait.simulator.controllers.event_expiry import EventExpiry
+from pytest_kwait.simulator.controllers.disruption_budgets import DisruptionController
+from pytest_kwait.simulator.controllers.event_expiry import EventTTL
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
-from pytest_kwait.simulator.controllers.jobs import ExpiryController, JobController
-from pytest_kwait.simulator.controllers.namespaces import NamespaceContents, NamespaceDeletion
-from pytest_kwait.simulator.controllers.node_taints import NodeTaints
-from pytest_kwait.simulator.controllers.ownership import Dependents
-from pytest_kwait.simulator.controllers.pod_cleanup import PodCleanup
+from pytest_kwait.simulator.controllers.jobs import JobController, TTLAfterFinishedController
+from pytest_kwait.simulator.controllers.namespaces import NamespaceController, NamespaceDefaults
+from pytest_kwait.simulator.controllers.node_taints import NodeTaintController
+from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
+from pytest_kwait.simulator.controllers.pod_cleanup import PodGCController
 from pytest_kwait.simulator.controllers.replica_sets import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
-    ReplicaController,
+    ReplicaSetController,
 )
-from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotas
-from pytest_kwait.simulator.controllers.scheduler import Scheduler
-from pytest_kwait.simulator.controllers.usage import says_what_it_uses
-from pytest_kwait.simulator.controllers.volumes.ephemeral import EphemeralVolumes
+from pytest_kwait.simulator.controllers.resource_quotas import ResourceQuotaController
+from pytest_kwait.simulator.controllers.scheduler import EmbeddedScheduler
+from pytest_kwait.simulator.controllers.usage import has_usage_annotation
+from pytest_kwait.simulator.controllers.volumes.ephemeral import EphemeralVolumeController
 from pytest_kwait.simulator.kubelet import start_kubelets
 from pytest_kwait.simulator.objects import clone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["start_all"]
+__all__ = ["start_controllers"]
 
 # Seconds after the start.
-_LATER = 1.0
+_START_DELAY = 1.0
 
 
-def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | None = None) -> None:
+def start_controllers(
+    api: SimulatedCluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+) -> None:
     """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
 
     Nodes are Ready, and every namespace has its contents, when this returns.
@@ -56,78 +58,78 @@ def start_all(api: ClusterApi, *, nodes: int, authority: tuple[bytes, bytes] | N
         authority: who signs certificates: its own and its key, as PEM; None signs none.
     """
     # No part of a server, but of every kind of cluster that people test on.
-    api.create("storageclasses.storage.k8s.io", clone(STANDARD))
-    NamespaceContents(api)
-    NamespaceDeletion(api)
-    ClusterRoleAggregation(api)
-    AccountTokenSecrets(api)
-    pods = Dependents(api, "pods")
-    replica_sets = Dependents(api, "replicasets.apps")
-    ReplicaController(api, REPLICATION_CONTROLLERS, pods)
-    ReplicaController(api, REPLICA_SETS, pods)
+    api.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS))
+    NamespaceDefaults(api)
+    NamespaceController(api)
+    ClusterRoleAggregationController(api)
+    TokensController(api)
+    pods = ControllerRefManager(api, "pods")
+    replica_sets = ControllerRefManager(api, "replicasets.apps")
+    ReplicaSetController(api, REPLICATION_CONTROLLERS, pods)
+    ReplicaSetController(api, REPLICA_SETS, pods)
     DeploymentController(api, replica_sets, pods)
     JobController(api, pods)
-    ExpiryController(api)
-    EventExpiry(api)
-    DisruptionBudgets(api)
-    EphemeralVolumes(api)
+    TTLAfterFinishedController(api)
+    EventTTL(api)
+    DisruptionController(api)
+    EphemeralVolumeController(api)
     GarbageCollector(api)
-    NodeTaints(api)
-    PodCleanup(api)
-    ResourceQuotas(api)
-    Scheduler(api)
+    NodeTaintController(api)
+    PodGCController(api)
+    ResourceQuotaController(api)
+    EmbeddedScheduler(api)
     start_kubelets(api, nodes)
-    _start_with_the_first(api, pods)
+    _start_on_first_object(api, pods)
     if authority is not None:
-        _sign_with(api, authority)
+        _start_signer(api, authority)
     # They have no say in whether a cluster is ready: what loads later makes nobody wait.
-    api.clock.call_later(_LATER, _follow_failures, api)
-    api.clock.call_later(_LATER, _register_groups, api)
+    api.clock.call_later(_START_DELAY, _start_node_lifecycle, api)
+    api.clock.call_later(_START_DELAY, _start_aggregator, api)
 
 
-def _follow_failures(api: ClusterApi) -> None:
+def _start_node_lifecycle(api: SimulatedCluster) -> None:
     """Follow nodes that go silent, and whom their taints drive away."""
-    from pytest_kwait.simulator.controllers.node_health import NodeHealth
-    from pytest_kwait.simulator.controllers.taint_eviction import TaintEviction
+    from pytest_kwait.simulator.controllers.node_health import NodeLifecycleController
+    from pytest_kwait.simulator.controllers.taint_eviction import TaintEvictionController
 
-    NodeHealth(api)
-    TaintEviction(api)
+    NodeLifecycleController(api)
+    TaintEvictionController(api)
 
 
-def _register_groups(api: ClusterApi) -> None:
+def _start_aggregator(api: SimulatedCluster) -> None:
     """Make the APIServices, and follow those of others."""
-    from pytest_kwait.simulator.aggregation.local import MANAGED, LocalServices
+    from pytest_kwait.simulator.aggregation.local import MANAGED_LABEL, AutoRegistrationController
 
     def remote() -> None:
-        from pytest_kwait.simulator.aggregation.availability import RemoteServices
-        from pytest_kwait.simulator.aggregation.proxy import ask
+        from pytest_kwait.simulator.aggregation.availability import AvailabilityController
+        from pytest_kwait.simulator.aggregation.proxy import start_availability_check
 
-        RemoteServices(api, ask)
+        AvailabilityController(api, start_availability_check)
 
-    LocalServices(api)
+    AutoRegistrationController(api)
 
     def metrics() -> None:
-        from pytest_kwait.simulator.aggregation.metrics import begin_metrics
+        from pytest_kwait.simulator.aggregation.metrics import register_metrics_api
 
-        begin_metrics(api)
+        register_metrics_api(api)
 
-    _with_any(api, ("pods",), metrics, says_what_it_uses)
-    _with_any(
+    _on_first_object(api, ("pods",), metrics, has_usage_annotation)
+    _on_first_object(
         api,
         ("apiservices.apiregistration.k8s.io",),
         remote,
-        lambda new: MANAGED not in (new["metadata"].get("labels") or {}),
+        lambda new: MANAGED_LABEL not in (new["metadata"].get("labels") or {}),
     )
 
 
-def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
+def _start_on_first_object(api: SimulatedCluster, pods: ControllerRefManager) -> None:
     """Let controllers begin with the first object that they are for, and load with it."""
 
     def sets() -> None:
         from pytest_kwait.simulator.controllers.daemon_sets import DaemonSetController
         from pytest_kwait.simulator.controllers.stateful_sets import StatefulSetController
 
-        revisions = Dependents(api, "controllerrevisions.apps")
+        revisions = ControllerRefManager(api, "controllerrevisions.apps")
         DaemonSetController(api, pods, revisions)
         StatefulSetController(api, pods, revisions)
 
@@ -135,49 +137,49 @@ def _start_with_the_first(api: ClusterApi, pods: Dependents) -> None:
         from pytest_kwait.simulator.controllers.endpoints import (
             EndpointsController,
             EndpointSliceController,
-            MirroringController,
-            SelectedPods,
+            EndpointSliceMirroringController,
+            ServicePods,
         )
 
-        selected = SelectedPods(api)
+        selected = ServicePods(api)
         EndpointSliceController(api, selected)
         EndpointsController(api, selected)
-        MirroringController(api, selected)
+        EndpointSliceMirroringController(api, selected)
 
     def cron_jobs() -> None:
         from pytest_kwait.simulator.controllers.cron_jobs import CronJobController
 
-        CronJobController(api, Dependents(api, "jobs.batch"))
+        CronJobController(api, ControllerRefManager(api, "jobs.batch"))
 
     def autoscalers() -> None:
-        from pytest_kwait.simulator.controllers.autoscalers import Autoscalers
+        from pytest_kwait.simulator.controllers.autoscalers import HorizontalController
 
-        Autoscalers(api)
+        HorizontalController(api)
 
     def volumes() -> None:
-        from pytest_kwait.simulator.controllers.volumes.binder import VolumeBinder
-        from pytest_kwait.simulator.controllers.volumes.expansion import VolumeExpansion
-        from pytest_kwait.simulator.controllers.volumes.protection import VolumeProtection
+        from pytest_kwait.simulator.controllers.volumes.binder import PersistentVolumeController
+        from pytest_kwait.simulator.controllers.volumes.expansion import ExpandController
+        from pytest_kwait.simulator.controllers.volumes.protection import ProtectionController
 
-        VolumeBinder(api)
-        VolumeProtection(api)
-        VolumeExpansion(api)
+        PersistentVolumeController(api)
+        ProtectionController(api)
+        ExpandController(api)
 
     def policies() -> None:
-        from pytest_kwait.simulator.controllers.policy_status import PolicyStatus
+        from pytest_kwait.simulator.controllers.policy_status import PolicyStatusController
 
-        PolicyStatus(api)
+        PolicyStatusController(api)
 
     attributes = "volumeattributesclasses.storage.k8s.io"
-    _with_any(api, ("persistentvolumeclaims", "persistentvolumes", attributes), volumes)
-    _with_any(api, ("daemonsets.apps", "statefulsets.apps"), sets)
-    _with_any(api, ("services", "endpoints"), endpoints)
-    _with_any(api, ("cronjobs.batch",), cron_jobs)
-    _with_any(api, ("validatingadmissionpolicies.admissionregistration.k8s.io",), policies)
-    _with_any(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
+    _on_first_object(api, ("persistentvolumeclaims", "persistentvolumes", attributes), volumes)
+    _on_first_object(api, ("daemonsets.apps", "statefulsets.apps"), sets)
+    _on_first_object(api, ("services", "endpoints"), endpoints)
+    _on_first_object(api, ("cronjobs.batch",), cron_jobs)
+    _on_first_object(api, ("validatingadmissionpolicies.admissionregistration.k8s.io",), policies)
+    _on_first_object(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
 
 
-def _sign_with(api: ClusterApi, authority: tuple[bytes, bytes]) -> None:
+def _start_signer(api: SimulatedCluster, authority: tuple[bytes, bytes]) -> None:
     """Let requests for certificates be signed from the first one on."""
 
     def certificates() -> None:
@@ -185,11 +187,11 @@ def _sign_with(api: ClusterApi, authority: tuple[bytes, bytes]) -> None:
 
         CertificateController(api, authority)
 
-    _with_any(api, ("certificatesigningrequests.certificates.k8s.io",), certificates)
+    _on_first_object(api, ("certificatesigningrequests.certificates.k8s.io",), certificates)
 
 
-def _with_any(
-    api: ClusterApi,
+def _on_first_object(
+    api: SimulatedCluster,
     resources: tuple[str, ...],
     start: Callable[[], None],
     means: Callable[[Obj], bool] | None = None,

@@ -12,23 +12,23 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["AccountTokenSecrets"]
+__all__ = ["TokensController"]
 
 _TYPE = "kubernetes.io/service-account-token"
 _NAME = "kubernetes.io/service-account.name"
 _UID = "kubernetes.io/service-account.uid"
 
 
-class AccountTokenSecrets:
+class TokensController:
     """Follows secrets and service accounts.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[tuple[str, str]] = Workqueue(
             api.clock, self._sync, "service-account-tokens"
@@ -60,11 +60,11 @@ class AccountTokenSecrets:
         given = secret.get("data") or {}
         data = {
             **given,
-            "ca.crt": _encoded(self._api.root_ca),
-            "namespace": given.get("namespace") or _encoded(namespace),
+            "ca.crt": _encode_base64(self._api.root_ca),
+            "namespace": given.get("namespace") or _encode_base64(namespace),
         }
         if not data.get("token"):
-            data["token"] = _encoded(self._api.accounts.legacy(account, secret))
+            data["token"] = _encode_base64(self._api.accounts.legacy(account, secret))
         if data == given:
             return
         notes = {_NAME: name_of(account), _UID: uid_of(account)}
@@ -80,5 +80,5 @@ def _account(secret: Obj) -> str:
     return str((secret["metadata"].get("annotations") or {}).get(_NAME, ""))
 
 
-def _encoded(text: str) -> str:
+def _encode_base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()

@@ -8,28 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import milli_value
+from pytest_kwait.scheduler.algorithm.quantities import parse_milli_value
 from pytest_kwait.simulator.controllers.replica_counts import (
-    Count,
+    ReplicaCalculation,
     Tolerances,
-    count_by_total,
-    count_by_usage,
-    requests_of,
+    calculate_by_total,
+    calculate_by_usage,
+    get_pod_requests,
 )
-from pytest_kwait.simulator.controllers.usage import measured, usage_of
+from pytest_kwait.simulator.controllers.usage import read_container_usage, read_metric_value
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of
-from pytest_kwait.simulator.quantity_text import canonical_quantity
+from pytest_kwait.simulator.quantity_text import canonicalize_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["Reading", "read_metric", "tolerances_of"]
+__all__ = ["MetricReading", "read_metric", "read_tolerances"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricReading:
     """What one metric says.
 
     Args:
@@ -43,24 +43,24 @@ class Reading:
     status: Obj
 
 
-def tolerances_of(behavior: Obj) -> Tolerances:
+def read_tolerances(behavior: Obj) -> Tolerances:
     """How far metrics may be off, by the rules for each direction."""
     down, up = (
-        milli_value((behavior.get(rules) or {}).get("tolerance") or "0.1") / 1000
+        parse_milli_value((behavior.get(rules) or {}).get("tolerance") or "0.1") / 1000
         for rules in ("scaleDown", "scaleUp")
     )
     return Tolerances(down, up)
 
 
 def read_metric(
-    api: ClusterApi, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
-) -> Reading | None:
+    api: SimulatedCluster, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
+) -> MetricReading | None:
     """Return what a metric of the autoscaler `obj` asks for; None where nobody measures it.
 
     Raises:
         MetricError: it is measured, but says nothing.
     """
-    tolerances = tolerances_of(obj["spec"].get("behavior") or {})
+    tolerances = read_tolerances(obj["spec"].get("behavior") or {})
     kind = metric["type"]
     source = metric[kind[0].lower() + kind[1:]]
     match kind:
@@ -71,33 +71,38 @@ def read_metric(
             usage = _values(pods, name)
             if not usage:
                 return None
-            target = milli_value(source["target"]["averageValue"])
-            count = count_by_usage(
+            target = parse_milli_value(source["target"]["averageValue"])
+            count = calculate_by_usage(
                 current, pods, usage, tolerances, target=target, requests=None, young=None
             )
-            shown = {"metric": source["metric"], "current": {"averageValue": _text(count.average)}}
-            return Reading(count.replicas, f"pods metric {name}", {"type": kind, "pods": shown})
+            shown = {
+                "metric": source["metric"],
+                "current": {"averageValue": _format_milli(count.average)},
+            }
+            return MetricReading(
+                count.replicas, f"pods metric {name}", {"type": kind, "pods": shown}
+            )
         case "Object":
             about = source["describedObject"]
-            described = _described(api, about, namespace_of(obj))
+            described = _find_described_object(api, about, namespace_of(obj))
             name = f"{about['kind']} metric {source['metric']['name']}"
             return _total(kind, source, described, name, pods, current, tolerances)
-    name = f"external metric {source['metric']['name']}({_selector(source['metric'])})"
+    name = f"external metric {source['metric']['name']}({_format_selector(source['metric'])})"
     return _total(kind, source, obj, name, pods, current, tolerances)
 
 
 def _resource(
-    api: ClusterApi,
+    api: SimulatedCluster,
     kind: str,
     source: Obj,
     pods: Sequence[Obj],
     current: int,
     tolerances: Tolerances,
-) -> Reading | None:
+) -> MetricReading | None:
     name, container, target = source["name"], source.get("container", ""), source["target"]
     usage: dict[str, int] = {}
     for pod in pods:
-        used = usage_of(pod)
+        used = read_container_usage(pod)
         chosen = [used.get(container, {})] if container else [*used.values()]
         amounts = [one[name] for one in chosen if name in one]
         if amounts:
@@ -107,17 +112,17 @@ def _resource(
     percent = target.get("averageUtilization")
     requests = None
     if percent is not None:
-        requests = {name_of(pod): requests_of(pod, name, container) for pod in pods}
-    count = count_by_usage(
+        requests = {name_of(pod): get_pod_requests(pod, name, container) for pod in pods}
+    count = calculate_by_usage(
         current,
         pods,
         usage,
         tolerances,
-        target=percent if percent is not None else milli_value(target["averageValue"]),
+        target=percent if percent is not None else parse_milli_value(target["averageValue"]),
         requests=requests,
         young=api.clock.time() if name == "cpu" else None,
     )
-    shown: Obj = {"averageValue": _text(count.average)}
+    shown: Obj = {"averageValue": _format_milli(count.average)}
     if count.utilization is not None:
         shown["averageUtilization"] = count.utilization
     what = f"{name} container resource" if container else f"{name} resource"
@@ -127,7 +132,7 @@ def _resource(
     if container:
         status["container"] = container
     field = "containerResource" if kind == "ContainerResource" else "resource"
-    return Reading(count.replicas, what, {"type": kind, field: status})
+    return MetricReading(count.replicas, what, {"type": kind, field: status})
 
 
 def _total(
@@ -138,32 +143,32 @@ def _total(
     pods: Sequence[Obj],
     current: int,
     tolerances: Tolerances,
-) -> Reading | None:
-    value = None if holder is None else measured(holder, source["metric"]["name"])
+) -> MetricReading | None:
+    value = None if holder is None else read_metric_value(holder, source["metric"]["name"])
     if value is None:
         return None
     target, spread = source["target"], "averageValue" in source["target"]
-    count: Count = count_by_total(
+    count: ReplicaCalculation = calculate_by_total(
         current,
         value,
         tolerances,
-        target=milli_value(target["averageValue" if spread else "value"]),
+        target=parse_milli_value(target["averageValue" if spread else "value"]),
         ready=sum(1 for pod in pods if _is_ready(pod)),
         spread=spread,
     )
     field = "averageValue" if spread else "value"
-    shown = {"metric": source["metric"], "current": {field: _text(count.average)}}
+    shown = {"metric": source["metric"], "current": {field: _format_milli(count.average)}}
     if kind == "Object":
         shown["describedObject"] = source["describedObject"]
-    return Reading(count.replicas, name, {"type": kind, kind.lower(): shown})
+    return MetricReading(count.replicas, name, {"type": kind, kind.lower(): shown})
 
 
 def _values(pods: Sequence[Obj], metric: str) -> dict[str, int]:
-    found = {name_of(pod): measured(pod, metric) for pod in pods}
+    found = {name_of(pod): read_metric_value(pod, metric) for pod in pods}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _described(api: ClusterApi, reference: Obj, namespace: str) -> Obj | None:
+def _find_described_object(api: SimulatedCluster, reference: Obj, namespace: str) -> Obj | None:
     kind = api.kinds.of_kind(reference.get("apiVersion") or "v1", reference["kind"])
     if kind is None:
         return None
@@ -177,10 +182,10 @@ def _is_ready(pod: Obj) -> bool:
     )
 
 
-def _selector(metric: Obj) -> str:
+def _format_selector(metric: Obj) -> str:
     """A selector as Go prints the pointer to one; hardly anybody has one."""
     return "nil" if metric.get("selector") is None else str(metric["selector"])
 
 
-def _text(milli: int) -> str:
-    return canonical_quantity(f"{milli}m")
+def _format_milli(milli: int) -> str:
+    return canonicalize_quantity(f"{milli}m")

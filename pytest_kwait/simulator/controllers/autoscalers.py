@@ -17,25 +17,25 @@ from pytest_kwait.simulator.selectors import parse_labels
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.autoscaler_metrics import Reading
-    from pytest_kwait.simulator.controllers.scaling_pace import Memory
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.autoscaler_metrics import MetricReading
+    from pytest_kwait.simulator.controllers.scaling_pace import ScalingHistory
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Autoscalers", "metric_refusal"]
+__all__ = ["HorizontalController", "format_metric_failure"]
 
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
 _CURRENT = "Current number of replicas"
 # Seconds between two looks; upstream, `horizontal-pod-autoscaler-sync-period`.
-_PERIOD = 15.0
+_RESYNC_PERIOD = 15.0
 _NO_METRICS = (
     "unable to fetch metrics from resource metrics API: the server could not find the requested"
     " resource (get pods.metrics.k8s.io)"
 )
 
 
-def metric_refusal(metric: Obj, fault: str = "") -> tuple[str, str, str]:
+def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
     """Return reason, text and summary of a metric that says nothing.
 
     Args:
@@ -60,17 +60,17 @@ def metric_refusal(metric: Obj, fault: str = "") -> tuple[str, str, str]:
     return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
 
 
-class Autoscalers:
+class HorizontalController:
     """Scales what autoscalers name.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, ScalingHistory] = {}
         self._queue: Workqueue[str] = Workqueue(
             api.clock, self._sync, "horizontal-pod-autoscaler-controller"
         )
@@ -81,7 +81,7 @@ class Autoscalers:
             self._queue.forget(key_of(new))
             self._memories.pop(uid_of(new), None)
         elif old is None:
-            self._queue.add_after(key_of(new), _PERIOD)
+            self._queue.add_after(key_of(new), _RESYNC_PERIOD)
 
     def _tell(self, obj: Obj, severity: str, reason: str, message: str) -> None:
         self._recorder.event(obj, _KIND, severity, reason, message)
@@ -91,7 +91,7 @@ class Autoscalers:
         found = self._api.find(_AUTOSCALERS, name, namespace)
         if found is None:
             return
-        self._queue.add_after(key, _PERIOD)
+        self._queue.add_after(key, _RESYNC_PERIOD)
         if is_being_deleted(found):
             return
         obj = clone(found)
@@ -134,20 +134,24 @@ class Autoscalers:
         proposal = self._measure(obj, self._pods(kind, target), current)
         if proposal is None:
             return
-        from pytest_kwait.simulator.controllers.scaling_pace import Memory, paced, settled
+        from pytest_kwait.simulator.controllers.scaling_pace import (
+            ScalingHistory,
+            limit_scaling_rate,
+            stabilize_recommendation,
+        )
 
         wish, metric = proposal
         spec, now = obj["spec"], self._api.clock.time()
-        memory = self._memories.setdefault(uid_of(obj), Memory())
+        memory = self._memories.setdefault(uid_of(obj), ScalingHistory())
         behavior, bounds = (
             spec.get("behavior") or {},
             (spec.get("minReplicas", 1), spec["maxReplicas"]),
         )
         why = f"{metric} above target" if wish > current else "All metrics below target"
         scale = self._api.clock.scale
-        agreed, reason, text = settled(memory, behavior, now, current, wish, scale)
+        agreed, reason, text = stabilize_recommendation(memory, behavior, now, current, wish, scale)
         self._say(obj, "AbleToScale", "True", reason, text)
-        wanted, reason, text = paced(memory, behavior, now, current, agreed, bounds)
+        wanted, reason, text = limit_scaling_rate(memory, behavior, now, current, agreed, bounds)
         limited = "False" if reason == "DesiredWithinRange" else "True"
         self._say(obj, "ScalingLimited", limited, reason, text)
         obj["status"]["desiredReplicas"] = wanted
@@ -236,7 +240,7 @@ class Autoscalers:
 
     def _read(
         self, obj: Obj, metric: Obj, pods: list[Obj], current: int
-    ) -> tuple[Reading | None, tuple[str, str, str]]:
+    ) -> tuple[MetricReading | None, tuple[str, str, str]]:
         """Return what a metric says, or reason, text and summary of why it says nothing."""
         from pytest_kwait.simulator.controllers.autoscaler_metrics import read_metric
         from pytest_kwait.simulator.controllers.replica_counts import MetricError
@@ -244,8 +248,8 @@ class Autoscalers:
         try:
             reading = read_metric(self._api, obj, metric, pods, current)
         except MetricError as error:
-            return None, metric_refusal(metric, str(error))
-        return reading, metric_refusal(metric)
+            return None, format_metric_failure(metric, str(error))
+        return reading, format_metric_failure(metric)
 
     def _say(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
         conditions = obj["status"].setdefault("conditions", [])

@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.certificate_signing import (
     SIGNERS,
-    certificate_for,
-    is_kubelet_client,
-    lifetime,
+    clamp_duration,
+    is_kubelet_client_request,
+    sign_certificate,
 )
-from pytest_kwait.simulator.conditions import moment
+from pytest_kwait.simulator.conditions import parse_timestamp
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of
-from pytest_kwait.simulator.rules.certificate_changes import APPROVED, DENIED, FAILED, of_type
+from pytest_kwait.simulator.rules.certificate_changes import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    get_conditions_of_type,
+)
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
     from cryptography.x509 import CertificateSigningRequest
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 __all__ = ["REQUESTS", "CertificateController"]
 
@@ -34,8 +39,8 @@ _KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
 
 # Seconds that requests are kept after their decision, and without any.
 # Source: cleaner.go; there they are looked for once an hour, here when their time has come.
-_DECIDED = 3600.0
-_PENDING = 24 * 3600.0
+_DECIDED_EXPIRATION = 3600.0
+_PENDING_EXPIRATION = 24 * 3600.0
 
 
 class CertificateController:
@@ -46,7 +51,7 @@ class CertificateController:
         authority: who signs: the certificate and the key, as PEM.
     """
 
-    def __init__(self, api: ClusterApi, authority: tuple[bytes, bytes]) -> None:
+    def __init__(self, api: SimulatedCluster, authority: tuple[bytes, bytes]) -> None:
         self._api = api
         self._authority = authority
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "certificate-controller")
@@ -65,15 +70,23 @@ class CertificateController:
 
     def _left(self, request: Obj) -> float:
         """Seconds for which the request is still kept."""
-        decided = of_type(request, APPROVED) + of_type(request, DENIED) + of_type(request, FAILED)
+        decided = (
+            get_conditions_of_type(request, APPROVED)
+            + get_conditions_of_type(request, DENIED)
+            + get_conditions_of_type(request, FAILED)
+        )
         since = max(
-            (moment(one["lastUpdateTime"]) for one in decided if one.get("lastUpdateTime")),
+            (
+                parse_timestamp(one["lastUpdateTime"])
+                for one in decided
+                if one.get("lastUpdateTime")
+            ),
             default=None,
         )
         now = self._api.clock.time()
         if since is not None:
-            return since + _DECIDED - now
-        return moment(request["metadata"]["creationTimestamp"]) + _PENDING - now
+            return since + _DECIDED_EXPIRATION - now
+        return parse_timestamp(request["metadata"]["creationTimestamp"]) + _PENDING_EXPIRATION - now
 
     def _drop(self, name: str) -> None:
         request = self._api.find(REQUESTS, name)
@@ -92,15 +105,15 @@ class CertificateController:
         from cryptography import x509
 
         asked = x509.load_pem_x509_csr(base64.b64decode(request["spec"]["request"]))
-        if of_type(request, APPROVED):
+        if get_conditions_of_type(request, APPROVED):
             self._sign(request, asked)
-        elif not of_type(request, DENIED):
+        elif not get_conditions_of_type(request, DENIED):
             self._approve(request, asked)
 
     def _sign(self, request: Obj, asked: CertificateSigningRequest) -> None:
         spec = request["spec"]
         fault_of = SIGNERS.get(spec.get("signerName", ""))
-        if fault_of is None or of_type(request, FAILED):
+        if fault_of is None or get_conditions_of_type(request, FAILED):
             return
         usages = spec.get("usages") or []
         fault = fault_of(asked, usages)
@@ -115,9 +128,9 @@ class CertificateController:
                 }
             )
         else:
-            life = lifetime(spec.get("expirationSeconds"))
+            life = clamp_duration(spec.get("expirationSeconds"))
             now = self._api.clock.time()
-            signed = certificate_for(asked, usages, life, now, self._authority)
+            signed = sign_certificate(asked, usages, life, now, self._authority)
             status["certificate"] = base64.b64encode(signed).decode()
         self._api.update_status(REQUESTS, {**request, "status": status})
 
@@ -128,7 +141,7 @@ class CertificateController:
         spec = request["spec"]
         if spec.get("signerName") != _KUBELET_CLIENT:
             return
-        if not is_kubelet_client(asked, spec.get("usages") or []):
+        if not is_kubelet_client_request(asked, spec.get("usages") or []):
             return
         names = asked.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         ways = [("nodeclient", "")]

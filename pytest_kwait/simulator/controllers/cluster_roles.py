@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.authorization.aggregation import collected
+from pytest_kwait.simulator.authorization.aggregation import aggregate_rules
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["ClusterRoleAggregation"]
+__all__ = ["ClusterRoleAggregationController"]
 
 
-class ClusterRoleAggregation:
+class ClusterRoleAggregationController:
     """Follows all cluster roles: any of them may be selected by any other.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "cluster-role-aggregation")
         self._collecting: set[str] = set()
@@ -44,6 +44,6 @@ class ClusterRoleAggregation:
         role = self._api.find(CLUSTER_ROLES, name)
         if role is None or not role.get("aggregationRule"):
             return
-        rules = collected(role, self._api.list(CLUSTER_ROLES))
+        rules = aggregate_rules(role, self._api.list(CLUSTER_ROLES))
         if rules != (role.get("rules") or []):
             self._api.modify(CLUSTER_ROLES, name, "", lambda changed: changed.update(rules=rules))

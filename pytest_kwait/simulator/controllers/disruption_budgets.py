@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import is_being_deleted, moment
-from pytest_kwait.simulator.controllers.deployments.arithmetic import scaled_value
+from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.deployments.arithmetic import resolve_int_or_percent
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.pods import is_ready
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
@@ -22,28 +22,28 @@ from pytest_kwait.simulator.objects import (
     uid_of,
 )
 from pytest_kwait.simulator.scales import read_scale
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["DisruptionBudgets", "go_selector"]
+__all__ = ["DisruptionController", "format_go_selector"]
 
 _BUDGETS = "poddisruptionbudgets.policy"
 _KIND = ("policy/v1", "PodDisruptionBudget")
 _ALLOWED = "DisruptionAllowed"
 # Seconds until a pod that was to be evicted and is still there counts again.
-_DELETION_LIMIT = 120.0
+_DELETION_TIMEOUT = 120.0
 # Seconds until a pod that was to go and did not is no longer said to.
-_STALE = 120.0
+_STALE_DISRUPTION_TIMEOUT = 120.0
 # Seconds of patience per pod, so that a pod's change costs the same however many there are.
 _PAUSE_PER_POD = 0.001
 _DISRUPTED = "DisruptionTarget"
 
 
-def go_selector(selector: Obj | None) -> str:
+def format_go_selector(selector: Obj | None) -> str:
     """Return a selector as Go prints one."""
     if selector is None:
         return "nil"
@@ -66,18 +66,20 @@ class _UncountedError(Exception):
     """The pods that ought to be there cannot be counted."""
 
 
-class DisruptionBudgets:
+class DisruptionController:
     """Keeps `status` of the budgets of one cluster.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "controllermanager")
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "disruption")
-        self._stale: Workqueue[str] = Workqueue(api.clock, self._calm, "disruption stale pods")
+        self._stale: Workqueue[str] = Workqueue(
+            api.clock, self._clear_stale_disruption, "disruption stale pods"
+        )
         self._selectors: dict[str, dict[str, Obj | None]] = {}
         self._pods: dict[str, dict[str, Obj]] = {}
         api.subscribe(_BUDGETS, self._budget_changed)
@@ -99,12 +101,12 @@ class DisruptionBudgets:
             self._pods[key] = {
                 uid_of(pod): pod
                 for pod in self._api.list("pods", namespace)
-                if matches(selector, labels_of(pod))
+                if matches_selector(selector, labels_of(pod))
             }
         self._queue.add(key)
 
     def _pod_changed(self, change: str, new: Obj, old: Obj | None) -> None:
-        if change != "DELETED" and _is_to_go(new):
+        if change != "DELETED" and _is_disruption_target(new):
             self._stale.add(key_of(new))
         selectors = self._selectors.get(namespace_of(new))
         if not selectors:
@@ -115,13 +117,15 @@ class DisruptionBudgets:
             key = f"{namespace_of(new)}/{name}"
             pods = self._pods.setdefault(key, {})
             known = pods.pop(uid, None) is not None
-            selected = change != "DELETED" and matches(selector, labels_of(new))
+            selected = change != "DELETED" and matches_selector(selector, labels_of(new))
             if selected:
                 pods[uid] = new
                 chosen.append(name)
-            if (selected or known) and (not (selected and known) or _counts(old) != _counts(new)):
+            if (selected or known) and (
+                not (selected and known) or _counted_fields(old) != _counted_fields(new)
+            ):
                 self._queue.add_after(key, len(pods) * _PAUSE_PER_POD, scaled=False)
-        if len(chosen) > 1 and old is not None and _counts(old) != _counts(new):
+        if len(chosen) > 1 and old is not None and _counted_fields(old) != _counted_fields(new):
             message = (
                 f'Pod "{namespace_of(new)}"/"{name_of(new)}" matches multiple '
                 f'PodDisruptionBudgets.  Chose "{chosen[0]}" arbitrarily.'
@@ -205,7 +209,7 @@ class DisruptionBudgets:
             since = told.get(name_of(pod))
             if since is None or is_being_deleted(pod):
                 continue
-            left = moment(since) + _DELETION_LIMIT * self._api.clock.scale - now
+            left = parse_timestamp(since) + _DELETION_TIMEOUT * self._api.clock.scale - now
             if left <= 0:
                 # Upstream names the namespace twice.
                 namespace = namespace_of(budget)
@@ -224,10 +228,10 @@ class DisruptionBudgets:
         most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
         if most is not None:
             expected = self._scale(budget, pods)
-            return expected, max(0, expected - scaled_value(most, expected, up=True))
+            return expected, max(0, expected - resolve_int_or_percent(most, expected, up=True))
         if isinstance(least, str):
             expected = self._scale(budget, pods)
-            return expected, scaled_value(least, expected, up=True)
+            return expected, resolve_int_or_percent(least, expected, up=True)
         return (len(pods), least) if least is not None else (0, 0)
 
     def _scale(self, budget: Obj, pods: Sequence[Obj]) -> int:
@@ -249,7 +253,7 @@ class DisruptionBudgets:
         if unmanaged:
             message = (
                 "Pods selected by this PodDisruptionBudget (selector: "
-                f"{go_selector(budget['spec'].get('selector'))}) were found to be unmanaged. As a"
+                f"{format_go_selector(budget['spec'].get('selector'))}) were found to be unmanaged. As a"
                 " result, the status of the PDB cannot be calculated correctly, which may result"
                 " in undefined behavior. To account for these pods please set"
                 ' ".spec.minAvailable" field of the PDB to an integer value.'
@@ -275,16 +279,16 @@ class DisruptionBudgets:
             return self._scale_of(owner, namespace)
         return uid_of(obj), read_scale(kind, obj)["spec"].get("replicas", 0)
 
-    def _calm(self, key: str) -> None:
+    def _clear_stale_disruption(self, key: str) -> None:
         """Take back that a pod is about to go, when it did not for long."""
         namespace, name = split_key(key)
         pod = self._api.find("pods", name, namespace)
-        if pod is None or not _is_to_go(pod):
+        if pod is None or not _is_disruption_target(pod):
             return
         conditions = pod["status"]["conditions"]
         told = next(one for one in conditions if one["type"] == _DISRUPTED)
-        since, now = moment(told["lastTransitionTime"]), self._api.clock.time()
-        left = since + _STALE * self._api.clock.scale - now
+        since, now = parse_timestamp(told["lastTransitionTime"]), self._api.clock.time()
+        left = since + _STALE_DISRUPTION_TIMEOUT * self._api.clock.scale - now
         if left > 0:
             self._stale.add_after(key, left, scaled=False)
             return
@@ -299,7 +303,7 @@ class DisruptionBudgets:
         self._api.update_status("pods", {**pod, "status": status})
 
 
-def _is_to_go(pod: Obj) -> bool:
+def _is_disruption_target(pod: Obj) -> bool:
     """Whether a pod is said to be about to go, by whoever may be wrong."""
     status = pod.get("status") or {}
     if is_being_deleted(pod) or status.get("phase") in ("Succeeded", "Failed"):
@@ -312,6 +316,6 @@ def _is_to_go(pod: Obj) -> bool:
     )
 
 
-def _counts(pod: Obj | None) -> tuple[bool, bool]:
+def _counted_fields(pod: Obj | None) -> tuple[bool, bool]:
     """Return what of a pod decides how a budget counts it."""
     return (is_being_deleted(pod), is_ready(pod)) if pod is not None else (False, False)

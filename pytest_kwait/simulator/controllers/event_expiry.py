@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.controllers.ownership import key_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["EventExpiry"]
+__all__ = ["EventTTL"]
 
 _EVENTS = "events"
 # Source: kube-apiserver's `--event-ttl`.
-_SECONDS = 3600.0
-_LOOK = 60.0
-_MOST = 16_384
+_TTL_SECONDS = 3600.0
+_CHECK_PERIOD = 60.0
+_MAX_EVENTS = 16_384
 """Upstream has no such bound; etcd is on a disk."""
 
 
-class EventExpiry:
+class EventTTL:
     """Removes the events of one cluster in the order in which they were last written.
 
     Args:
@@ -29,13 +29,13 @@ class EventExpiry:
         most: how many may stay.
     """
 
-    def __init__(self, api: ClusterApi, most: int = _MOST) -> None:
+    def __init__(self, api: SimulatedCluster, most: int = _MAX_EVENTS) -> None:
         self._api = api
         self._most = most
         self._written: OrderedDict[str, float] = OrderedDict()
         self._planned = False
         api.subscribe(_EVENTS, self._changed)
-        api.clock.call_later(_LOOK, self._look, scaled=False)
+        api.clock.call_later(_CHECK_PERIOD, self._look, scaled=False)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         key = key_of(new)
@@ -54,10 +54,10 @@ class EventExpiry:
             self._remove()
 
     def _look(self) -> None:
-        until = self._api.clock.monotonic() - _SECONDS
+        until = self._api.clock.monotonic() - _TTL_SECONDS
         while self._written and next(iter(self._written.values())) <= until:
             self._remove()
-        self._api.clock.call_later(_LOOK, self._look, scaled=False)
+        self._api.clock.call_later(_CHECK_PERIOD, self._look, scaled=False)
 
     def _remove(self) -> None:
         key, _ = self._written.popitem(last=False)

@@ -10,7 +10,7 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 __all__ = ["FOREGROUND", "ORPHAN", "GarbageCollector"]
 
@@ -18,7 +18,7 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class _Place(NamedTuple):
+class _ObjectRef(NamedTuple):
     resource: str
     namespace: str
     name: str
@@ -33,14 +33,14 @@ class GarbageCollector:
     Source: kube-controller-manager, garbagecollector/garbagecollector.go.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._dependents: dict[str, dict[_Place, None]] = {}
-        self._left: list[_Place] = []
-        self._delete: Workqueue[_Place] = Workqueue(
+        self._dependents: dict[str, dict[_ObjectRef, None]] = {}
+        self._left: list[_ObjectRef] = []
+        self._delete: Workqueue[_ObjectRef] = Workqueue(
             api.clock, self._attempt_to_delete, "garbage collector"
         )
-        self._finalize: Workqueue[_Place] = Workqueue(
+        self._finalize: Workqueue[_ObjectRef] = Workqueue(
             api.clock, self._process_owner, "garbage collector owners"
         )
         api.subscribe_all(self._changed)
@@ -53,7 +53,7 @@ class GarbageCollector:
             self._gone(resource, new)
             return
         if owners != before:
-            place = _place(resource, new)
+            place = _make_object_ref(resource, new)
             self._forget(place, before)
             for owner in owners:
                 self._dependents.setdefault(owner["uid"], {})[place] = None
@@ -62,17 +62,17 @@ class GarbageCollector:
         if "deletionTimestamp" in metadata:
             finalizers = metadata.get("finalizers") or ()
             if FOREGROUND in finalizers or ORPHAN in finalizers:
-                self._finalize.add(_place(resource, new))
+                self._finalize.add(_make_object_ref(resource, new))
 
     def _gone(self, resource: str, obj: Obj) -> None:
-        place = _place(resource, obj)
+        place = _make_object_ref(resource, obj)
         owners = obj["metadata"].get("ownerReferences") or ()
         self._forget(place, owners)
         for owner in owners:
             # An owner that waits for its dependents may go now.
             waiting = self._find_owner(owner, place.namespace)
             if waiting is not None and is_being_deleted(waiting[1]):
-                self._finalize.add(_place(*waiting))
+                self._finalize.add(_make_object_ref(*waiting))
         dependents = self._dependents.get(place.uid)
         if dependents:
             # Whoever counted them hears of it first, as upstream: a Job's pods are let go.
@@ -86,7 +86,7 @@ class GarbageCollector:
         for dependent in left:
             self._delete.add(dependent)
 
-    def _forget(self, place: _Place, owners: object) -> None:
+    def _forget(self, place: _ObjectRef, owners: object) -> None:
         for owner in owners if isinstance(owners, list) else ():
             dependents = self._dependents.get(owner["uid"])
             if dependents is not None:
@@ -94,7 +94,7 @@ class GarbageCollector:
                 if not dependents:
                     del self._dependents[owner["uid"]]
 
-    def _find(self, place: _Place) -> Obj | None:
+    def _find(self, place: _ObjectRef) -> Obj | None:
         try:
             obj = self._api.find(place.resource, place.name, place.namespace)
         except StatusError:
@@ -113,7 +113,7 @@ class GarbageCollector:
             return None
         return kind.qualified, obj
 
-    def _attempt_to_delete(self, place: _Place) -> None:
+    def _attempt_to_delete(self, place: _ObjectRef) -> None:
         """Delete a dependent none of whose owners is left, or drop the references to the dead ones.
 
         Source: `attemptToDeleteItem`.
@@ -170,7 +170,7 @@ class GarbageCollector:
                 solid.append(reference["uid"])
         return solid, dangling, waiting
 
-    def _drop_owners(self, place: _Place, uids: list[str]) -> None:
+    def _drop_owners(self, place: _ObjectRef, uids: list[str]) -> None:
         def drop(changed: Obj) -> None:
             metadata = changed["metadata"]
             left = [one for one in metadata.get("ownerReferences") or () if one["uid"] not in uids]
@@ -185,7 +185,7 @@ class GarbageCollector:
             if error.reason != "NotFound":
                 raise
 
-    def _process_owner(self, place: _Place) -> None:
+    def _process_owner(self, place: _ObjectRef) -> None:
         """Do what the finalizers of an owner that is going ask for."""
         obj = self._find(place)
         if obj is None or not is_being_deleted(obj):
@@ -204,14 +204,14 @@ class GarbageCollector:
             for dependent in dependents:
                 self._delete.add(dependent)
 
-    def _blocks(self, place: _Place, owner_uid: str) -> bool:
+    def _blocks(self, place: _ObjectRef, owner_uid: str) -> bool:
         obj = self._find(place)
         return obj is not None and any(
             one["uid"] == owner_uid and one.get("blockOwnerDeletion")
             for one in obj["metadata"].get("ownerReferences") or ()
         )
 
-    def _remove_finalizer(self, place: _Place, finalizer: str) -> None:
+    def _remove_finalizer(self, place: _ObjectRef, finalizer: str) -> None:
         def remove(changed: Obj) -> None:
             metadata = changed["metadata"]
             metadata["finalizers"] = [
@@ -225,5 +225,5 @@ class GarbageCollector:
                 raise
 
 
-def _place(resource: str, obj: Obj) -> _Place:
-    return _Place(resource, namespace_of(obj), name_of(obj), uid_of(obj))
+def _make_object_ref(resource: str, obj: Obj) -> _ObjectRef:
+    return _ObjectRef(resource, namespace_of(obj), name_of(obj), uid_of(obj))

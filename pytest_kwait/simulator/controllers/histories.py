@@ -11,16 +11,16 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 __all__ = [
     "REVISIONS",
-    "by_age",
-    "data_hash",
-    "next_number",
-    "numbered",
-    "surplus",
-    "template_data",
+    "compute_revision_hash",
+    "list_surplus_revisions",
+    "make_template_patch",
+    "next_revision_number",
+    "sort_revisions",
+    "update_revision_number",
 ]
 
 REVISIONS = "controllerrevisions.apps"
@@ -36,12 +36,12 @@ _ESCAPED = (
 )
 
 
-def template_data(template: Obj) -> Obj:
+def make_template_patch(template: Obj) -> Obj:
     """Return what a revision keeps of a set: a patch that puts this template back."""
     return {"spec": {"template": {**clone(template), "$patch": "replace"}}}
 
 
-def data_hash(data: Any, collisions: int) -> str:
+def compute_revision_hash(data: Any, collisions: int) -> str:
     """Return the hash in a revision's name, the same as a real cluster's.
 
     Source: kube-controller-manager, history/controller_history.go, `HashControllerRevision`.
@@ -55,7 +55,7 @@ def data_hash(data: Any, collisions: int) -> str:
     return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(value))
 
 
-def by_age(revisions: Iterable[Obj]) -> list[Obj]:
+def sort_revisions(revisions: Iterable[Obj]) -> list[Obj]:
     """Return the revisions by number, the latest last."""
     return sorted(
         revisions,
@@ -63,12 +63,12 @@ def by_age(revisions: Iterable[Obj]) -> list[Obj]:
     )
 
 
-def next_number(revisions: Sequence[Obj]) -> int:
+def next_revision_number(revisions: Sequence[Obj]) -> int:
     """One more than the highest number."""
     return 1 + max((int(one["revision"]) for one in revisions), default=0)
 
 
-def numbered(api: ClusterApi, revision: Obj, number: int) -> Obj:
+def update_revision_number(api: SimulatedCluster, revision: Obj, number: int) -> Obj:
     """Return the revision once it has that number."""
     if revision["revision"] == number:
         return revision
@@ -79,7 +79,7 @@ def numbered(api: ClusterApi, revision: Obj, number: int) -> Obj:
     return api.modify(REVISIONS, name_of(revision), namespace_of(revision), renumber)
 
 
-def surplus(revisions: Iterable[Obj], live: set[str], limit: int) -> list[Obj]:
+def list_surplus_revisions(revisions: Iterable[Obj], live: set[str], limit: int) -> list[Obj]:
     """Return the revisions beyond `limit` that no name in `live` is of, the oldest first."""
-    history = [one for one in by_age(revisions) if name_of(one) not in live]
+    history = [one for one in sort_revisions(revisions) if name_of(one) not in live]
     return history[: max(0, len(history) - limit)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import is_being_deleted, moment
+from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
@@ -13,10 +13,10 @@ from pytest_kwait.simulator.status_error import StatusError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["DELETION_DELAY", "NamespaceContents", "NamespaceDeletion", "deletion_conditions"]
+__all__ = ["DELETION_DELAY", "NamespaceController", "NamespaceDefaults", "make_deletion_conditions"]
 
 # Seconds between the deletion of a namespace and that of its content.
 # Source: kube-controller-manager, namespace_controller.go, `namespaceDeletionGracePeriod`.
@@ -24,7 +24,7 @@ DELETION_DELAY = 5.0
 # Seconds after which finalizers of others are looked at again; ditto, `finalizerEstimateSeconds`.
 _FINALIZER_ESTIMATE = 15.0
 # Seconds after the last pod went until the rest follows.
-_AFTER_PODS = 0.5
+_DELAY_AFTER_PODS = 0.5
 
 _FINALIZER = "kubernetes"
 _ROOT_CA = "kube-root-ca.crt"
@@ -36,7 +36,7 @@ _ROOT_CA_NOTE = (
 
 # (type, reason and message while nothing is wrong), in the order of the status.
 # Source: kube-controller-manager, status_condition_utils.go.
-_FINE = (
+_NO_FAILURE_CONDITIONS = (
     (
         "NamespaceDeletionDiscoveryFailure",
         "ResourcesDiscovered",
@@ -61,7 +61,7 @@ _FINE = (
 )
 
 
-def deletion_conditions(
+def make_deletion_conditions(
     last: Iterable[Obj], wrong: dict[str, tuple[str, str]], stamp: str
 ) -> list[Obj]:
     """Return the five conditions of a namespace that is going.
@@ -73,7 +73,7 @@ def deletion_conditions(
     """
     before = {one["type"]: one for one in last}
     conditions = []
-    for kind, reason, message in _FINE:
+    for kind, reason, message in _NO_FAILURE_CONDITIONS:
         status = "True" if kind in wrong else "False"
         reason, message = wrong.get(kind, (reason, message))
         old = before.get(kind)
@@ -90,7 +90,7 @@ def deletion_conditions(
     return conditions
 
 
-class NamespaceContents:
+class NamespaceDefaults:
     """Gives every namespace its default ServiceAccount and the cluster's root certificates.
 
     Upstream does so a moment after the namespace was made, and refuses pods until then; here they
@@ -98,7 +98,7 @@ class NamespaceContents:
     (by a webhook, for example) is tried again, and pods are refused until then here too.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._fill, "namespace-contents")
         api.subscribe("namespaces", self._namespace_changed)
@@ -108,7 +108,7 @@ class NamespaceContents:
     def _namespace_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "ADDED":
             return
-        if self._api.clock.may_wait():
+        if self._api.clock.may_suspend():
             # Nobody sees any change as long as those who are told of this one wait for webhooks.
             self._queue.add(name_of(new))
             return
@@ -155,13 +155,13 @@ class NamespaceContents:
                 raise
 
 
-class NamespaceDeletion:
+class NamespaceController:
     """Empties namespaces that are being deleted, pods first, and lets them go.
 
     Source: kube-controller-manager, deletion/namespaced_resources_deleter.go.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "namespace-controller")
         self._going: set[str] = set()
@@ -182,7 +182,7 @@ class NamespaceDeletion:
         if change == "DELETED" and namespace_of(new) in self._going:
             namespace = self._api.find("namespaces", namespace_of(new))
             if namespace is not None and (namespace.get("status") or {}).get("conditions"):
-                self._queue.add_after(namespace_of(new), _AFTER_PODS)
+                self._queue.add_after(namespace_of(new), _DELAY_AFTER_PODS)
 
     def _sync(self, name: str) -> None:
         namespace = self._api.find("namespaces", name)
@@ -201,7 +201,7 @@ class NamespaceDeletion:
                     left = self._empty(kind, name, errors)
                     if left:
                         remaining[f"{kind.plural}.{kind.group}"] = left
-            wrong.update(_remaining(remaining))
+            wrong.update(_format_remaining(remaining))
         if errors:
             told = ", ".join(sorted(errors))
             text = f"Failed to delete all resource types, {len(errors)} remaining: {told}"
@@ -234,7 +234,9 @@ class NamespaceDeletion:
             ),
             default=0,
         )
-        elapsed = self._api.clock.time() - moment(namespace["metadata"]["deletionTimestamp"])
+        elapsed = self._api.clock.time() - parse_timestamp(
+            namespace["metadata"]["deletionTimestamp"]
+        )
         return float(max(grace - elapsed, 0.0))
 
     def _write_conditions(self, namespace: Obj, wrong: dict[str, tuple[str, str]]) -> None:
@@ -242,7 +244,9 @@ class NamespaceDeletion:
 
         def write(changed: Obj) -> None:
             status = changed.setdefault("status", {})
-            status["conditions"] = deletion_conditions(status.get("conditions") or (), wrong, stamp)
+            status["conditions"] = make_deletion_conditions(
+                status.get("conditions") or (), wrong, stamp
+            )
 
         self._api.modify("namespaces", name_of(namespace), "", write, subresource="status")
 
@@ -253,7 +257,7 @@ class NamespaceDeletion:
         self._api.update("namespaces", namespace, subresource="finalize")
 
 
-def _remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, str]]:
+def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, str]]:
     wrong: dict[str, tuple[str, str]] = {}
     if remaining:
         told = ", ".join(

@@ -8,32 +8,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import condition_of
+from pytest_kwait.simulator.conditions import get_condition
 from pytest_kwait.simulator.controllers.node_taints import NOT_READY, UNREACHABLE, swap_taints
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["NodeHealth"]
+__all__ = ["NodeLifecycleController"]
 
 # Seconds: between two looks, until a silent node is Unknown, the same for one that never spoke.
-_PERIOD = 5.0
-_GRACE = 50.0
-_STARTUP_GRACE = 60.0
+_MONITOR_PERIOD = 5.0
+_MONITOR_GRACE_PERIOD = 50.0
+_STARTUP_GRACE_PERIOD = 60.0
 # Seconds between two nodes of a zone whose pods have to leave: `node-eviction-rate` is 0.1.
-_BETWEEN_EVICTIONS = 10.0
+_EVICTION_PERIOD = 10.0
 # Of more than two nodes that are not ready, this share of a zone stops the eviction there.
-_UNHEALTHY_SHARE = 0.55
+_UNHEALTHY_ZONE_THRESHOLD = 0.55
 _LEASES = "leases.coordination.k8s.io"
 _TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _ZONE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
 @dataclass(slots=True)
-class _Seen:
+class _NodeHealth:
     """What is known of a node.
 
     Args:
@@ -45,7 +45,7 @@ class _Seen:
     beat: object = None
 
 
-class NodeHealth:
+class NodeLifecycleController:
     """Follows leases and heartbeats.
 
     A node whose kubelet is not part of the process has its real grace, whatever the cluster's
@@ -55,18 +55,18 @@ class NodeHealth:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "node-controller")
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _NodeHealth] = {}
         self._known: dict[str, Obj] = {}
         self._ours: set[str] = set()
         self._leaving: dict[str, None] = {}
         self._next_eviction: dict[str, float] = {}
-        self._due = api.clock.monotonic() + _PERIOD * api.clock.scale
+        self._due = api.clock.monotonic() + _MONITOR_PERIOD * api.clock.scale
         api.subscribe("nodes", self._node_changed)
         api.subscribe(_LEASES, self._lease_changed)
-        api.clock.call_later(_PERIOD, self._look)
+        api.clock.call_later(_MONITOR_PERIOD, self._look)
 
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
@@ -74,11 +74,11 @@ class NodeHealth:
             self._seen.pop(name, None)
             self._leaving.pop(name, None)
             return
-        ready = condition_of(new, "Ready")
+        ready = get_condition(new, "Ready")
         beat = None if ready is None else ready.get("lastHeartbeatTime") or ""
         seen = self._seen.get(name)
         if seen is None:
-            self._seen[name] = _Seen(self._api.clock.monotonic(), beat)
+            self._seen[name] = _NodeHealth(self._api.clock.monotonic(), beat)
         elif seen.beat != beat:
             seen.beat, seen.heard = beat, self._api.clock.monotonic()
 
@@ -92,10 +92,10 @@ class NodeHealth:
 
     def _look(self) -> None:
         clock = self._api.clock
-        clock.call_later(_PERIOD, self._look)
+        clock.call_later(_MONITOR_PERIOD, self._look)
         # While this process was held up nobody could be heard: that is no silence.
         late = clock.monotonic() - self._due
-        self._due = clock.monotonic() + _PERIOD * clock.scale
+        self._due = clock.monotonic() + _MONITOR_PERIOD * clock.scale
         nodes = self._api.list("nodes")
         self._tell_of_changes({name_of(node): node for node in nodes})
         observed: dict[str, str] = {}
@@ -105,7 +105,7 @@ class NodeHealth:
             seen.heard += late
             if self._silent(name, seen):
                 self._give_up(node)
-            ready = condition_of(node, "Ready")
+            ready = get_condition(node, "Ready")
             observed[name] = "Unknown" if ready is None else ready["status"]
             self._judge(node, observed[name])
         self._evict(nodes, observed)
@@ -121,8 +121,8 @@ class NodeHealth:
                 self._tell(node, "RemovingNode", told)
         self._known = nodes
 
-    def _silent(self, name: str, seen: _Seen) -> bool:
-        grace = _STARTUP_GRACE if seen.beat is None else _GRACE
+    def _silent(self, name: str, seen: _NodeHealth) -> bool:
+        grace = _STARTUP_GRACE_PERIOD if seen.beat is None else _MONITOR_GRACE_PERIOD
         if name in self._api.kubelets:
             self._ours.add(name)
         if name in self._ours:
@@ -165,13 +165,13 @@ class NodeHealth:
             self._leaving.pop(name, None)
             swap_taints(self._api, name, "NoExecute", (), (NOT_READY, UNREACHABLE))
         else:
-            key, other = _key_of(observed)
-            if _has(node, other):
+            key, other = _taint_key(observed)
+            if _has_taint(node, other):
                 swap_taints(self._api, name, "NoExecute", (key,), (other,))
-            elif not _has(node, key):
+            elif not _has_taint(node, key):
                 self._leaving[name] = None
         now = self._api.find("nodes", name)
-        ready = None if now is None else condition_of(now, "Ready")
+        ready = None if now is None else get_condition(now, "Ready")
         if observed == "True" and ready is not None and ready["status"] != "True":
             self._tell(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             self._pods_not_ready(name)
@@ -181,11 +181,11 @@ class NodeHealth:
         for pod in self._api.list("pods"):
             if pod["spec"].get("nodeName") != node:
                 continue
-            ready = condition_of(pod, "Ready")
+            ready = get_condition(pod, "Ready")
             if ready is None or ready["status"] == "False":
                 continue
             changed = clone(pod)
-            told = condition_of(changed, "Ready") or {}
+            told = get_condition(changed, "Ready") or {}
             told.update(status="False", lastTransitionTime=self._api.clock.stamp())
             if self._update("pods", changed):
                 kind = ("v1", "Pod")
@@ -218,16 +218,16 @@ class NodeHealth:
                 if name not in self._leaving or self._next_eviction.get(zone, 0.0) > now:
                     continue
                 del self._leaving[name]
-                if self._banish(name):
-                    pause = _BETWEEN_EVICTIONS * self._api.clock.scale
+                if self._add_no_execute_taint(name):
+                    pause = _EVICTION_PERIOD * self._api.clock.scale
                     self._next_eviction[zone] = now + pause
 
-    def _banish(self, name: str) -> bool:
+    def _add_no_execute_taint(self, name: str) -> bool:
         node = self._api.find("nodes", name)
-        ready = None if node is None else condition_of(node, "Ready")
+        ready = None if node is None else get_condition(node, "Ready")
         if ready is None or ready["status"] == "True":
             return False
-        key, other = _key_of(ready["status"])
+        key, other = _taint_key(ready["status"])
         return swap_taints(self._api, name, "NoExecute", (key,), (other,))
 
     # -- writing
@@ -245,12 +245,12 @@ class NodeHealth:
         self._recorder.event(node, ("v1", "Node"), NORMAL, reason, message)
 
 
-def _key_of(ready: str) -> tuple[str, str]:
+def _taint_key(ready: str) -> tuple[str, str]:
     """The taint of a node whose readiness is that, and the one that it has not then."""
     return (UNREACHABLE, NOT_READY) if ready == "Unknown" else (NOT_READY, UNREACHABLE)
 
 
-def _has(node: Obj, key: str) -> bool:
+def _has_taint(node: Obj, key: str) -> bool:
     taints = (node.get("spec") or {}).get("taints") or ()
     return any(one["key"] == key and one["effect"] == "NoExecute" for one in taints)
 
@@ -266,4 +266,4 @@ def _is_disrupted(not_ready: list[bool]) -> bool:
     Source: `ComputeZoneState`; zones of at most 50 nodes, `HealthyQPSFunc`, `ReducedQPSFunc`.
     """
     down = sum(not_ready)
-    return down < len(not_ready) and down > 2 and down >= _UNHEALTHY_SHARE * len(not_ready)
+    return down < len(not_ready) and down > 2 and down >= _UNHEALTHY_ZONE_THRESHOLD * len(not_ready)

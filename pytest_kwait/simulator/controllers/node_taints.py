@@ -10,9 +10,15 @@ from pytest_kwait.simulator.objects import Obj, name_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["NOT_READY", "UNREACHABLE", "NodeTaints", "swap_taints", "wanted_taints"]
+__all__ = [
+    "NOT_READY",
+    "UNREACHABLE",
+    "NodeTaintController",
+    "list_condition_taints",
+    "swap_taints",
+]
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -26,10 +32,10 @@ _BY_CONDITION = {
     ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
 }
-_OWN = frozenset({_UNSCHEDULABLE, *_BY_CONDITION.values()})
+_MANAGED_TAINTS = frozenset({_UNSCHEDULABLE, *_BY_CONDITION.values()})
 
 
-def wanted_taints(node: Obj) -> list[str]:
+def list_condition_taints(node: Obj) -> list[str]:
     """Keys of the NoSchedule taints that the node's state asks for.
 
     Source: kube-controller-manager, node_lifecycle_controller.go, `doNoScheduleTaintingPass`.
@@ -43,7 +49,7 @@ def wanted_taints(node: Obj) -> list[str]:
 
 
 def swap_taints(
-    api: ClusterApi, name: str, effect: str, add: Collection[str], remove: Collection[str]
+    api: SimulatedCluster, name: str, effect: str, add: Collection[str], remove: Collection[str]
 ) -> bool:
     """Add taints of one effect to a node and take others of it away; whether that changed it.
 
@@ -73,25 +79,29 @@ def swap_taints(
     return True
 
 
-class NodeTaints:
+class NodeTaintController:
     """Keeps these taints on every node."""
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "node-lifecycle-controller")
         api.subscribe("nodes", self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        if change != "DELETED" and _present(new) != set(wanted_taints(new)):
+        if change != "DELETED" and _present(new) != set(list_condition_taints(new)):
             self._queue.add(name_of(new))
 
     def _sync(self, name: str) -> None:
         node = self._api.find("nodes", name)
         if node is not None:
-            wanted = wanted_taints(node)
-            swap_taints(self._api, name, "NoSchedule", wanted, _OWN.difference(wanted))
+            wanted = list_condition_taints(node)
+            swap_taints(self._api, name, "NoSchedule", wanted, _MANAGED_TAINTS.difference(wanted))
 
 
 def _present(node: Obj) -> set[str]:
     taints = (node.get("spec") or {}).get("taints") or ()
-    return {one["key"] for one in taints if one["effect"] == "NoSchedule" and one["key"] in _OWN}
+    return {
+        one["key"]
+        for one in taints
+        if one["effect"] == "NoSchedule" and one["key"] in _MANAGED_TAINTS
+    }

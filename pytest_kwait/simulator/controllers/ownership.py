@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, owner_of, uid_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["Dependents", "controller_reference", "key_of", "split_key"]
+__all__ = ["ControllerRefManager", "key_of", "make_controller_ref", "split_key"]
 
 
 def key_of(obj: Obj) -> str:
@@ -27,7 +27,7 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-def controller_reference(owner: Obj, api_version: str, kind: str) -> Obj:
+def make_controller_ref(owner: Obj, api_version: str, kind: str) -> Obj:
     """Return the owner reference that makes `owner` the controller of what carries it."""
     return {
         "apiVersion": api_version,
@@ -39,7 +39,7 @@ def controller_reference(owner: Obj, api_version: str, kind: str) -> Obj:
     }
 
 
-class Dependents:
+class ControllerRefManager:
     """The objects of one resource by the UID of their controller, and those without any.
 
     Args:
@@ -47,7 +47,7 @@ class Dependents:
         resource: of which resource, for example `pods`.
     """
 
-    def __init__(self, api: ClusterApi, resource: str) -> None:
+    def __init__(self, api: SimulatedCluster, resource: str) -> None:
         self._api = api
         self._resource = resource
         self._owned: dict[str, dict[str, Obj]] = {}
@@ -131,7 +131,7 @@ class Dependents:
         claimed = []
         owner_uid = uid_of(owner)
         for obj in self.of(owner_uid):
-            if matches(selector, obj["metadata"].get("labels") or {}) and (
+            if matches_selector(selector, obj["metadata"].get("labels") or {}) and (
                 only is None or only(obj)
             ):
                 claimed.append(obj)
@@ -143,10 +143,10 @@ class Dependents:
             metadata = obj["metadata"]
             if (
                 "deletionTimestamp" not in metadata
-                and matches(selector, metadata.get("labels") or {})
+                and matches_selector(selector, metadata.get("labels") or {})
                 and (only is None or only(obj))
             ):
-                claimed.append(self._adopt(obj, controller_reference(owner, api_version, kind)))
+                claimed.append(self._adopt(obj, make_controller_ref(owner, api_version, kind)))
         return claimed
 
     def _adopt(self, obj: Obj, reference: Obj) -> Obj:

@@ -10,19 +10,19 @@ from pytest_kwait.simulator.objects import Obj, name_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["PodCleanup"]
+__all__ = ["PodGCController"]
 
 # Seconds that a node may be missing before its pods are removed.
 # Source: kube-controller-manager, podgc/gc_controller.go, `quarantineTime`.
-_QUARANTINE = 40.0
+_QUARANTINE_SECONDS = 40.0
 
 
-class PodCleanup:
+class PodGCController:
     """Removes such pods."""
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "pod-garbage-collector")
         self._by_node: dict[str, dict[str, None]] = {}
@@ -41,12 +41,12 @@ class PodCleanup:
         elif key not in self._by_node.setdefault(node, {}):
             self._by_node[node][key] = None
             if self._api.find("nodes", node) is None:
-                self._queue.add_after(key, _QUARANTINE)
+                self._queue.add_after(key, _QUARANTINE_SECONDS)
 
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "DELETED":
             for key in self._by_node.get(name_of(new), ()):
-                self._queue.add_after(key, _QUARANTINE)
+                self._queue.add_after(key, _QUARANTINE_SECONDS)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)

@@ -10,19 +10,19 @@ from pytest_kwait.simulator.objects import namespace_of, owner_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
     from pytest_kwait.simulator.controllers.workqueue import Workqueue
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["PodOwners"]
+__all__ = ["PodOwnerIndex"]
 
 
 # So many pods are looked at on every change, as upstream looks at all.
-_FEW = 20
+_MAX_IMMEDIATE = 20
 
 
-class PodOwners:
+class PodOwnerIndex:
     """The objects of one kind, by UID and by namespace; puts into a queue what is to be looked at.
 
     Args:
@@ -36,9 +36,9 @@ class PodOwners:
 
     def __init__(
         self,
-        api: ClusterApi,
+        api: SimulatedCluster,
         resource: str,
-        pods: Dependents,
+        pods: ControllerRefManager,
         queue: Workqueue[str],
         pause: float = 0.0,
     ) -> None:
@@ -78,4 +78,4 @@ class PodOwners:
 
     def _patience(self, uid: str) -> float:
         count = self._pods.count(uid)
-        return count * self._pause if count > _FEW else 0.0
+        return count * self._pause if count > _MAX_IMMEDIATE else 0.0

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.controllers.pods import is_active, is_ready, is_terminating
 from pytest_kwait.simulator.objects import labels_of, uid_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Counts", "PodTallies", "PodTally"]
+__all__ = ["PodCounter", "PodCounters", "PodCounts"]
 
 
-class Counts(NamedTuple):
+class PodCounts(NamedTuple):
     """Numbers of pods.
 
     Args:
@@ -35,7 +35,7 @@ class Counts(NamedTuple):
     labelled: int = 0
 
 
-class PodTally:
+class PodCounter:
     """The pods of one owner.
 
     Args:
@@ -47,15 +47,15 @@ class PodTally:
     def __init__(self, selector: Obj, labels: Obj, pods: Iterable[Obj]) -> None:
         self.selector = selector
         self.labels = labels
-        self._sums = [0] * len(Counts._fields)
-        self._pods: dict[str, tuple[Obj, Counts]] = {}
+        self._sums = [0] * len(PodCounts._fields)
+        self._pods: dict[str, tuple[Obj, PodCounts]] = {}
         for pod in pods:
             self.note(pod)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> PodCounts:
         """How many there are now."""
-        return Counts(*self._sums)
+        return PodCounts(*self._sums)
 
     def active(self) -> list[Obj]:
         """Return those that count as replicas, in order of creation."""
@@ -77,36 +77,36 @@ class PodTally:
         if known is not None:
             self._add(known[1], -1)
 
-    def _add(self, counts: Counts, sign: int) -> None:
+    def _add(self, counts: PodCounts, sign: int) -> None:
         self._sums = [one + sign * more for one, more in zip(self._sums, counts, strict=True)]
 
-    def _counts(self, pod: Obj) -> Counts:
+    def _counts(self, pod: Obj) -> PodCounts:
         labels = labels_of(pod)
-        if not matches(self.selector, labels):
-            return Counts(strangers=1)
+        if not matches_selector(self.selector, labels):
+            return PodCounts(strangers=1)
         if not is_active(pod):
-            return Counts(terminating=int(is_terminating(pod)))
+            return PodCounts(terminating=int(is_terminating(pod)))
         labelled = self.labels.items() <= labels.items()
-        return Counts(active=1, ready=int(is_ready(pod)), labelled=int(labelled))
+        return PodCounts(active=1, ready=int(is_ready(pod)), labelled=int(labelled))
 
 
-class PodTallies:
+class PodCounters:
     """The tallies of a cluster's owners of one kind; a look at one costs the same for any number.
 
     Args:
         pods: the cluster's pods by owner.
     """
 
-    def __init__(self, pods: Dependents) -> None:
+    def __init__(self, pods: ControllerRefManager) -> None:
         self._pods = pods
-        self._tallies: dict[str, PodTally] = {}
+        self._tallies: dict[str, PodCounter] = {}
         pods.listen(self._pod_changed)
 
-    def of(self, owner_uid: str, selector: Obj, labels: Obj) -> PodTally:
+    def of(self, owner_uid: str, selector: Obj, labels: Obj) -> PodCounter:
         """Return the owner's tally, counted anew where selector or labels are others."""
         tally = self._tallies.get(owner_uid)
         if tally is None or tally.selector != selector or tally.labels != labels:
-            tally = PodTally(selector, labels, self._pods.of(owner_uid))
+            tally = PodCounter(selector, labels, self._pods.of(owner_uid))
             self._tallies[owner_uid] = tally
         return tally
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.caller import internal
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
-from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.caller import internal_caller
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.ownership import make_controller_ref
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
-from pytest_kwait.simulator.strands import side_by_side
+from pytest_kwait.simulator.strands import run_concurrently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 __all__ = [
     "PodControl",
-    "available_in",
     "is_active",
     "is_ready",
     "is_terminating",
-    "pod_from_template",
-    "rank_for_removal",
-    "slow_start",
+    "make_pod_from_template",
+    "rank_for_deletion",
+    "seconds_until_available",
+    "slow_start_batch",
 ]
 
 
@@ -46,16 +46,16 @@ def is_terminating(pod: Obj) -> bool:
 
 def is_ready(pod: Obj) -> bool:
     """Whether its Ready condition is True."""
-    condition = condition_of(pod, "Ready")
+    condition = get_condition(pod, "Ready")
     return condition is not None and condition["status"] == "True"
 
 
-def available_in(pod: Obj, min_ready_seconds: float, now: float) -> float | None:
+def seconds_until_available(pod: Obj, min_ready_seconds: float, now: float) -> float | None:
     """Seconds until a ready pod counts as available: 0 if it does, None if it is not ready.
 
     Source: kubernetes pkg/api/v1/pod/util.go, `IsPodAvailable`.
     """
-    condition = condition_of(pod, "Ready")
+    condition = get_condition(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return None
     if min_ready_seconds <= 0:
@@ -63,7 +63,7 @@ def available_in(pod: Obj, min_ready_seconds: float, now: float) -> float | None
     since = condition.get("lastTransitionTime")
     if not since:
         return None
-    return max(0.0, moment(since) + min_ready_seconds - now)
+    return max(0.0, parse_timestamp(since) + min_ready_seconds - now)
 
 
 def _restarts(pod: Obj) -> int:
@@ -76,10 +76,14 @@ def _restarts(pod: Obj) -> int:
 
 
 def _ready_since(pod: Obj) -> float:
-    condition = condition_of(pod, "Ready")
+    condition = get_condition(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return 0.0
-    return moment(condition["lastTransitionTime"]) if condition.get("lastTransitionTime") else 0.0
+    return (
+        parse_timestamp(condition["lastTransitionTime"])
+        if condition.get("lastTransitionTime")
+        else 0.0
+    )
 
 
 def _deletion_cost(pod: Obj) -> int:
@@ -92,7 +96,7 @@ def _deletion_cost(pod: Obj) -> int:
         return 0
 
 
-def rank_for_removal(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list[Obj]:
+def rank_for_deletion(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list[Obj]:
     """Return the pods in the order in which a controller gives them up.
 
     Unassigned before assigned, Pending before Running, not ready before ready, cheap before dear,
@@ -115,13 +119,13 @@ def rank_for_removal(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list
             -neighbours.get(node, 0),
             -_ready_since(pod),
             -_restarts(pod),
-            -moment(pod["metadata"]["creationTimestamp"]),
+            -parse_timestamp(pod["metadata"]["creationTimestamp"]),
         )
 
     return sorted(pods, key=order)
 
 
-def pod_from_template(template: Obj, owner: Obj, api_version: str, kind: str) -> Obj:
+def make_pod_from_template(template: Obj, owner: Obj, api_version: str, kind: str) -> Obj:
     """Return the pod that `owner` makes of its template: named after it and controlled by it."""
     source = template.get("metadata") or {}
     # The API server keeps names within 63 characters by cutting what generated ones begin with.
@@ -129,11 +133,11 @@ def pod_from_template(template: Obj, owner: Obj, api_version: str, kind: str) ->
     for field in ("labels", "annotations", "finalizers"):
         if source.get(field):
             metadata[field] = clone(source[field])
-    metadata["ownerReferences"] = [controller_reference(owner, api_version, kind)]
+    metadata["ownerReferences"] = [make_controller_ref(owner, api_version, kind)]
     return {"metadata": metadata, "spec": clone(template["spec"])}
 
 
-def slow_start(count: int, initial: int, create: Callable[[int], None]) -> int:
+def slow_start_batch(count: int, initial: int, create: Callable[[int], None]) -> int:
     """Call `create(index)` `count` times in growing batches; a batch with an error is the last.
 
     The calls of a batch wait for webhooks side by side.
@@ -157,7 +161,7 @@ def slow_start(count: int, initial: int, create: Callable[[int], None]) -> int:
     batch = min(count, initial)
     while batch > 0:
         numbers = range(index, index + batch)
-        side_by_side([partial(one, number) for number in numbers])
+        run_concurrently([partial(one, number) for number in numbers])
         index += batch
         if failures:
             raise SlowStartError(done, failures[0])
@@ -190,7 +194,7 @@ class PodControl:
     """
 
     def __init__(
-        self, api: ClusterApi, recorder: EventRecorder, api_version: str, kind: str
+        self, api: SimulatedCluster, recorder: EventRecorder, api_version: str, kind: str
     ) -> None:
         self._api = api
         self._recorder = recorder
@@ -207,7 +211,10 @@ class PodControl:
         """
         try:
             if self._made[0] is not pod:
-                self._made = (pod, self._api.decode(self._api.kinds["pods"], pod, internal()))
+                self._made = (
+                    pod,
+                    self._api.decode(self._api.kinds["pods"], pod, internal_caller()),
+                )
             made = clone(self._made[1])
             created = self._api.create("pods", made, namespace_of(owner), decoded=True)
         except StatusError as error:

@@ -11,21 +11,21 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["POLICIES", "PolicyStatus"]
+__all__ = ["POLICIES", "PolicyStatusController"]
 
 POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
 
-class PolicyStatus:
+class PolicyStatusController:
     """Follows validating policies, and looks at each generation of them once.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(
             api.clock, self._sync, "validatingadmissionpolicy-status"
@@ -44,9 +44,9 @@ class PolicyStatus:
         if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
             return
         # Not at import: the expressions' library is loaded where one is met.
-        from pytest_kwait.simulator.admission.policy_types import expression_warnings
+        from pytest_kwait.simulator.admission.policy_types import type_check_warnings
 
-        warnings = expression_warnings(policy, self._api.kinds)
+        warnings = type_check_warnings(policy, self._api.kinds)
         checked: Obj = {"expressionWarnings": warnings} if warnings else {}
 
         def told(changed: Obj) -> None:

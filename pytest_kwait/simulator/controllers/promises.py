@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.preemption import Stand, copy_of, priority_of
+from pytest_kwait.scheduler.algorithm.preemption import (
+    OverlayNodeLister,
+    clone_node_info,
+    get_pod_priority,
+)
 from pytest_kwait.simulator.objects import Obj, uid_of
 
 if TYPE_CHECKING:
@@ -16,10 +20,10 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.cycle import NodeLister
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
 
-__all__ = ["with_promises"]
+__all__ = ["add_nominated_pods"]
 
 
-def with_promises(
+def add_nominated_pods(
     lister: NodeLister,
     nodes: Mapping[str, NodeInfo],
     promised: Mapping[str, Mapping[str, Obj]],
@@ -37,13 +41,15 @@ def with_promises(
         pod: who looks for a node.
     """
     changed: dict[str, NodeInfo] = {}
-    own = priority_of(pod)
+    own = get_pod_priority(pod)
     for name, pods in promised.items():
         guests = [
-            one for one in pods.values() if priority_of(one) >= own and uid_of(one) != uid_of(pod)
+            one
+            for one in pods.values()
+            if get_pod_priority(one) >= own and uid_of(one) != uid_of(pod)
         ]
         if guests and name in nodes:
-            changed[name] = copy_of(nodes[name])
+            changed[name] = clone_node_info(nodes[name])
             for one in guests:
                 changed[name].add(one)
-    return Stand(lister, changed) if changed else lister
+    return OverlayNodeLister(lister, changed) if changed else lister

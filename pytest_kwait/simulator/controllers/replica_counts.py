@@ -9,25 +9,25 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import milli_value
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
+from pytest_kwait.scheduler.algorithm.quantities import parse_milli_value
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.objects import Obj, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
-    "Count",
     "MetricError",
+    "ReplicaCalculation",
     "Tolerances",
-    "count_by_total",
-    "count_by_usage",
-    "requests_of",
+    "calculate_by_total",
+    "calculate_by_usage",
+    "get_pod_requests",
 ]
 
 # Seconds: how long a young pod's cpu does not count, and until its readiness is believed.
 # Source: `horizontal-pod-autoscaler-cpu-initialization-period`, `-initial-readiness-delay`.
-_INITIALIZATION = 300.0
+_INITIALIZATION_PERIOD = 300.0
 _READINESS_DELAY = 30.0
 
 
@@ -53,7 +53,7 @@ class Tolerances:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ReplicaCalculation:
     """What a metric asks for.
 
     Args:
@@ -67,7 +67,7 @@ class Count:
     utilization: int | None = None
 
 
-def count_by_usage(
+def calculate_by_usage(
     current: int,
     pods: Sequence[Obj],
     usage: Mapping[str, int],
@@ -76,7 +76,7 @@ def count_by_usage(
     target: int,
     requests: Mapping[str, int] | None,
     young: float | None,
-) -> Count:
+) -> ReplicaCalculation:
     """Return what usage per pod asks for.
 
     Args:
@@ -95,7 +95,7 @@ def count_by_usage(
     """
     if not pods:
         raise MetricError("no pods returned by selector while calculating replica count")
-    ready, unready, missing = _grouped(pods, usage, young)
+    ready, unready, missing = _group_pods(pods, usage, young)
     known = {name: usage[name] for name in ready}
     if not known:
         raise MetricError("did not receive metrics for targeted pods (pods might be unready)")
@@ -103,8 +103,8 @@ def count_by_usage(
     waits = bool(unready) and ratio > 1.0
     if not waits and not missing:
         if tolerances.hold(ratio):
-            return Count(current, average, utilization)
-        return Count(math.ceil(ratio * len(ready)), average, utilization)
+            return ReplicaCalculation(current, average, utilization)
+        return ReplicaCalculation(math.ceil(ratio * len(ready)), average, utilization)
     for name in missing if ratio != 1.0 else ():
         # As if they used all that they may where it would shrink, nothing where it would grow.
         full = target if requests is None else requests[name] * max(100, target) // 100
@@ -113,14 +113,14 @@ def count_by_usage(
         known[name] = 0
     again, _, _ = _ratio(known, target, requests)
     if tolerances.hold(again) or (ratio < 1.0 < again) or (again < 1.0 < ratio):
-        return Count(current, average, utilization)
+        return ReplicaCalculation(current, average, utilization)
     wanted = math.ceil(again * len(known))
     if (again < 1.0 and wanted > current) or (again > 1.0 and wanted < current):
         wanted = current
-    return Count(wanted, average, utilization)
+    return ReplicaCalculation(wanted, average, utilization)
 
 
-def _grouped(
+def _group_pods(
     pods: Sequence[Obj], usage: Mapping[str, int], young: float | None
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the names of pods that count, that are not ready, and that nobody measured.
@@ -147,16 +147,16 @@ def _grouped(
 
 
 def _is_unready(pod: Obj, now: float) -> bool:
-    condition, since = condition_of(pod, "Ready"), (pod.get("status") or {}).get("startTime")
+    condition, since = get_condition(pod, "Ready"), (pod.get("status") or {}).get("startTime")
     if condition is None or since is None:
         return True
     if condition["status"] == "True":
         # What is written down is measured at this moment.
         return False
-    started = moment(since)
-    if started + _INITIALIZATION > now:
+    started = parse_timestamp(since)
+    if started + _INITIALIZATION_PERIOD > now:
         return True
-    return started + _READINESS_DELAY > moment(condition["lastTransitionTime"])
+    return started + _READINESS_DELAY > parse_timestamp(condition["lastTransitionTime"])
 
 
 def _ratio(
@@ -173,9 +173,9 @@ def _ratio(
     return utilization / target, average, utilization
 
 
-def count_by_total(
+def calculate_by_total(
     current: int, usage: int, tolerances: Tolerances, *, target: int, ready: int, spread: bool
-) -> Count:
+) -> ReplicaCalculation:
     """Return what one number for all replicas asks for.
 
     Args:
@@ -191,14 +191,14 @@ def count_by_total(
     if spread:
         ratio = usage / (target * current) if current else math.inf
         wanted = current if tolerances.hold(ratio) else math.ceil(usage / target)
-        return Count(wanted, math.ceil(usage / max(current, 1)))
+        return ReplicaCalculation(wanted, math.ceil(usage / max(current, 1)))
     ratio = usage / target
     if current and tolerances.hold(ratio):
-        return Count(current, usage)
-    return Count(math.ceil(ratio * (ready if current else 1)), usage)
+        return ReplicaCalculation(current, usage)
+    return ReplicaCalculation(math.ceil(ratio * (ready if current else 1)), usage)
 
 
-def requests_of(pod: Obj, resource: str, container: str = "") -> int:
+def get_pod_requests(pod: Obj, resource: str, container: str = "") -> int:
     """What a pod, or one of its containers, requests in thousandths.
 
     Raises:
@@ -213,5 +213,5 @@ def requests_of(pod: Obj, resource: str, container: str = "") -> int:
             raise MetricError(
                 f"missing request for {resource} in container {one['name']} of Pod {name_of(pod)}"
             )
-        total += milli_value(asked)
+        total += parse_milli_value(asked)
     return total

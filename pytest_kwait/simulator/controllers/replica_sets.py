@@ -7,40 +7,40 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
-from pytest_kwait.simulator.controllers.pod_owners import PodOwners
-from pytest_kwait.simulator.controllers.pod_tallies import PodTallies
+from pytest_kwait.simulator.controllers.pod_owners import PodOwnerIndex
+from pytest_kwait.simulator.controllers.pod_tallies import PodCounters
 from pytest_kwait.simulator.controllers.pods import (
     PodControl,
     SlowStartError,
-    available_in,
     is_namespace_terminating,
-    pod_from_template,
-    rank_for_removal,
-    slow_start,
+    make_pod_from_template,
+    rank_for_deletion,
+    seconds_until_available,
+    slow_start_batch,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import EventRecorder
 from pytest_kwait.simulator.objects import labels_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
-    from pytest_kwait.simulator.controllers.pod_tallies import Counts, PodTally
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
+    from pytest_kwait.simulator.controllers.pod_tallies import PodCounter, PodCounts
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import StatusError
 
 __all__ = [
     "REPLICATION_CONTROLLERS",
     "REPLICA_SETS",
-    "ReplicaController",
     "ReplicaKind",
-    "replica_status",
+    "ReplicaSetController",
+    "calculate_status",
 ]
 
 # Upstream makes up to 500 side by side; here they are made in turn, and requests served between.
 # Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
-_BURST = 100
-_SLOW_START = 1
+_BURST_REPLICAS = 100
+_INITIAL_BATCH = 1
 # Seconds of patience per pod. What a look tells is written to the object, so that pods that change
 # one after the other cost a small part of the time, however many there are.
 _PAUSE_PER_POD = 0.00005
@@ -78,10 +78,10 @@ REPLICATION_CONTROLLERS = ReplicaKind(
 )
 
 
-def replica_status(
+def calculate_status(
     kind: ReplicaKind,
     obj: Obj,
-    counts: Counts,
+    counts: PodCounts,
     available: int,
     failure: StatusError | None,
     stamp: str,
@@ -125,7 +125,7 @@ def replica_status(
     return status
 
 
-class ReplicaController:
+class ReplicaSetController:
     """Keeps the pods of one of the kinds.
 
     Args:
@@ -134,7 +134,9 @@ class ReplicaController:
         pods: the cluster's pods by owner.
     """
 
-    def __init__(self, api: ClusterApi, kind: ReplicaKind, pods: Dependents) -> None:
+    def __init__(
+        self, api: SimulatedCluster, kind: ReplicaKind, pods: ControllerRefManager
+    ) -> None:
         self._api = api
         self._kind = kind
         self._pods = pods
@@ -143,8 +145,8 @@ class ReplicaController:
         )
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
         # Before the owners, who are looked at because of what is counted here.
-        self._tallies = PodTallies(pods)
-        PodOwners(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
+        self._tallies = PodCounters(pods)
+        PodOwnerIndex(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
         api.subscribe(kind.resource, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
@@ -166,13 +168,13 @@ class ReplicaController:
         waits: list[float | None] = []
         available, now = counts.ready, self._api.clock.time()
         if patience:
-            waits = [available_in(pod, patience, now) for pod in tally.active()]
+            waits = [seconds_until_available(pod, patience, now) for pod in tally.active()]
             available = waits.count(0.0)
         failure = None
         if not is_being_deleted(obj):
             failure = self._manage(obj, tally)
         stamp = self._api.clock.stamp()
-        status = replica_status(self._kind, obj, counts, available, failure, stamp)
+        status = calculate_status(self._kind, obj, counts, available, failure, stamp)
         if status != obj.get("status"):
             self._api.update_status(self._kind.resource, {**obj, "status": status})
         if failure is not None:
@@ -180,17 +182,19 @@ class ReplicaController:
         if any(waits):
             self._queue.add_after(key, min(wait for wait in waits if wait), scaled=False)
 
-    def _manage(self, obj: Obj, tally: PodTally) -> StatusError | None:
+    def _manage(self, obj: Obj, tally: PodCounter) -> StatusError | None:
         difference = obj["spec"].get("replicas", 1) - tally.counts.active
         if difference > 0:
-            pod = pod_from_template(
+            pod = make_pod_from_template(
                 obj["spec"]["template"], obj, self._kind.api_version, self._kind.kind
             )
-            if difference > _BURST:
+            if difference > _BURST_REPLICAS:
                 self._queue.add(key_of(obj))
             try:
-                slow_start(
-                    min(difference, _BURST), _SLOW_START, lambda _: self._control.create(pod, obj)
+                slow_start_batch(
+                    min(difference, _BURST_REPLICAS),
+                    _INITIAL_BATCH,
+                    lambda _: self._control.create(pod, obj),
                 )
             except SlowStartError as error:
                 return None if is_namespace_terminating(error.cause) else error.cause
@@ -199,6 +203,6 @@ class ReplicaController:
             for pod in active:
                 node = pod["spec"].get("nodeName") or ""
                 neighbours[node] = neighbours.get(node, 0) + 1
-            for pod in rank_for_removal(active, neighbours)[: min(-difference, _BURST)]:
+            for pod in rank_for_deletion(active, neighbours)[: min(-difference, _BURST_REPLICAS)]:
                 self._control.delete(pod, obj)
         return None

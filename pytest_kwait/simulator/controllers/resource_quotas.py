@@ -10,32 +10,41 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import Quantity
-from pytest_kwait.simulator.admission.pod_resources import Amounts, add, amounts
-from pytest_kwait.simulator.admission.quota_scopes import has_deadline, in_scopes
-from pytest_kwait.simulator.admission.quota_usage import counted, pod_counts, resource_of, usage
+from pytest_kwait.simulator.admission.pod_resources import (
+    ResourceList,
+    add_resources,
+    parse_resource_list,
+)
+from pytest_kwait.simulator.admission.quota_scopes import has_deadline, is_in_scopes
+from pytest_kwait.simulator.admission.quota_usage import (
+    is_pod_counted,
+    matching_resource_names,
+    object_usage,
+    resource_of_quota_name,
+)
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["ResourceQuotas"]
+__all__ = ["ResourceQuotaController"]
 
 _QUOTAS = "resourcequotas"
 # Seconds until everything is counted anew; upstream, `resource-quota-sync-period`.
-_RESYNC = 300.0
+_RESYNC_PERIOD = 300.0
 
 
-class ResourceQuotas:
+class ResourceQuotaController:
     """Keeps `status` of the quotas of one cluster.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "resource-quota-controller")
         self._by_namespace: dict[str, set[str]] = {}
@@ -64,7 +73,9 @@ class ResourceQuotas:
         if change == "DELETED" or (old is not None and self._gives_back(resource, new, old)):
             for key in keys:
                 quota = self._api.find(_QUOTAS, split_key(key)[1], namespace_of(new))
-                if quota is not None and counted(resource, quota["spec"].get("hard", ())):
+                if quota is not None and matching_resource_names(
+                    resource, quota["spec"].get("hard", ())
+                ):
                     self._queue.add(key)
 
     def _gives_back(self, resource: str, new: Obj, old: Obj) -> bool:
@@ -72,7 +83,7 @@ class ResourceQuotas:
             case "pods":
                 now = self._api.clock.time()
                 return has_deadline(new) != has_deadline(old) or (
-                    pod_counts(old, now) and not pod_counts(new, now)
+                    is_pod_counted(old, now) and not is_pod_counted(new, now)
                 )
             case "services":
                 return bool(new["spec"].get("type") != old["spec"].get("type"))
@@ -87,21 +98,25 @@ class ResourceQuotas:
             return
         hard = quota["spec"].get("hard", {})
         status = quota.get("status", {})
-        used = {one: amount for one, amount in amounts(status.get("used")).items() if one in hard}
+        used = {
+            one: amount
+            for one, amount in parse_resource_list(status.get("used")).items()
+            if one in hard
+        }
         used.update(self._count(quota, namespace))
-        present = amounts(status.get("used"))
+        present = parse_resource_list(status.get("used"))
         if hard != status.get("hard", {}) or used != present or _unwritten(status, hard):
             shown = {one: str(amount) for one, amount in used.items()}
             self._api.update_status(_QUOTAS, {**quota, "status": {"hard": hard, "used": shown}})
-        self._queue.add_after(key, _RESYNC)
+        self._queue.add_after(key, _RESYNC_PERIOD)
 
-    def _count(self, quota: Obj, namespace: str) -> Amounts:
+    def _count(self, quota: Obj, namespace: str) -> ResourceList:
         spec, now = quota["spec"], self._api.clock.time()
         by_resource: dict[str, list[str]] = {}
         for name in spec.get("hard", {}):
-            by_resource.setdefault(resource_of(name), []).append(name)
+            by_resource.setdefault(resource_of_quota_name(name), []).append(name)
         by_resource.pop("", None)
-        total: Amounts = {}
+        total: ResourceList = {}
         for resource, names in by_resource.items():
             try:
                 kind = self._api.kind_of(resource)
@@ -109,11 +124,11 @@ class ResourceQuotas:
                 continue  # a kind that is not served, or not yet
             if not kind.namespaced:
                 continue
-            sums: Amounts = {name: Quantity(Fraction(0)) for name in names}
+            sums: ResourceList = {name: Quantity(Fraction(0)) for name in names}
             for obj in self._api.list(resource, namespace):
-                if in_scopes(spec, resource, obj):
-                    taken = usage(resource, obj, now)
-                    add(sums, {name: taken[name] for name in names if name in taken})
+                if is_in_scopes(spec, resource, obj):
+                    taken = object_usage(resource, obj, now)
+                    add_resources(sums, {name: taken[name] for name in names if name in taken})
             total.update(sums)
         return total
 
@@ -124,4 +139,4 @@ def _unwritten(status: Obj, hard: Obj) -> bool:
 
 def _uncounted(quota: Obj) -> bool:
     hard, used = quota["spec"].get("hard", {}), quota.get("status", {}).get("used", {})
-    return any(name not in used and resource_of(name) for name in hard)
+    return any(name not in used and resource_of_quota_name(name) for name in hard)

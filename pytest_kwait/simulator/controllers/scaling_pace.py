@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Memory", "Step", "paced", "settled"]
+__all__ = ["ScalingHistory", "Step", "limit_scaling_rate", "stabilize_recommendation"]
 
 _WINDOW_DOWN = 300.0
 _POLICIES_UP: tuple[Obj, ...] = (
@@ -28,7 +28,7 @@ Step = tuple[int, str, str]
 
 
 @dataclass(slots=True)
-class Memory:
+class ScalingHistory:
     """What an autoscaler was told and did: moments and numbers."""
 
     wishes: list[tuple[float, int]] = field(default_factory=list)
@@ -40,13 +40,13 @@ class Memory:
         (self.ups if change > 0 else self.downs).append((now, abs(change)))
 
 
-def _window(rules: Obj, default: float) -> float:
+def _stabilization_window(rules: Obj, default: float) -> float:
     found = rules.get("stabilizationWindowSeconds")
     return default if found is None else float(found)
 
 
-def settled(
-    memory: Memory, behavior: Obj, now: float, current: int, wish: int, scale: float
+def stabilize_recommendation(
+    memory: ScalingHistory, behavior: Obj, now: float, current: int, wish: int, scale: float
 ) -> Step:
     """Return what the wishes of late agree on.
 
@@ -60,8 +60,8 @@ def settled(
 
     Source: `stabilizeRecommendation`, `stabilizeRecommendationWithBehaviors`.
     """
-    window_up = _window(behavior.get("scaleUp") or {}, 0.0)
-    window_down = _window(behavior.get("scaleDown") or {}, _WINDOW_DOWN * scale)
+    window_up = _stabilization_window(behavior.get("scaleUp") or {}, 0.0)
+    window_down = _stabilization_window(behavior.get("scaleDown") or {}, _WINDOW_DOWN * scale)
     keep = now - max(window_up, window_down)
     least = min([one for at, one in memory.wishes if at > now - window_up], default=wish)
     most = max([one for at, one in memory.wishes if at > now - window_down], default=wish)
@@ -78,8 +78,13 @@ def settled(
     return found, "ScaleDownStabilized", f"{text} recommendation"
 
 
-def paced(
-    memory: Memory, behavior: Obj, now: float, current: int, wish: int, bounds: tuple[int, int]
+def limit_scaling_rate(
+    memory: ScalingHistory,
+    behavior: Obj,
+    now: float,
+    current: int,
+    wish: int,
+    bounds: tuple[int, int],
 ) -> Step:
     """Return how far it may go at once.
 
@@ -113,7 +118,7 @@ def paced(
     return wish, "DesiredWithinRange", "the desired count is within the acceptable range"
 
 
-def _up_limit(memory: Memory, behavior: Obj, now: float, current: int) -> int:
+def _up_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
     if not behavior:
         return max(2 * current, 4)
     rules = behavior.get("scaleUp") or {}
@@ -121,7 +126,7 @@ def _up_limit(memory: Memory, behavior: Obj, now: float, current: int) -> int:
         return current
     proposals: list[int] = []
     for policy in rules.get("policies") or _POLICIES_UP:
-        start = _at_start(memory, policy, now, current)
+        start = _replicas_at_period_start(memory, policy, now, current)
         if policy["type"] == "Pods":
             proposals.append(start + policy["value"])
         else:
@@ -130,13 +135,13 @@ def _up_limit(memory: Memory, behavior: Obj, now: float, current: int) -> int:
     return max(chosen, current)
 
 
-def _down_limit(memory: Memory, behavior: Obj, now: float, current: int) -> int:
+def _down_limit(memory: ScalingHistory, behavior: Obj, now: float, current: int) -> int:
     rules = behavior.get("scaleDown") or {}
     if rules.get("selectPolicy") == "Disabled":
         return current
     proposals: list[int] = []
     for policy in rules.get("policies") or _POLICIES_DOWN:
-        start = _at_start(memory, policy, now, current)
+        start = _replicas_at_period_start(memory, policy, now, current)
         if policy["type"] == "Pods":
             proposals.append(start - policy["value"])
         else:
@@ -145,11 +150,11 @@ def _down_limit(memory: Memory, behavior: Obj, now: float, current: int) -> int:
     return min(chosen, current)
 
 
-def _at_start(memory: Memory, policy: Obj, now: float, current: int) -> int:
+def _replicas_at_period_start(memory: ScalingHistory, policy: Obj, now: float, current: int) -> int:
     """How many there were when a policy's period began."""
     since = now - policy["periodSeconds"]
-    return current - _within(memory.ups, since) + _within(memory.downs, since)
+    return current - _changes_since(memory.ups, since) + _changes_since(memory.downs, since)
 
 
-def _within(changes: Sequence[tuple[float, int]], since: float) -> int:
+def _changes_since(changes: Sequence[tuple[float, int]], since: float) -> int:
     return sum(count for at, count in changes if at > since)

@@ -9,15 +9,15 @@ from pytest_kwait.scheduler.algorithm.fit_errors import FitError
 from pytest_kwait.scheduler.algorithm.generic import Algorithm
 from pytest_kwait.scheduler.algorithm.malformed import InvalidPod
 from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-from pytest_kwait.scheduler.algorithm.predicates import waiting_gates
+from pytest_kwait.scheduler.algorithm.predicates import list_scheduling_gates
 from pytest_kwait.scheduler.algorithm.registry import DEFAULT_PREDICATES
 from pytest_kwait.scheduler.algorithm.spread_constraints import (
-    controller_reference,
-    spread_selectors,
+    collect_spread_selectors,
+    find_spreading_controller,
 )
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
-from pytest_kwait.simulator.controllers.volumes.placement import VolumePlacement
+from pytest_kwait.simulator.controllers.volumes.placement import VolumeBinding
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, SchedulingRecorder
 from pytest_kwait.simulator.objects import Obj, name_of
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_kwait.scheduler.algorithm.cycle import NodeLister
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["SCHEDULER_NAME", "Scheduler"]
+__all__ = ["SCHEDULER_NAME", "EmbeddedScheduler"]
 
 SCHEDULER_NAME = "default-scheduler"
 
@@ -46,7 +46,7 @@ _OWNERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _UnschedulablePod:
     """That a pod fits nowhere.
 
     Args:
@@ -58,7 +58,7 @@ class _Refusal:
     tries: int = 1
 
 
-class Scheduler:
+class EmbeddedScheduler:
     """Binds pods.
 
     A pod that fits nowhere is tried again when a node changes or a pod leaves one.
@@ -67,14 +67,14 @@ class Scheduler:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._recorder = SchedulingRecorder(api, SCHEDULER_NAME)
-        self._volumes = VolumePlacement(api, self._claim_changed)
+        self._volumes = VolumeBinding(api, self._claim_changed)
         self._algorithm = Algorithm([*DEFAULT_PREDICATES, self._volumes.predicate])
         self._nodes: dict[str, NodeInfo] = {}
         self._homeless: dict[str, dict[str, Obj]] = {}
-        self._refused: dict[str, _Refusal] = {}
+        self._refused: dict[str, _UnschedulablePod] = {}
         self._nominated: dict[str, dict[str, Obj]] = {}
         self._queue: Workqueue[str] = Workqueue(api.clock, self._schedule, "scheduler")
         api.subscribe("nodes", self._node_changed)
@@ -92,11 +92,11 @@ class Scheduler:
     def spread_selectors(self, pod: Obj) -> Sequence[Mapping[str, Any]]:
         """Return the label selectors of the services and of the controller of `pod`."""
         namespace = pod["metadata"]["namespace"]
-        reference, controller = controller_reference(pod), None
+        reference, controller = find_spreading_controller(pod), None
         if reference is not None:
             kind, name = reference
             controller = self._api.find(_OWNERS[kind], name, namespace)
-        return spread_selectors(pod, self._api.list("services", namespace), controller)
+        return collect_spread_selectors(pod, self._api.list("services", namespace), controller)
 
     def _node_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         name = name_of(new)
@@ -110,12 +110,12 @@ class Scheduler:
                 info.add(pod)
         else:
             info.set_node(new)
-        if old is None or _concerns_pods(new) != _concerns_pods(old):
+        if old is None or _scheduling_fields(new) != _scheduling_fields(old):
             self._try_refused()
 
     def _pod_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, node = key_of(new), new["spec"].get("nodeName")
-        self._note_promise(key, change, new, old)
+        self._update_nomination(key, change, new, old)
         ended = (new.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if change == "DELETED" or ended:
             self._refused.pop(key, None)
@@ -129,16 +129,16 @@ class Scheduler:
             else:
                 self._homeless.setdefault(node, {})[new["metadata"]["uid"]] = new
             if old is None or not old["spec"].get("nodeName") or _labels(old) != _labels(new):
-                self._try_refused(_asks_for_pods)
+                self._try_refused(_depends_on_other_pods)
         elif key not in self._refused and self._is_ours(new):
             self._queue.add(key)
         elif key in self._refused and old is not None and old["spec"] != new["spec"]:
             self._retry(key)
 
-    def _note_promise(self, key: str, change: str, new: Obj, old: Obj | None) -> None:
+    def _update_nomination(self, key: str, change: str, new: Obj, old: Obj | None) -> None:
         """Remember on which node a pod is to get the place of others."""
-        before = _promised(old)
-        after = None if change == "DELETED" or is_being_deleted(new) else _promised(new)
+        before = _get_nominated_node(old)
+        after = None if change == "DELETED" or is_being_deleted(new) else _get_nominated_node(new)
         if before is not None and before != after:
             self._nominated.get(before, {}).pop(key, None)
             if not self._nominated.get(before, True):
@@ -155,7 +155,9 @@ class Scheduler:
 
     def _is_ours(self, pod: Obj) -> bool:
         name = pod["spec"].get("schedulerName", SCHEDULER_NAME)
-        return name == SCHEDULER_NAME and not is_being_deleted(pod) and not waiting_gates(pod)
+        return (
+            name == SCHEDULER_NAME and not is_being_deleted(pod) and not list_scheduling_gates(pod)
+        )
 
     def _try_refused(self, whom: Callable[[Obj], bool] | None = None) -> None:
         for key in self._refused:
@@ -172,7 +174,7 @@ class Scheduler:
             self._queue.add(key)
 
     def _retry(self, key: str) -> None:
-        refusal = self._refused.get(key, _Refusal(0.0))
+        refusal = self._refused.get(key, _UnschedulablePod(0.0))
         pause = min(_BACKOFF_FIRST * 2 ** min(refusal.tries - 1, 8), _BACKOFF_MOST)
         until = refusal.at + pause * self._api.clock.scale
         self._queue.add_after(key, until - self._api.clock.monotonic(), scaled=False)
@@ -193,7 +195,7 @@ class Scheduler:
         try:
             if not self._volumes.reserve(pod, chosen):
                 # It goes there once its claims have their volumes.
-                self._refused.setdefault(key, _Refusal(self._api.clock.monotonic()))
+                self._refused.setdefault(key, _UnschedulablePod(self._api.clock.monotonic()))
                 return
             self._api.bind(namespace, name, chosen)
         except StatusError as error:
@@ -208,20 +210,20 @@ class Scheduler:
 
         Source: kube-scheduler, schedule_one.go, `findNodesThatFitPod`.
         """
-        lister = self._as_promised(pod)
-        promised = _promised(pod)
+        lister = self._try_nominated_node(pod)
+        promised = _get_nominated_node(pod)
         for info in lister.list() if promised else ():
             if info.name == promised and self._algorithm.rejection(pod, lister, info) is None:
                 return info.name
         return self._algorithm.schedule(pod, lister)
 
-    def _as_promised(self, pod: Obj) -> NodeLister:
+    def _try_nominated_node(self, pod: Obj) -> NodeLister:
         """Return the nodes as a pod has to take them, with those who are promised a place."""
         if not self._nominated:
             return self
-        from pytest_kwait.simulator.controllers.promises import with_promises
+        from pytest_kwait.simulator.controllers.promises import add_nominated_pods
 
-        return with_promises(self, self._nodes, self._nominated, pod)
+        return add_nominated_pods(self, self._nodes, self._nominated, pod)
 
     def _make_room(self, key: str, pod: Obj, error: FitError) -> None:
         """Have less important pods leave a node where that helps, or say why nobody has to."""
@@ -230,18 +232,18 @@ class Scheduler:
             return
         from pytest_kwait.simulator.controllers.preemption import (
             TERMINATING,
-            make_room,
-            preempt,
+            evict_victims,
+            find_candidate,
         )
 
-        lister = self._as_promised(pod)
-        candidate, message = make_room(self._api, self._algorithm, lister, pod, error)
+        lister = self._try_nominated_node(pod)
+        candidate, message = find_candidate(self._api, self._algorithm, lister, pod, error)
         if candidate is None:
             waits = message.endswith(TERMINATING) or not error.may_preempt
             self._refuse(key, pod, message, promised=None if waits else "")
             return
         self._refuse(key, pod, message, promised=candidate.node)
-        preempt(self._api, self._recorder, pod, candidate)
+        evict_victims(self._api, self._recorder, pod, candidate)
         mine = pod["spec"].get("priority") or 0
         for other in [*self._nominated.get(candidate.node, {}).values()]:
             if (other["spec"].get("priority") or 0) < mine:
@@ -276,9 +278,9 @@ class Scheduler:
                 that as it is.
         """
         tries = self._refused[key].tries + 1 if key in self._refused else 1
-        self._refused[key] = _Refusal(self._api.clock.monotonic(), tries)
+        self._refused[key] = _UnschedulablePod(self._api.clock.monotonic(), tries)
         self._recorder.event(pod, WARNING, "FailedScheduling", "Scheduling", message)
-        last = condition_of(pod, "PodScheduled")
+        last = get_condition(pod, "PodScheduled")
         now = (pod.get("status") or {}).get("nominatedNodeName") or ""
         same = last is not None and last["status"] == "False" and last.get("message") == message
         if same and promised in (None, now):
@@ -310,7 +312,7 @@ class Scheduler:
                 raise
 
 
-def _promised(pod: Obj | None) -> str | None:
+def _get_nominated_node(pod: Obj | None) -> str | None:
     """The node on which a pod without one is to get the place of others."""
     if pod is None or pod["spec"].get("nodeName"):
         return None
@@ -322,13 +324,13 @@ def _labels(obj: Obj) -> object:
     return obj["metadata"].get("labels")
 
 
-def _asks_for_pods(pod: Obj) -> bool:
+def _depends_on_other_pods(pod: Obj) -> bool:
     """Whether a pod that comes elsewhere can make room for this one."""
     affinity = pod["spec"].get("affinity") or {}
     return "podAffinity" in affinity or "topologySpreadConstraints" in pod["spec"]
 
 
-def _concerns_pods(node: Obj) -> tuple[object, ...]:
+def _scheduling_fields(node: Obj) -> tuple[object, ...]:
     """Return what of a node decides whether pods fit; heartbeats do not."""
     spec, status = node.get("spec") or {}, node.get("status") or {}
     return (

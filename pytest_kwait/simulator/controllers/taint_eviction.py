@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.tolerations import tolerates
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, EventRecorder
@@ -18,15 +18,15 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.sim_clock import Timer
 
-__all__ = ["TaintEviction", "seconds_to_stay"]
+__all__ = ["TaintEvictionController", "min_toleration_seconds"]
 
 _MESSAGE = "Taint manager: deleting due to NoExecute taint"
 
 
-def seconds_to_stay(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
+def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:
     """How long a pod may stay under such taints: for ever for None, not at all for 0.
 
     Source: `GetMatchingTolerations`, `getMinTolerationTime`.
@@ -46,12 +46,12 @@ def seconds_to_stay(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float 
 
 
 @dataclass(slots=True)
-class _Planned:
+class _ScheduledEviction:
     uid: str
     timer: Timer
 
 
-class TaintEviction:
+class TaintEvictionController:
     """Deletes pods whose time on a tainted node is up.
 
     Their `tolerationSeconds` are real seconds, as all that a manifest says.
@@ -60,12 +60,12 @@ class TaintEviction:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "taint-eviction-controller")
         self._queue: Workqueue[str] = Workqueue(api.clock, self._evict, "taint-eviction-controller")
         self._taints: dict[str, list[Obj]] = {}
-        self._planned: dict[str, _Planned] = {}
+        self._planned: dict[str, _ScheduledEviction] = {}
         api.subscribe("nodes", self._node_changed)
         api.subscribe("pods", self._pod_changed)
 
@@ -99,7 +99,9 @@ class TaintEviction:
         if is_being_deleted(pod):
             return
         planned = self._planned.get(key)
-        stay = seconds_to_stay(taints, pod["spec"].get("tolerations") or ()) if taints else None
+        stay = (
+            min_toleration_seconds(taints, pod["spec"].get("tolerations") or ()) if taints else None
+        )
         if stay is None:
             self._cancel(pod)
             return
@@ -107,7 +109,7 @@ class TaintEviction:
             return
         self._cancel(pod)
         timer = self._api.clock.call_later(stay, self._due, key, scaled=False)
-        self._planned[key] = _Planned(uid_of(pod), timer)
+        self._planned[key] = _ScheduledEviction(uid_of(pod), timer)
 
     def _cancel(self, pod: Obj) -> None:
         planned = self._planned.pop(key_of(pod), None)
@@ -128,7 +130,7 @@ class TaintEviction:
         pod = self._api.find("pods", name, namespace)
         if pod is None or is_being_deleted(pod):
             return
-        if condition_of(pod, "DisruptionTarget") is None:
+        if get_condition(pod, "DisruptionTarget") is None:
             changed = clone(pod)
             target: Obj = {
                 "type": "DisruptionTarget",

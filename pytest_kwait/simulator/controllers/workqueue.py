@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.sim_clock import SimClock, Timer
 
-__all__ = ["BACKOFF_FIRST", "BACKOFF_MOST", "Workqueue", "backoff_delay"]
+__all__ = ["BASE_DELAY", "MAX_DELAY", "Workqueue", "calculate_delay"]
 
 _log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)
 
 # Seconds, as upstream's default controller rate limiter has them.
-BACKOFF_FIRST = 0.005
-BACKOFF_MOST = 1000.0
+BASE_DELAY = 0.005
+MAX_DELAY = 1000.0
 
 # How long one turn of the event loop may be taken for work before requests are served again.
-_SLICE = 0.005
+_TIME_SLICE = 0.005
 
 # How many keys of one queue may wait for webhooks' answers at a time.
 # Source: kube-controller-manager's defaults of `--concurrent-*-syncs`.
 _WORKERS = 5
 
 
-def backoff_delay(failures: int) -> float:
+def calculate_delay(failures: int) -> float:
     """Seconds before the next try after so many failures: doubling from 5 ms to 1,000 s."""
-    return min(BACKOFF_FIRST * 2.0 ** min(failures, 40), BACKOFF_MOST)
+    return min(BASE_DELAY * 2.0 ** min(failures, 40), MAX_DELAY)
 
 
 class Workqueue(Generic[Key]):
@@ -110,7 +110,7 @@ class Workqueue(Generic[Key]):
 
     def _turn(self) -> None:
         self._scheduled = False
-        until = self._clock.monotonic() + _SLICE
+        until = self._clock.monotonic() + _TIME_SLICE
         # What is added meanwhile has its turn next time, so that one busy key starves nobody.
         for key in list(self._ready):
             if len(self._aside) >= _WORKERS:
@@ -120,7 +120,7 @@ class Workqueue(Generic[Key]):
                 continue
             if key in self._aside:
                 self._aside[key] = True
-            elif self._clock.may_wait():
+            elif self._clock.may_suspend():
                 self._begin(key)
             else:
                 self._one(key)
@@ -132,17 +132,17 @@ class Workqueue(Generic[Key]):
     def _begin(self, key: Key) -> None:
         """Work on a key in a way that lets the work be laid aside."""
         # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.strands import Strand, raised
+        from pytest_kwait.simulator.strands import SuspendableTask, raise_error
 
-        def done(strand: Strand[None]) -> None:
+        def done(strand: SuspendableTask[None]) -> None:
             if self._aside.pop(key):
                 self.add(key)
             elif self._ready:
                 self._schedule()
-            raised(strand)
+            raise_error(strand)
 
         self._aside[key] = False
-        Strand(lambda: self._one(key), done)
+        SuspendableTask(lambda: self._one(key), done)
 
     def _one(self, key: Key) -> None:
         try:
@@ -151,6 +151,6 @@ class Workqueue(Generic[Key]):
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
             _log.debug("%s: %s: %s, try %d", self._name, key, error.message, failures + 1)
-            self.add_after(key, backoff_delay(failures))
+            self.add_after(key, calculate_delay(failures))
         else:
             self._failures.pop(key, None)

@@ -10,30 +10,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.webhook_calls import call_of, replies_for, replies_to
-from pytest_kwait.simulator.custom_resources.conversion_reviews import converted_of
+from pytest_kwait.simulator.admission.webhook_calls import (
+    build_call,
+    fetch_replies,
+    require_replies,
+)
+from pytest_kwait.simulator.custom_resources.conversion_reviews import parse_converted_object
 from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.store import Entry, with_revision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.admission.webhook_calls import Call, Reply
+    from pytest_kwait.simulator.admission.webhook_calls import WebhookCall, WebhookReply
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["Conversion"]
+__all__ = ["WebhookConverter"]
 
 _SECONDS = 30
-_AT_ONCE = 16
+_MAX_CONCURRENT_CALLS = 16
 """Questions of one list that are asked side by side."""
-_KNOWN = ("v1", "v1beta1")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
-class Conversion:
+class WebhookConverter:
     """The webhook of one definition.
 
     Args:
@@ -42,11 +46,13 @@ class Conversion:
         webhook: the definition's `spec.conversion.webhook`.
     """
 
-    def __init__(self, api: ClusterApi, name: str, webhook: Obj) -> None:
+    def __init__(self, api: SimulatedCluster, name: str, webhook: Obj) -> None:
         self._api = api
         self._name = name
         self._config: Obj = webhook["clientConfig"]
-        self._review = next(one for one in webhook["conversionReviewVersions"] if one in _KNOWN)
+        self._review = next(
+            one for one in webhook["conversionReviewVersions"] if one in _REVIEW_VERSIONS
+        )
         self._shown: dict[tuple[str, str], Entry] = {}
         """What lists and watches showed last, by version and key."""
 
@@ -57,8 +63,8 @@ class Conversion:
             StatusError: 500, the webhook fails or answers something else.
             Unanswered: it is to be asked first.
         """
-        [reply] = replies_to(caller, [self._call(obj, kind)])
-        return self._outcome(obj, kind, reply)
+        [reply] = require_replies(caller, [self._call(obj, kind)])
+        return self._parse_reply_object(obj, kind, reply)
 
     async def read(self, obj: Obj, kind: Kind) -> Obj:
         """The same for an object that is read.
@@ -66,8 +72,8 @@ class Conversion:
         Raises:
             StatusError: 500, the webhook fails or answers something else.
         """
-        [reply] = await replies_for([self._call(obj, kind)])
-        return self._outcome(obj, kind, reply)
+        [reply] = await fetch_replies([self._call(obj, kind)])
+        return self._parse_reply_object(obj, kind, reply)
 
     async def entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
         """The same for many; what was shown before is not asked for again.
@@ -75,15 +81,15 @@ class Conversion:
         Raises:
             StatusError: 500, the webhook fails or answers something else.
         """
-        wanted = [entry for entry in entries if self._remembered(entry, kind) is None]
-        for start in range(0, len(wanted), _AT_ONCE):
-            portion = wanted[start : start + _AT_ONCE]
-            replies = await replies_for([self._call(entry.obj, kind) for entry in portion])
+        wanted = [entry for entry in entries if self._cached_entry(entry, kind) is None]
+        for start in range(0, len(wanted), _MAX_CONCURRENT_CALLS):
+            portion = wanted[start : start + _MAX_CONCURRENT_CALLS]
+            replies = await fetch_replies([self._call(entry.obj, kind) for entry in portion])
             for entry, reply in zip(portion, replies, strict=True):
-                obj = self._outcome(entry.obj, kind, reply)
-                self._remember(kind, Entry(entry.key, obj, entry.revision))
-        shown = [self._remembered(entry, kind) for entry in entries]
-        self._forget_the_gone(kind)
+                obj = self._parse_reply_object(entry.obj, kind, reply)
+                self._cache_entry(kind, Entry(entry.key, obj, entry.revision))
+        shown = [self._cached_entry(entry, kind) for entry in entries]
+        self._evict_deleted(kind)
         return [one or entry for one, entry in zip(shown, entries, strict=True)]
 
     async def change(self, change: Change, kind: Kind) -> Change:
@@ -102,7 +108,7 @@ class Conversion:
         [new] = await self.entries([change.new], kind)
         return change._replace(new=new, old=old)
 
-    def _remembered(self, entry: Entry, kind: Kind) -> Entry | None:
+    def _cached_entry(self, entry: Entry, kind: Kind) -> Entry | None:
         if entry.obj["apiVersion"] == kind.api_version:
             return entry
         found = self._shown.get((kind.version, entry.key))
@@ -110,10 +116,10 @@ class Conversion:
             return None
         return found
 
-    def _remember(self, kind: Kind, entry: Entry) -> None:
+    def _cache_entry(self, kind: Kind, entry: Entry) -> None:
         self._shown[kind.version, entry.key] = entry
 
-    def _forget_the_gone(self, kind: Kind) -> None:
+    def _evict_deleted(self, kind: Kind) -> None:
         """Keep no more than there can be: one state of each object in each version."""
         store = self._api.store
         if len(self._shown) <= 64 + 8 * store.count(kind.bucket):
@@ -122,13 +128,13 @@ class Conversion:
             if store.get(kind.bucket, key) is None:
                 del self._shown[version, key]
 
-    def _call(self, obj: Obj, kind: Kind) -> Call:
+    def _call(self, obj: Obj, kind: Kind) -> WebhookCall:
         metadata = {key: one for key, one in obj["metadata"].items() if key != "resourceVersion"}
         request: Obj = {
             "desiredAPIVersion": kind.api_version,
             "objects": [{**obj, "metadata": metadata}],
         }
-        return call_of(
+        return build_call(
             self._api,
             f"conversion of {self._name}",
             self._config,
@@ -142,10 +148,10 @@ class Conversion:
             },
         )
 
-    def _outcome(self, obj: Obj, kind: Kind, reply: Reply) -> Obj:
+    def _parse_reply_object(self, obj: Obj, kind: Kind, reply: WebhookReply) -> Obj:
         """What the webhook made of an object, without what its schema does not know."""
         try:
-            found = converted_of(reply, self._review, obj, kind)
+            found = parse_converted_object(reply, self._review, obj, kind)
         except ValueError as error:
             raise StatusError(500, "", str(error)) from None
         structure = kind.structure

@@ -12,38 +12,38 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.custom_resources.findings import go_type
+from pytest_kwait.simulator.custom_resources.findings import go_type_name
 from pytest_kwait.simulator.validation import annotation_errors, label_errors
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.admission.webhook_calls import Reply
+    from pytest_kwait.simulator.admission.webhook_calls import WebhookReply
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["converted_of"]
+__all__ = ["parse_converted_object"]
 
 _GROUP = "apiextensions.k8s.io"
 _KIND = "ConversionReview"
 _VERSIONS = ("v1", "v1beta1")
-_CALLED = "failed to call webhook: "
+_CALL_FAILED = "failed to call webhook: "
 _DEADLINE = "context deadline exceeded"
-_LATE = " (Client.Timeout exceeded while awaiting headers)"
+_TIMEOUT_SUFFIX = " (Client.Timeout exceeded while awaiting headers)"
 
 
-class _Answer(msgspec.Struct):
+class _ReviewResponse(msgspec.Struct):
     """An object of an answer, as it was written."""
 
     convertedObjects: list[msgspec.Raw]  # noqa: N815 - as it is sent
 
 
 class _Review(msgspec.Struct):
-    response: _Answer
+    response: _ReviewResponse
 
 
 _DECODER = msgspec.json.Decoder(_Review)
 
 
-def converted_of(reply: Reply, version: str, obj: Obj, kind: Kind) -> Obj:
+def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Kind) -> Obj:
     """The object that a webhook made of `obj`.
 
     Args:
@@ -58,7 +58,7 @@ def converted_of(reply: Reply, version: str, obj: Obj, kind: Kind) -> Obj:
     group, _, given = str(obj["apiVersion"]).rpartition("/")
     who = f"conversion webhook for {group}/{given}, Kind={obj['kind']}"
     try:
-        objects = _objects_of(reply, version)
+        objects = _parse_objects(reply, version)
     except ValueError as error:
         raise ValueError(f"{who} failed: {error}") from None
     if len(objects) != 1:
@@ -72,7 +72,7 @@ def converted_of(reply: Reply, version: str, obj: Obj, kind: Kind) -> Obj:
             f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
         )
     if not made.get("kind"):
-        raise ValueError(f"Object 'Kind' is missing in '{_written(reply)}'")
+        raise ValueError(f"Object 'Kind' is missing in '{_raw_object(reply)}'")
     where = f"{who} returned invalid object"
     if made.get("apiVersion") != kind.api_version:
         raise ValueError(
@@ -90,30 +90,30 @@ def converted_of(reply: Reply, version: str, obj: Obj, kind: Kind) -> Obj:
         if before != after:
             raise ValueError(f"{where}: must have the same {name}: {before} != {after}")
     try:
-        return {**made, "metadata": _metadata(obj["metadata"], made)}
+        return {**made, "metadata": _restore_metadata(obj["metadata"], made)}
     except ValueError as error:
         raise ValueError(f"{who} returned invalid metadata: {error}") from None
 
 
-def _objects_of(reply: Reply, version: str) -> list[Any]:
+def _parse_objects(reply: WebhookReply, version: str) -> list[Any]:
     """The objects in an answer.
 
     Raises:
         ValueError: there is no such answer.
     """
     if reply.failure:
-        why = reply.failure.removeprefix(_CALLED)
-        raise ValueError(why + _LATE if why.endswith(_DEADLINE) else why)
+        why = reply.failure.removeprefix(_CALL_FAILED)
+        raise ValueError(why + _TIMEOUT_SUFFIX if why.endswith(_DEADLINE) else why)
     # Not at import: that module is loaded with the first webhook.
-    from pytest_kwait.simulator.admission.webhook_reviews import InvalidReview, read_review
+    from pytest_kwait.simulator.admission.webhook_reviews import InvalidReviewError, decode_review
 
     try:
-        review = read_review(reply.body)
-    except InvalidReview as error:
-        raise ValueError(str(error).removeprefix(_CALLED)) from None
+        review = decode_review(reply.body)
+    except InvalidReviewError as error:
+        raise ValueError(str(error).removeprefix(_CALL_FAILED)) from None
     given, name = str(review.get("apiVersion", "")), str(review.get("kind", ""))
     if (given, name) != (f"{_GROUP}/{version}", _KIND):
-        _check_type(given, name, version)
+        _check_review_type(given, name, version)
     response = review.get("response")
     if not isinstance(response, dict):
         raise ValueError("no response provided")
@@ -129,7 +129,7 @@ def _objects_of(reply: Reply, version: str) -> list[Any]:
     return objects if isinstance(objects, list) else []
 
 
-def _check_type(given: str, name: str, version: str) -> None:
+def _check_review_type(given: str, name: str, version: str) -> None:
     """Hold an answer to being a review; older ones need not say that they are.
 
     Raises:
@@ -152,13 +152,13 @@ def _check_type(given: str, name: str, version: str) -> None:
         )
 
 
-def _written(reply: Reply) -> str:
+def _raw_object(reply: WebhookReply) -> str:
     """The object of an answer as it was written."""
     review = _DECODER.decode(reply.body)
     return bytes(review.response.convertedObjects[0]).decode()
 
 
-def _metadata(original: Obj, made: Obj) -> Obj:
+def _restore_metadata(original: Obj, made: Obj) -> Obj:
     """The metadata of `original` with the labels and annotations of what was made of it.
 
     Raises:
@@ -173,12 +173,12 @@ def _metadata(original: Obj, made: Obj) -> Obj:
             continue
         if not isinstance(value, dict):
             raise ValueError(
-                f"invalid metadata.{field} of type {go_type(value)} in converted object"
+                f"invalid metadata.{field} of type {go_type_name(value)} in converted object"
             )
         for key, text in value.items():
             if not isinstance(text, str):
                 raise ValueError(
-                    f"metadata.{field}[{key}] must be a string, but is {go_type(text)} in "
+                    f"metadata.{field}[{key}] must be a string, but is {go_type_name(text)} in "
                     "converted object"
                 )
         if value != original.get(field):

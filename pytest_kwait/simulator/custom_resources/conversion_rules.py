@@ -17,7 +17,7 @@ from pytest_kwait.simulator.status_error import (
     not_supported,
     required,
 )
-from pytest_kwait.simulator.webhook_targets import service_errors, url_errors
+from pytest_kwait.simulator.webhook_targets import webhook_service_errors, webhook_url_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["conversion_errors", "is_ca_bundle"]
 
 _STRATEGIES = ("None", "Webhook")
-_KNOWN = ("v1", "v1beta1")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 def conversion_errors(spec: Obj, any_ca: bool) -> Iterator[FieldError]:
@@ -67,9 +67,9 @@ def conversion_errors(spec: Obj, any_ca: bool) -> Iterator[FieldError]:
         if ("url" in config) == ("service" in config):
             yield required(where, "exactly one of url or service is required")
         elif "url" in config:
-            yield from url_errors(config["url"], f"{where}.url")
+            yield from webhook_url_errors(config["url"], f"{where}.url")
         else:
-            yield from service_errors(config["service"], f"{where}.service")
+            yield from webhook_service_errors(config["service"], f"{where}.service")
         bundle = config.get("caBundle")
         if bundle and not any_ca and not is_ca_bundle(bundle):
             text = "unable to load root certificates: unable to parse bytes as PEM block"
@@ -89,8 +89,8 @@ def _review_errors(versions: list[str], at: str) -> Iterator[FieldError]:
         seen.add(version)
         for text in dns_1035_texts(version):
             yield invalid_value(f"{at}[{index}]", version, text)
-    if not seen.intersection(_KNOWN):
-        text = f"must include at least one of {', '.join(_KNOWN)}"
+    if not seen.intersection(_REVIEW_VERSIONS):
+        text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
         yield invalid_value(at, versions, text)
 
 

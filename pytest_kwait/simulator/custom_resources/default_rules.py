@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.custom_resources.embedded import embedded_errors
-from pytest_kwait.simulator.custom_resources.findings import moved
+from pytest_kwait.simulator.custom_resources.findings import prefix_error
 from pytest_kwait.simulator.custom_resources.pruning import prune
-from pytest_kwait.simulator.custom_resources.values import check
+from pytest_kwait.simulator.custom_resources.values import validate_value
 from pytest_kwait.simulator.status_error import invalid_value
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["default_errors"]
 
-_EMBEDDED = "x-kubernetes-embedded-resource"
-_META = ("metadata", "kind", "apiVersion")
+_EMBEDDED_RESOURCE = "x-kubernetes-embedded-resource"
+_METADATA_KEYS = ("metadata", "kind", "apiVersion")
 
 
 def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[FieldError]:
@@ -30,17 +30,19 @@ def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[F
     made up.
     """
     errors: list[FieldError] = []
-    embedded = bool(schema.get(_EMBEDDED))
+    embedded = bool(schema.get(_EMBEDDED_RESOURCE))
     in_metadata = in_metadata and not embedded
     value = schema.get("default")
     if value is not None:
         if not in_metadata and prune(value, schema) != value:
             errors.append(invalid_value(f"{at}.default", value, "must not have unknown fields"))
         found = embedded_errors(value, schema, f"{at}.default")
-        errors += found or [moved(one, f"{at}.default") for one in check(value, schema, "")]
+        errors += found or [
+            prefix_error(one, f"{at}.default") for one in validate_value(value, schema, "")
+        ]
     if isinstance(schema.get("items"), dict):
         errors += default_errors(schema["items"], f"{at}.items", in_metadata=in_metadata)
     for name, inner in (schema.get("properties") or {}).items():
-        within = in_metadata or (embedded and name in _META)
+        within = in_metadata or (embedded and name in _METADATA_KEYS)
         errors += default_errors(inner, f"{at}.properties[{name}]", in_metadata=within)
     return errors

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_kwait.simulator.custom_resources.conversion_rules import conversion_errors
-from pytest_kwait.simulator.custom_resources.field_paths import BadPath, follow
+from pytest_kwait.simulator.custom_resources.field_paths import FieldPathError, resolve_field_path
 from pytest_kwait.simulator.custom_resources.internal_form import (
-    hoisted,
-    invalid_struct,
-    printed_version,
+    hoist_shared_fields,
+    internal_version,
+    invalid_struct_error,
 )
-from pytest_kwait.simulator.custom_resources.schema_validity import validation_errors
-from pytest_kwait.simulator.custom_resources.structural_rules import unsupported
+from pytest_kwait.simulator.custom_resources.schema_validity import schema_validation_errors
+from pytest_kwait.simulator.custom_resources.structural_rules import unsupported_reason
 from pytest_kwait.simulator.formats import dns_1035_texts, dns_subdomain_texts
 from pytest_kwait.simulator.status_error import (
     FieldError,
@@ -33,24 +33,30 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Leniency", "approval_errors", "names_errors", "spec_errors", "stored_version_errors"]
+__all__ = [
+    "ValidationOptions",
+    "approval_errors",
+    "names_errors",
+    "spec_errors",
+    "stored_version_errors",
+]
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = (
     "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
 )  # fmt: skip
 _SCOPES = ("Cluster", "Namespaced")
-_SELECTABLE_MAX = 8
-_SELECTABLE = (
+_MAX_SELECTABLE_FIELDS = 8
+_SELECTABLE_TEXT = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with "
     "formats are allowed."
 )
-_APPROVED = "api-approved.kubernetes.io"
-_SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
+_APPROVED_ANNOTATION = "api-approved.kubernetes.io"
+_POLICY_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 @dataclass(frozen=True, slots=True)
-class Leniency:
+class ValidationOptions:
     """What an update need not mend because the definition had it before.
 
     Args:
@@ -63,12 +69,12 @@ class Leniency:
     old: Obj | None = None
 
 
-def spec_errors(spec: Obj, leniency: Leniency) -> list[FieldError]:
+def spec_errors(spec: Obj, leniency: ValidationOptions) -> list[FieldError]:
     """Everything that is wrong with a definition's spec."""
-    return [*_spec_errors(hoisted(spec), leniency)]
+    return [*_spec_errors(hoist_shared_fields(spec), leniency)]
 
 
-def _spec_errors(spec: Obj, leniency: Leniency) -> Iterator[FieldError]:
+def _spec_errors(spec: Obj, leniency: ValidationOptions) -> Iterator[FieldError]:
     yield from _group_errors(spec.get("group", ""))
     scope = spec.get("scope", "")
     if not scope:
@@ -80,7 +86,7 @@ def _spec_errors(spec: Obj, leniency: Leniency) -> Iterator[FieldError]:
         for index, version in enumerate(versions):
             if (version.get("schema") or {}).get("openAPIV3Schema") is None:
                 yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
-    if spec.get("preserveUnknownFields") and _has_defaults(spec):
+    if spec.get("preserveUnknownFields") and _has_default_values(spec):
         text = "must be false in order to use defaults in the schema"
         yield invalid_value("spec.preserveUnknownFields", True, text)
     names: set[str] = set()
@@ -104,7 +110,7 @@ def _spec_errors(spec: Obj, leniency: Leniency) -> Iterator[FieldError]:
     yield from names_errors(given, "spec.names")
     below_any = [spec.get("subresources"), *(one.get("subresources") for one in versions)]
     status = any("status" in (one or {}) for one in below_any)
-    yield from validation_errors(spec.get("validation"), "spec.validation", status)
+    yield from schema_validation_errors(spec.get("validation"), "spec.validation", status)
     yield from _subresource_errors(spec.get("subresources"), "spec.subresources")
     for index, column in enumerate(spec.get("additionalPrinterColumns") or ()):
         yield from _column_errors(column, f"spec.additionalPrinterColumns[{index}]")
@@ -120,7 +126,7 @@ def _spec_errors(spec: Obj, leniency: Leniency) -> Iterator[FieldError]:
 
 
 def _versions_error(versions: list[Obj], text: str) -> FieldError:
-    return invalid_struct("spec.versions", [printed_version(one) for one in versions], text)
+    return invalid_struct_error("spec.versions", [internal_version(one) for one in versions], text)
 
 
 def _group_errors(group: str) -> Iterator[FieldError]:
@@ -137,21 +143,21 @@ def _label_errors(name: str, at: str) -> Iterator[FieldError]:
         yield invalid_value(at, name, ",".join(texts))
 
 
-def _has_defaults(node: Any) -> bool:
+def _has_default_values(node: Any) -> bool:
     if isinstance(node, dict):
         return any(
-            (key == "default" and value is not None) or _has_defaults(value)
+            (key == "default" and value is not None) or _has_default_values(value)
             for key, value in node.items()
         )
-    return isinstance(node, list) and any(map(_has_defaults, node))
+    return isinstance(node, list) and any(map(_has_default_values, node))
 
 
 def _version_errors(version: Obj, at: str, status: bool) -> Iterator[FieldError]:
     warning = version.get("deprecationWarning")
     if warning is not None:
-        for text in _warning_texts(warning, bool(version.get("deprecated"))):
+        for text in _deprecation_warning_errors(warning, bool(version.get("deprecated"))):
             yield invalid_value(f"{at}.deprecationWarning", warning, text)
-    yield from validation_errors(version.get("schema"), f"{at}.schema", status)
+    yield from schema_validation_errors(version.get("schema"), f"{at}.schema", status)
     yield from _subresource_errors(version.get("subresources"), f"{at}.subresources")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         yield from _column_errors(column, f"{at}.additionalPrinterColumns[{index}]")
@@ -165,7 +171,7 @@ def _version_errors(version: Obj, at: str, status: bool) -> Iterator[FieldError]
             yield from _selectable_errors(version["selectableFields"], schema, where)
 
 
-def _warning_texts(warning: str, deprecated: bool) -> Iterator[str]:
+def _deprecation_warning_errors(warning: str, deprecated: bool) -> Iterator[str]:
     if not deprecated:
         yield "can only be set for deprecated versions"
         return
@@ -244,7 +250,7 @@ def _column_errors(column: Obj, at: str) -> Iterator[FieldError]:
 
 
 def _selectable_errors(fields: list[Obj], schema: Obj, at: str) -> Iterator[FieldError]:
-    if why := unsupported(schema):
+    if why := unsupported_reason(schema):
         yield invalid_value(f"{at.rpartition('.')[0]}.schema.openAPIV3Schema", "", why)
         return
     seen: set[str] = set()
@@ -254,19 +260,19 @@ def _selectable_errors(fields: list[Obj], schema: Obj, at: str) -> Iterator[Fiel
             yield required(where)
             continue
         try:
-            written, found = follow(path, schema, brackets=False)
-        except BadPath as error:
+            written, found = resolve_field_path(path, schema, brackets=False)
+        except FieldPathError as error:
             yield invalid_value(where, path, f"is an invalid path: {error}")
             continue
         if re.match(r"metadata\b", written):
             yield invalid_value(where, path, "must not point to fields in metadata")
         if found.get("type") not in ("string", "boolean", "integer"):
-            yield invalid_value(where, path, _SELECTABLE)
+            yield invalid_value(where, path, _SELECTABLE_TEXT)
         if written in seen:
             yield duplicate(where, path)
         seen.add(written)
-    if len(seen) > _SELECTABLE_MAX:
-        text = f"Too many: {len(seen)}: must have at most {_SELECTABLE_MAX} items"
+    if len(seen) > _MAX_SELECTABLE_FIELDS:
+        text = f"Too many: {len(seen)}: must have at most {_MAX_SELECTABLE_FIELDS} items"
         yield FieldError("FieldValueTooMany", at, text)
 
 
@@ -299,19 +305,19 @@ def approval_errors(new: Obj, old: Obj | None) -> list[FieldError]:
     group = new["spec"].get("group", "")
     if not re.search(r"(^|\.)(k8s|kubernetes)\.io$", group):
         return []
-    state, given = _approval(new)
-    if state in ("approved", "bypassed") or (old is not None and _approval(old)[0] == state):
+    state, given = _approval_state(new)
+    if state in ("approved", "bypassed") or (old is not None and _approval_state(old)[0] == state):
         return []
-    at = f"metadata.annotations[{_APPROVED}]"
-    text = f'protected groups must have approval annotation "{_APPROVED}"'
+    at = f"metadata.annotations[{_APPROVED_ANNOTATION}]"
+    text = f'protected groups must have approval annotation "{_APPROVED_ANNOTATION}"'
     if state == "missing":
-        return [required(at, f"{text}, {_SEE}")]
-    text = f'{text} with either a URL or a reason starting with "unapproved", {_SEE}'
+        return [required(at, f"{text}, {_POLICY_LINK}")]
+    text = f'{text} with either a URL or a reason starting with "unapproved", {_POLICY_LINK}'
     return [invalid_value(at, given, text)]
 
 
-def _approval(definition: Obj) -> tuple[str, str]:
-    given: str = (definition["metadata"].get("annotations") or {}).get(_APPROVED, "")
+def _approval_state(definition: Obj) -> tuple[str, str]:
+    given: str = (definition["metadata"].get("annotations") or {}).get(_APPROVED_ANNOTATION, "")
     if not given:
         return "missing", given
     if given.startswith("unapproved"):

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["coerce", "embedded_errors"]
+__all__ = ["coerce_embedded_metadata", "embedded_errors"]
 
-_LIKE = {
+_METADATA_KINDS = {
     within: Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", within)
     for within in (False, True)
 }
 """A kind whose names only have to fit into a path, without a namespace and with one."""
 
 
-_FIELDS = frozenset(
+_METADATA_FIELDS = frozenset(
     [
         "annotations",
         "creationTimestamp",
@@ -47,7 +47,9 @@ _FIELDS = frozenset(
 )
 
 
-def coerce(value: Any, schema: Obj, unknown: list[str], at: str = "") -> FieldError | None:
+def coerce_embedded_metadata(
+    value: Any, schema: Obj, unknown: list[str], at: str = ""
+) -> FieldError | None:
     """Take what is no metadata out of the metadata of embedded objects.
 
     Args:
@@ -66,27 +68,27 @@ def coerce(value: Any, schema: Obj, unknown: list[str], at: str = "") -> FieldEr
                     return invalid_value(f"{at}.{field}", value[field], "must be a string")
             metadata = value.get("metadata", {})
             if not isinstance(metadata, dict):
-                text = (
-                    f"json: cannot unmarshal {_json(metadata)} into Go value of type v1.ObjectMeta"
-                )
+                text = f"json: cannot unmarshal {_go_json(metadata)} into Go value of type v1.ObjectMeta"
                 return invalid_value(f"{at}.metadata", metadata, text)
-            for field in sorted(metadata.keys() - _FIELDS):
+            for field in sorted(metadata.keys() - _METADATA_FIELDS):
                 unknown.append(f"{at}.metadata.{field}")
                 del metadata[field]
         for key, item in value.items():
             inner = (schema.get("properties") or {}).get(key, schema.get("additionalProperties"))
             if isinstance(inner, dict) and (
-                found := coerce(item, inner, unknown, f"{at}.{key}" if at else key)
+                found := coerce_embedded_metadata(
+                    item, inner, unknown, f"{at}.{key}" if at else key
+                )
             ):
                 return found
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
-            if found := coerce(item, schema["items"], unknown, f"{at}[{index}]"):
+            if found := coerce_embedded_metadata(item, schema["items"], unknown, f"{at}[{index}]"):
                 return found
     return None
 
 
-def _json(value: Any) -> str:
+def _go_json(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):
@@ -135,5 +137,5 @@ def _object_errors(value: Obj, at: str) -> Iterator[FieldError]:
         yield invalid_value(f"{at}.metadata", metadata, text)
     elif metadata:
         named = {"metadata": {**metadata, "name": metadata.get("name") or "fakename"}}
-        for error in metadata_errors(named, _LIKE[bool(metadata.get("namespace"))]):
+        for error in metadata_errors(named, _METADATA_KINDS[bool(metadata.get("namespace"))]):
             yield FieldError(error.reason, f"{at}.{error.field}", error.message)

@@ -15,10 +15,17 @@ from pytest_kwait.simulator.status_error import FieldError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Findings", "go_number", "go_text", "go_type", "moved", "shown"]
+__all__ = [
+    "ValidationResult",
+    "format_go_number",
+    "format_go_value",
+    "format_value",
+    "go_type_name",
+    "prefix_error",
+]
 
 
-def go_number(value: float) -> str:
+def format_go_number(value: float) -> str:
     """A number as Go prints it."""
     if isinstance(value, int):
         return str(value)
@@ -29,7 +36,7 @@ def go_number(value: float) -> str:
     return f"{Decimal(mantissa).normalize():f}e{power:+03d}"
 
 
-def go_type(value: Any) -> str:
+def go_type_name(value: Any) -> str:
     """What Go calls the type of a JSON value."""
     if value is None:
         return "<nil>"
@@ -39,41 +46,41 @@ def go_type(value: Any) -> str:
     return names.get(type(value), "[]interface {}")
 
 
-def go_text(value: Any) -> str:
+def format_go_value(value: Any) -> str:
     """A JSON value as Go prints it."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        inner = " ".join(f"{key}:{go_text(item)}" for key, item in sorted(value.items()))
+        inner = " ".join(f"{key}:{format_go_value(item)}" for key, item in sorted(value.items()))
         return f"map[{inner}]"
     if isinstance(value, list):
-        return f"[{' '.join(map(go_text, value))}]"
-    return value if isinstance(value, str) else go_number(value)
+        return f"[{' '.join(map(format_go_value, value))}]"
+    return value if isinstance(value, str) else format_go_number(value)
 
 
-def moved(error: FieldError, at: str) -> FieldError:
+def prefix_error(error: FieldError, at: str) -> FieldError:
     """`error`, which was found in a part alone, where the part stands."""
     inner = "" if error.field in ("", "<nil>") else f".{error.field}"
     return FieldError(error.reason, at + inner, error.message)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as messages show it."""
     if isinstance(value, bool) or value is None or isinstance(value, str | dict | list):
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
-    return go_number(value)
+    return format_go_number(value)
 
 
-class Findings:
+class ValidationResult:
     """Errors, and how many checks were made: of several bad alternatives, most checks count."""
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
         self.checks = 0
 
-    def merge(self, other: Findings) -> None:
+    def merge(self, other: ValidationResult) -> None:
         """Take over what is in `other`."""
         self.errors += other.errors
         self.checks += other.checks
@@ -88,19 +95,23 @@ class Findings:
 
     def invalid(self, path: str, value: Any, text: str) -> None:
         """Note what the value breaks."""
-        self.add("FieldValueInvalid", path, f"Invalid value: {shown(value)}: {path} in body {text}")
+        self.add(
+            "FieldValueInvalid",
+            path,
+            f"Invalid value: {format_value(value)}: {path} in body {text}",
+        )
 
     def wrong_type(self, path: str, wanted: str, found: str) -> None:
         """Note that the value is of another type or form."""
-        quoted = shown(found)
+        quoted = format_value(found)
         text = f"Invalid value: {quoted}: {path} in body must be of type {wanted}: {quoted}"
         self.add("FieldValueTypeInvalid", path, text)
 
     def unsupported(self, path: str, value: Any, allowed: Sequence[Any]) -> None:
         """Note that the value is none of those that are allowed."""
-        names = [one if isinstance(one, str) else shown(one) for one in allowed]
+        names = [one if isinstance(one, str) else format_value(one) for one in allowed]
         values = ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
-        text = f"Unsupported value: {shown(value)}: supported values: {values}"
+        text = f"Unsupported value: {format_value(value)}: supported values: {values}"
         self.add("FieldValueNotSupported", path, text)
 
     def too_long(self, path: str, most: int) -> None:
@@ -113,6 +124,6 @@ class Findings:
         text = f"Too many: {count}: must have at most {most} item{'' if most == 1 else 's'}"
         self.add("FieldValueTooMany", path, text)
 
-    def general(self, text: str) -> None:
+    def add_general(self, text: str) -> None:
         """Note what is said of no field."""
         self.add("FieldValueInvalid", "", f'Invalid value: "": {text}')

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["fits", "known_format", "unknown_formats"]
+__all__ = ["find_known_format", "list_unknown_formats", "matches_format"]
 
 _HEX = "[0-9a-fA-F]"
 _UUID = f"{_HEX}{{8}}-?{_HEX}{{4}}-?%s{_HEX}{{3}}-?%s{_HEX}{{3}}-?{_HEX}{{12}}"
 _ANY, _VARIANT = _HEX, "[89abAB]"
-_CARD = (
+_CREDIT_CARD = (
     r"(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|"
     r"3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11})"
 )
@@ -33,7 +33,7 @@ _COLOR = r"rgb\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)"
 _MAC = (
     f"(?:{_HEX}{{2}}([:-]))(?:{_HEX}{{2}}\\1){{4,}}{_HEX}{{2}}|(?:{_HEX}{{4}}\\.){{2,}}{_HEX}{{4}}"
 )
-_CLOCK = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))"
+_TIME = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))"
 _DURATION = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|[-+]?0"
 _UNITS = r"(\d+)\s*([A-Za-zµ]+)"
 _UNIT_NAMES = ("ns", "nano", "us", "µs", "micro", "ms", "milli", "s", "sec", "m", "min", "h", "hr",
@@ -41,7 +41,7 @@ _UNIT_NAMES = ("ns", "nano", "us", "µs", "micro", "ms", "milli", "s", "sec", "m
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
-def _form(pattern: str) -> Callable[[str], bool]:
+def _pattern_format(pattern: str) -> Callable[[str], bool]:
     compiled = re.compile(pattern, re.ASCII)
     return lambda text: compiled.fullmatch(text) is not None
 
@@ -59,7 +59,7 @@ def _is_date(text: str) -> bool:
 
 def _is_date_time(text: str) -> bool:
     day, sign, clock = text.lower().partition("t")
-    found = re.fullmatch(_CLOCK, clock)
+    found = re.fullmatch(_TIME, clock)
     if not sign or found is None or not _is_date(day):
         return False
     return found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
@@ -143,9 +143,9 @@ def _is_isbn(*sizes: int) -> Callable[[str], bool]:
     return check
 
 
-def _is_card(text: str) -> bool:
+def _is_credit_card(text: str) -> bool:
     digits = re.sub(r"[^0-9]+", "", text)
-    if not re.fullmatch(_CARD, digits):
+    if not re.fullmatch(_CREDIT_CARD, digits):
         return False
     total = 0
     for index, sign in enumerate(reversed(digits)):
@@ -160,26 +160,26 @@ def _is_color(text: str) -> bool:
 
 
 _FORMATS: dict[str, Callable[[str], bool]] = {
-    "bsonobjectid": _form(f"{_HEX}{{24}}"),
+    "bsonobjectid": _pattern_format(f"{_HEX}{{24}}"),
     "uri": _is_uri,
     "email": _is_email,
     "hostname": _is_host,
     "ipv4": _is_ip(4),
     "ipv6": _is_ip(6),
     "cidr": _is_cidr,
-    "mac": _form(_MAC),
-    "uuid": _form(_UUID % (_ANY, _ANY)),
-    "uuid3": _form(_UUID % ("3", _ANY)),
-    "uuid4": _form(_UUID % ("4", _VARIANT)),
-    "uuid5": _form(_UUID % ("5", _VARIANT)),
+    "mac": _pattern_format(_MAC),
+    "uuid": _pattern_format(_UUID % (_ANY, _ANY)),
+    "uuid3": _pattern_format(_UUID % ("3", _ANY)),
+    "uuid4": _pattern_format(_UUID % ("4", _VARIANT)),
+    "uuid5": _pattern_format(_UUID % ("5", _VARIANT)),
     "isbn": _is_isbn(10, 13),
     "isbn10": _is_isbn(10),
     "isbn13": _is_isbn(13),
-    "creditcard": _is_card,
-    "ssn": _form(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
-    "hexcolor": _form(f"#?({_HEX}{{3}}|{_HEX}{{6}})"),
+    "creditcard": _is_credit_card,
+    "ssn": _pattern_format(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "hexcolor": _pattern_format(f"#?({_HEX}{{3}}|{_HEX}{{6}})"),
     "rgbcolor": _is_color,
-    "byte": _form(_BYTE),
+    "byte": _pattern_format(_BYTE),
     "password": lambda _text: True,
     "date": _is_date,
     "duration": _is_duration,
@@ -187,16 +187,16 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
     "k8sshortname": lambda text: not dns_label_texts(text),
     "k8slongname": lambda text: not dns_subdomain_texts(text),
 }
-_NUMBERS = {"integer": ("int32", "int64"), "number": ("float", "double")}
+_NUMBER_FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
-def fits(text: str, form: str) -> bool:
+def matches_format(text: str, form: str) -> bool:
     """Whether `text` has the form; one that is not known is had by every text."""
     check = _FORMATS.get(form.replace("-", ""))
     return check is None or check(text)
 
 
-def known_format(schema: Obj) -> str:
+def find_known_format(schema: Obj) -> str:
     """The format that values of `schema` are held to; empty for none."""
     form: str = schema.get("format", "")
     kind = schema.get("type", "")
@@ -204,27 +204,29 @@ def known_format(schema: Obj) -> str:
         return ""
     if kind in ("", "string") or schema.get("x-kubernetes-int-or-string"):
         return form if form.replace("-", "") in _FORMATS else ""
-    return form if form in _NUMBERS.get(kind, ()) else ""
+    return form if form in _NUMBER_FORMATS.get(kind, ()) else ""
 
 
-def unknown_formats(node: Any) -> Iterator[str]:
+def list_unknown_formats(node: Any) -> Iterator[str]:
     """The formats in a definition's schemas that nothing is held to."""
     for version in node.get("versions") or ():
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None:
-            yield from _unknown(schema)
+            yield from _unknown_in_schema(schema)
             if all(one.get("schema") == version.get("schema") for one in node["versions"]):
                 return
 
 
-def _unknown(schema: Obj) -> Iterator[str]:
-    if schema.get("format") and not known_format({**schema, "x-kubernetes-int-or-string": False}):
+def _unknown_in_schema(schema: Obj) -> Iterator[str]:
+    if schema.get("format") and not find_known_format(
+        {**schema, "x-kubernetes-int-or-string": False}
+    ):
         yield schema["format"]
     for name in ("items", "not", "additionalProperties"):
         if isinstance(schema.get(name), dict):
-            yield from _unknown(schema[name])
+            yield from _unknown_in_schema(schema[name])
     for name in ("allOf", "anyOf", "oneOf"):
         for inner in schema.get(name) or ():
-            yield from _unknown(inner)
+            yield from _unknown_in_schema(inner)
     for inner in (schema.get("properties") or {}).values():
-        yield from _unknown(inner)
+        yield from _unknown_in_schema(inner)

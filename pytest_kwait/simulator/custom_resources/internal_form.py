@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "SHARED",
-    "hoisted",
-    "invalid_struct",
-    "printed_rule",
-    "printed_schema",
-    "printed_version",
+    "SHARED_FIELDS",
+    "hoist_shared_fields",
+    "internal_rule",
+    "internal_schema",
+    "internal_version",
+    "invalid_struct_error",
 ]
 
-SHARED = {
+SHARED_FIELDS = {
     "subresources": "subresources",
     "schema": "validation",
     "additionalPrinterColumns": "additionalPrinterColumns",
@@ -115,13 +115,13 @@ _SCALE: dict[str, tuple[str, Any]] = {
 }
 
 
-def hoisted(spec: Obj) -> Obj:
+def hoist_shared_fields(spec: Obj) -> Obj:
     """`spec` with what all of its versions agree on moved to itself."""
     versions: list[Obj] = spec.get("versions") or []
     if not versions:
         return spec
     form = {**spec, "version": versions[0].get("name", "")}
-    for field, name in SHARED.items():
+    for field, name in SHARED_FIELDS.items():
         first = versions[0].get(field)
         if all(version.get(field) == first for version in versions):
             if first is not None:
@@ -133,7 +133,7 @@ def hoisted(spec: Obj) -> Obj:
     return {**form, "versions": versions}
 
 
-def invalid_struct(field: str, value: object, detail: str) -> FieldError:
+def invalid_struct_error(field: str, value: object, detail: str) -> FieldError:
     """As `status_error.invalid_value` for a value that Go prints field by field."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     for sign, escaped in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
@@ -141,27 +141,27 @@ def invalid_struct(field: str, value: object, detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", field, f"Invalid value: {text}: {detail}")
 
 
-def printed_rule(rule: Obj) -> Obj:
+def internal_rule(rule: Obj) -> Obj:
     """A rule by Go's names of its fields."""
-    return _printed(rule, _RULE)
+    return _internal_fields(rule, _RULE)
 
 
-def printed_version(version: Obj) -> Obj:
+def internal_version(version: Obj) -> Obj:
     """A version by Go's names of its fields."""
-    form = _printed(version, _VERSION)
+    form = _internal_fields(version, _VERSION)
     if form["Schema"] is not None:
         schema = form["Schema"].get("openAPIV3Schema")
-        form["Schema"] = {"OpenAPIV3Schema": None if schema is None else printed_schema(schema)}
+        form["Schema"] = {"OpenAPIV3Schema": None if schema is None else internal_schema(schema)}
     if form["Subresources"] is not None:
         below: Obj = form["Subresources"]
         scale = below.get("scale")
         form["Subresources"] = {
             "Status": {} if "status" in below else None,
-            "Scale": None if scale is None else _printed(scale, _SCALE),
+            "Scale": None if scale is None else _internal_fields(scale, _SCALE),
         }
     if form["AdditionalPrinterColumns"] is not None:
         form["AdditionalPrinterColumns"] = [
-            _printed(column, _COLUMN) for column in form["AdditionalPrinterColumns"]
+            _internal_fields(column, _COLUMN) for column in form["AdditionalPrinterColumns"]
         ]
     if form["SelectableFields"] is not None:
         form["SelectableFields"] = [
@@ -170,31 +170,31 @@ def printed_version(version: Obj) -> Obj:
     return form
 
 
-def printed_schema(schema: Obj) -> Obj:
+def internal_schema(schema: Obj) -> Obj:
     """A schema by Go's names of its fields, with all that is in it."""
-    form = _printed(schema, _SCHEMA)
+    form = _internal_fields(schema, _SCHEMA)
     for name in ("AllOf", "OneOf", "AnyOf"):
         if form[name] is not None:
-            form[name] = [printed_schema(one) for one in form[name]]
+            form[name] = [internal_schema(one) for one in form[name]]
     for name in ("Properties", "PatternProperties", "Definitions"):
         if form[name] is not None:
-            form[name] = {key: printed_schema(one) for key, one in sorted(form[name].items())}
+            form[name] = {key: internal_schema(one) for key, one in sorted(form[name].items())}
     if form["Not"] is not None:
-        form["Not"] = printed_schema(form["Not"])
+        form["Not"] = internal_schema(form["Not"])
     items = form["Items"]
     if isinstance(items, list):
-        form["Items"] = {"Schema": None, "JSONSchemas": [printed_schema(one) for one in items]}
+        form["Items"] = {"Schema": None, "JSONSchemas": [internal_schema(one) for one in items]}
     elif items is not None:
-        form["Items"] = {"Schema": printed_schema(items), "JSONSchemas": None}
+        form["Items"] = {"Schema": internal_schema(items), "JSONSchemas": None}
     for name in ("AdditionalProperties", "AdditionalItems"):
         if isinstance(form[name], dict):
-            form[name] = {"Allows": True, "Schema": printed_schema(form[name])}
+            form[name] = {"Allows": True, "Schema": internal_schema(form[name])}
         elif form[name] is not None:
             form[name] = {"Allows": form[name], "Schema": None}
     if form["XValidations"] is not None:
-        form["XValidations"] = [printed_rule(rule) for rule in form["XValidations"]]
+        form["XValidations"] = [internal_rule(rule) for rule in form["XValidations"]]
     return form
 
 
-def _printed(value: Obj, fields: Mapping[str, tuple[str, Any]]) -> Obj:
+def _internal_fields(value: Obj, fields: Mapping[str, tuple[str, Any]]) -> Obj:
     return {name: value.get(field, empty) for name, (field, empty) in fields.items()}

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["accept_names", "condition", "set_condition"]
+__all__ = ["accept_names", "find_condition", "set_condition"]
 
 
-def condition(definition: Obj, kind: str) -> Obj:
+def find_condition(definition: Obj, kind: str) -> Obj:
     """The condition `kind`; empty if there is none."""
     conditions: list[Obj] = (definition.get("status") or {}).get("conditions") or []
     return next((one for one in conditions if one.get("type") == kind), {})
@@ -52,14 +52,14 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
     status = definition.setdefault("status", {})
     wanted: Obj = definition["spec"]["names"]
     accepted: Obj = status.get("acceptedNames") or {"plural": "", "kind": ""}
-    if wanted == accepted and condition(definition, "NamesAccepted"):
+    if wanted == accepted and find_condition(definition, "NamesAccepted"):
         return False
     before = clone(status)
-    resources, kinds = _taken([*others, definition])
+    resources, kinds = _taken_names([*others, definition])
     names, trouble = clone(accepted), ("NoConflicts", "no conflicts found")
     for field, taken in (("plural", resources), ("singular", resources)):
-        if _free(wanted, accepted, field, taken):
-            _copy(wanted, names, field)
+        if _is_name_free(wanted, accepted, field, taken):
+            _copy_name(wanted, names, field)
         else:
             trouble = (f"{field.title()}Conflict", f'"{wanted[field]}" is already in use')
     known = accepted.get("shortNames") or []
@@ -71,13 +71,13 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
         text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         trouble = ("ShortNamesConflict", text)
     else:
-        _copy(wanted, names, "shortNames")
+        _copy_name(wanted, names, "shortNames")
     for field, reason in (("kind", "KindConflict"), ("listKind", "ListKindConflict")):
-        if _free(wanted, accepted, field, kinds):
-            _copy(wanted, names, field)
+        if _is_name_free(wanted, accepted, field, kinds):
+            _copy_name(wanted, names, field)
         else:
             trouble = (reason, f'"{wanted[field]}" is already in use')
-    _copy(wanted, names, "categories")
+    _copy_name(wanted, names, "categories")
     good = trouble[0] == "NoConflicts"
     status["acceptedNames"] = names
     verdict = {
@@ -86,7 +86,7 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
         "reason": trouble[0],
         "message": trouble[1],
     }
-    old = condition(definition, "Established")
+    old = find_condition(definition, "Established")
     set_condition(definition, verdict, stamp)
     if old.get("status") != "True":
         why = ("Installing", "the initial names have been accepted")
@@ -98,7 +98,7 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
     return bool(status != before)
 
 
-def _taken(definitions: list[Obj]) -> tuple[set[str], set[str]]:
+def _taken_names(definitions: list[Obj]) -> tuple[set[str], set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
     for one in definitions:
@@ -109,12 +109,12 @@ def _taken(definitions: list[Obj]) -> tuple[set[str], set[str]]:
     return resources, kinds
 
 
-def _free(wanted: Obj, accepted: Obj, field: str, taken: set[str]) -> bool:
+def _is_name_free(wanted: Obj, accepted: Obj, field: str, taken: set[str]) -> bool:
     name = wanted.get(field, "")
     return name == accepted.get(field, "") or name not in taken
 
 
-def _copy(wanted: Obj, names: Obj, field: str) -> None:
+def _copy_name(wanted: Obj, names: Obj, field: str) -> None:
     if field in wanted:
         names[field] = wanted[field]
     else:

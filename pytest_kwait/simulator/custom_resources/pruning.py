@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["drop_nulls", "fill_defaults", "prune"]
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-_INT64 = 2**63
-_EXACT = 2**53
-_META = frozenset({"apiVersion", "kind", "metadata"})
+_INT64_LIMIT = 2**63
+_MAX_EXACT_INTEGER = 2**53
+_METADATA_KEYS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = None) -> Any:
@@ -37,7 +37,7 @@ def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = N
         more = schema.get("additionalProperties")
         clean: Obj = {}
         for key, item in value.items():
-            if schema.get("x-kubernetes-embedded-resource") and key in _META:
+            if schema.get("x-kubernetes-embedded-resource") and key in _METADATA_KEYS:
                 clean[key] = clone(item)
             elif key in properties:
                 clean[key] = prune(item, properties[key], f"{path}{key}.", gone)
@@ -63,9 +63,9 @@ def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = N
             prune(item, items, f"{path.rstrip('.')}[{index}].", gone)
             for index, item in enumerate(value)
         ]
-    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+    if isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT:
         return float(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MAX_EXACT_INTEGER:
         return int(value)  # as the server writes it
     return value
 
@@ -74,8 +74,8 @@ def drop_nulls(value: Any, schema: Obj) -> None:
     """Take out nulls where there may be none and no default takes their place."""
     if isinstance(value, dict):
         for key, item in tuple(value.items()):
-            inner = _inner(schema, key)
-            if item is None and inner is not None and not _takes_null(inner):
+            inner = _inner_schema(schema, key)
+            if item is None and inner is not None and not _allows_null(inner):
                 del value[key]
             elif inner is not None:
                 drop_nulls(item, inner)
@@ -84,11 +84,11 @@ def drop_nulls(value: Any, schema: Obj) -> None:
             drop_nulls(item, schema["items"])
 
 
-def _takes_null(schema: Obj) -> bool:
+def _allows_null(schema: Obj) -> bool:
     return bool(schema.get("nullable")) or schema.get("default") is not None
 
 
-def _inner(schema: Obj, key: str) -> Obj | None:
+def _inner_schema(schema: Obj, key: str) -> Obj | None:
     found = (schema.get("properties") or {}).get(key)
     if found is None:
         found = schema.get("additionalProperties")
@@ -106,7 +106,7 @@ def fill_defaults(value: Any, schema: Obj) -> None:
             ):
                 value[key] = clone(default)
         for key in value:
-            known = _inner(schema, key)
+            known = _inner_schema(schema, key)
             if known is not None:
                 if value[key] is None and key not in properties and not known.get("nullable"):
                     value[key] = clone(known.get("default"))

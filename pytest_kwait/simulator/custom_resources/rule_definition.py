@@ -9,13 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.cel.cost_sizes import UNBOUNDED
-from pytest_kwait.simulator.cel.expressions import Invalid, compiled, uses
-from pytest_kwait.simulator.cel.object_types import ObjectTypes, with_identity
-from pytest_kwait.simulator.custom_resources.internal_form import invalid_struct, printed_rule
+from pytest_kwait.simulator.cel.expressions import (
+    CompilationError,
+    compile_expression,
+    uses_variable,
+)
+from pytest_kwait.simulator.cel.object_types import SchemaTypes, with_type_and_object_meta
+from pytest_kwait.simulator.custom_resources.internal_form import (
+    internal_rule,
+    invalid_struct_error,
+)
 from pytest_kwait.simulator.custom_resources.rule_costs import (
     cost_errors,
     expression_cost,
-    times_at_most,
+    max_rule_evaluations,
 )
 from pytest_kwait.simulator.status_error import invalid_value
 
@@ -24,14 +31,14 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cel.expressions import Expression
     from pytest_kwait.simulator.custom_resources.rule_costs import TotalCost
-    from pytest_kwait.simulator.custom_resources.schema_definition import Place
+    from pytest_kwait.simulator.custom_resources.schema_definition import SchemaPosition
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = ["expression_errors"]
 
 
-def expression_errors(schema: Obj, place: Place, total: TotalCost) -> list[FieldError]:
+def expression_errors(schema: Obj, place: SchemaPosition, total: TotalCost) -> list[FieldError]:
     """What is wrong with the expressions of the rules that stand in `schema`.
 
     Args:
@@ -39,17 +46,19 @@ def expression_errors(schema: Obj, place: Place, total: TotalCost) -> list[Field
         place: where it stands.
         total: gets what they cost at most.
     """
-    book = ObjectTypes()
+    book = SchemaTypes()
     whole = place.root or bool(schema.get("x-kubernetes-embedded-resource"))
-    self_type = book.name_of(with_identity(schema) if whole else schema)
+    self_type = book.name_of(with_type_and_object_meta(schema) if whole else schema)
     errors: list[FieldError] = []
     for index, rule in enumerate(schema["x-kubernetes-validations"]):
         at = f"{place.at}.x-kubernetes-validations[{index}]"
-        errors += _errors(rule, self_type, book, place, at, _Costs(schema, place, whole, total))
+        errors += _rule_expression_errors(
+            rule, self_type, book, place, at, _ExpressionCosts(schema, place, whole, total)
+        )
     return errors
 
 
-class _Costs:
+class _ExpressionCosts:
     """What the expressions of one schema cost.
 
     Args:
@@ -59,9 +68,9 @@ class _Costs:
         total: gets the costs.
     """
 
-    def __init__(self, schema: Obj, place: Place, whole: bool, total: TotalCost) -> None:
+    def __init__(self, schema: Obj, place: SchemaPosition, whole: bool, total: TotalCost) -> None:
         self._schema = schema
-        self._times = times_at_most(schema, place.count)
+        self._times = max_rule_evaluations(schema, place.count)
         self._whole = whole
         self._total = total
 
@@ -74,33 +83,38 @@ class _Costs:
         return cost_errors(what, at, cost)
 
 
-def _errors(
-    rule: Obj, self_type: str, book: ObjectTypes, place: Place, at: str, costs: _Costs
+def _rule_expression_errors(
+    rule: Obj,
+    self_type: str,
+    book: SchemaTypes,
+    place: SchemaPosition,
+    at: str,
+    costs: _ExpressionCosts,
 ) -> Iterator[FieldError]:
     text: str = rule["rule"]
     optional = bool(rule.get("optionalOldSelf"))
     types = {"self": self_type, "oldSelf": f"optional<{self_type}>" if optional else self_type}
     message = rule.get("messageExpression", "").strip()
     try:
-        found = compiled(text, types, book.pool())
-    except Invalid as error:
+        found = compile_expression(text, types, book.pool())
+    except CompilationError as error:
         why = f"compilation failed: {error}"
-        yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
+        yield invalid_struct_error(f"{at}.rule", internal_rule(rule), why)
         message = ""
     else:
-        if found.result == "BOOL" and (fault := found.planning_fault):
+        if found.result == "BOOL" and (fault := found.planning_error):
             why = f"program instantiation failed: {fault}"
-            yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
+            yield invalid_struct_error(f"{at}.rule", internal_rule(rule), why)
             message = ""
         elif found.result == "BOOL":
             yield from costs.errors("rule", f"{at}.rule", found)
         else:
             why = "cel expression must evaluate to a bool"
-            yield invalid_struct(f"{at}.rule", printed_rule(rule), why)
+            yield invalid_struct_error(f"{at}.rule", internal_rule(rule), why)
             message = ""
     if message:
-        yield from _message_errors(rule, types, book, f"{at}.messageExpression", costs)
-    if not uses(text, "oldSelf"):
+        yield from _message_expression_errors(rule, types, book, f"{at}.messageExpression", costs)
+    if not uses_variable(text, "oldSelf"):
         if rule.get("optionalOldSelf") is not None:
             why = "may not be set if oldSelf is not used in rule"
             yield invalid_value(f"{at}.optionalOldSelf", optional, why)
@@ -109,16 +123,18 @@ def _errors(
         yield invalid_value(f"{at}.rule", text, why + place.uncorrelated)
 
 
-def _message_errors(
-    rule: Obj, types: dict[str, str], book: ObjectTypes, at: str, costs: _Costs
+def _message_expression_errors(
+    rule: Obj, types: dict[str, str], book: SchemaTypes, at: str, costs: _ExpressionCosts
 ) -> Iterator[FieldError]:
     try:
-        found = compiled(rule["messageExpression"], types, book.pool())
-    except Invalid as error:
+        found = compile_expression(rule["messageExpression"], types, book.pool())
+    except CompilationError as error:
         why = f"messageExpression compilation failed: {error}"
-        yield invalid_struct(at, printed_rule(rule), why)
+        yield invalid_struct_error(at, internal_rule(rule), why)
         return
     if found.result == "STRING":
         yield from costs.errors("messageExpression", at, found)
     else:
-        yield invalid_struct(at, printed_rule(rule), "messageExpression must evaluate to a string")
+        yield invalid_struct_error(
+            at, internal_rule(rule), "messageExpression must evaluate to a string"
+        )

@@ -10,19 +10,19 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_kwait.simulator.cel.cel_values import NONE, Optional
+from pytest_kwait.simulator.cel.cel_values import OPTIONAL_NONE, OptionalValue
 from pytest_kwait.simulator.cel.expressions import (
-    OBJECT_BUDGET,
+    RUNTIME_COST_BUDGET,
     Budget,
+    CostBudgetExceededError,
     EvaluationError,
     Expression,
-    OverBudgetError,
-    uses,
+    uses_variable,
 )
-from pytest_kwait.simulator.cel.object_types import as_value, with_identity
-from pytest_kwait.simulator.custom_resources.field_paths import BadPath, follow
-from pytest_kwait.simulator.custom_resources.findings import shown as printed
-from pytest_kwait.simulator.custom_resources.values import UNKNOWN, former_field, former_item
+from pytest_kwait.simulator.cel.object_types import to_cel_value, with_type_and_object_meta
+from pytest_kwait.simulator.custom_resources.field_paths import FieldPathError, resolve_field_path
+from pytest_kwait.simulator.custom_resources.findings import format_value as printed
+from pytest_kwait.simulator.custom_resources.values import UNKNOWN_OLD_VALUE, old_field, old_item
 from pytest_kwait.simulator.status_error import FieldError, forbidden_field, required
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 __all__ = ["rule_errors"]
 
 _RULES = "x-kubernetes-validations"
-_MESSAGE_MAX = 5 * 1024
-_MESSAGE_OUT_OF_BUDGET = (
+_MAX_MESSAGE_LENGTH = 5 * 1024
+_MESSAGE_BUDGET_EXCEEDED = (
     "messageExpression evaluation failed due to running out of cost budget, no further validation "
     "rules will be run"
 )
 
 
 def rule_errors(
-    new: Any, schema: Obj, old: Any = UNKNOWN, warn: Callable[[str], None] | None = None
+    new: Any, schema: Obj, old: Any = UNKNOWN_OLD_VALUE, warn: Callable[[str], None] | None = None
 ) -> list[FieldError]:
     """What rules are broken, in `new` and in all that is in it.
 
@@ -51,17 +51,23 @@ def rule_errors(
         old: what it was before, UNKNOWN where it is new.
         warn: gets what was broken before and has not changed since; None for nobody.
     """
-    held = _Held(warn)
-    with suppress(_Ended):
-        held.visit(new, with_identity(schema), "", old, changed=old is UNKNOWN or new != old)
+    held = _RuleEvaluator(warn)
+    with suppress(_EvaluationStopped):
+        held.visit(
+            new,
+            with_type_and_object_meta(schema),
+            "",
+            old,
+            changed=old is UNKNOWN_OLD_VALUE or new != old,
+        )
     return held.errors
 
 
-class _Ended(Exception):
+class _EvaluationStopped(Exception):
     """No further rule is looked at."""
 
 
-class _Held:
+class _RuleEvaluator:
     """One object held to its rules.
 
     Args:
@@ -71,17 +77,17 @@ class _Held:
     def __init__(self, warn: Callable[[str], None] | None) -> None:
         self.errors: list[FieldError] = []
         self._warn = warn
-        self._budget = Budget(OBJECT_BUDGET)
+        self._budget = Budget(RUNTIME_COST_BUDGET)
 
     def visit(self, value: Any, schema: Obj, at: str, old: Any, *, changed: bool) -> None:
         """Look at `value` and what is in it; `changed` tells of the nearest part with a past."""
         if value is None:
             return
-        if old is not UNKNOWN:
+        if old is not UNKNOWN_OLD_VALUE:
             changed = value != old
-        self._hold_all(schema.get(_RULES), value, schema, at, old, changed)
+        self._evaluate_rules(schema.get(_RULES), value, schema, at, old, changed)
         for rules in schema.get("allOf") or ():
-            self._hold_all(rules.get(_RULES), value, schema, at, old, changed)
+            self._evaluate_rules(rules.get(_RULES), value, schema, at, old, changed)
         if isinstance(value, dict):
             properties: Obj = schema.get("properties") or {}
             more = schema.get("additionalProperties")
@@ -90,25 +96,25 @@ class _Held:
                 if isinstance(inner, dict):
                     step = f"{at}.{key}" if at else key
                     step = step if key in properties else f"{at}[{key}]"
-                    self.visit(value[key], inner, step, former_field(old, key), changed=changed)
+                    self.visit(value[key], inner, step, old_field(old, key), changed=changed)
         elif isinstance(value, list) and isinstance(schema.get("items"), dict):
             for index, item in enumerate(value):
-                before = former_item(old, item, schema)
+                before = old_item(old, item, schema)
                 self.visit(item, schema["items"], f"{at}[{index}]", before, changed=changed)
 
-    def _hold_all(
+    def _evaluate_rules(
         self, rules: list[Obj] | None, value: Any, schema: Obj, at: str, old: Any, changed: bool
     ) -> None:
         if not rules:
             return
         if self._budget.left <= 0:
-            self._end(schema, at, OverBudgetError())
-        values = {"self": as_value(value, schema)}
-        known = old is not UNKNOWN and old is not None
+            self._end(schema, at, CostBudgetExceededError())
+        values = {"self": to_cel_value(value, schema)}
+        known = old is not UNKNOWN_OLD_VALUE and old is not None
         if known:
-            values["oldSelf"] = as_value(old, schema)
+            values["oldSelf"] = to_cel_value(old, schema)
         for rule in rules:
-            transition = uses(rule["rule"], "oldSelf")
+            transition = uses_variable(rule["rule"], "oldSelf")
             if not transition or known or rule.get("optionalOldSelf"):
                 self._hold(rule, value, schema, at, values, changed=changed or transition)
 
@@ -118,37 +124,37 @@ class _Held:
         kind: str = schema.get("type", "")
         shown = values
         if rule.get("optionalOldSelf"):
-            shown = {**values, "oldSelf": NONE}
+            shown = {**values, "oldSelf": OPTIONAL_NONE}
             if "oldSelf" in values:
-                shown["oldSelf"] = Optional(values["oldSelf"])
+                shown["oldSelf"] = OptionalValue(values["oldSelf"])
         try:
-            if _expression(rule["rule"]).evaluate(shown, self._budget) is True:
+            if _compile_expression(rule["rule"]).evaluate(shown, self._budget) is True:
                 return
-        except OverBudgetError as error:
+        except CostBudgetExceededError as error:
             self._end(schema, at, error)
         except EvaluationError as error:
-            self.errors.append(_failure(kind, at, _failed(rule, error)))
+            self.errors.append(_rule_error(kind, at, _evaluation_error_text(rule, error)))
             if error.exhausted:
-                raise _Ended from None
+                raise _EvaluationStopped from None
             return
         where = at
         if rule.get("fieldPath"):
             try:
-                step = follow(rule["fieldPath"], schema)[0]
-            except BadPath:
+                step = resolve_field_path(rule["fieldPath"], schema)[0]
+            except FieldPathError:
                 step = ""
             where = f"{at}.{step}".strip(".") if step else at
         said = None if kind in ("object", "array") else printed(value)
         try:
-            found = _broken(rule, where or "<nil>", said, self._message(rule, values))
-        except OverBudgetError:
-            self._tell(_failure(kind, where, _MESSAGE_OUT_OF_BUDGET), changed)
-            raise _Ended from None
+            found = _broken_rule_error(rule, where or "<nil>", said, self._message(rule, values))
+        except CostBudgetExceededError:
+            self._tell(_rule_error(kind, where, _MESSAGE_BUDGET_EXCEEDED), changed)
+            raise _EvaluationStopped from None
         except EvaluationError:
             why = "no further validation rules will be run due to call cost exceeds limit for "
             text = f"{why}messageExpression: {json.dumps(rule['messageExpression'])}"
-            self._tell(_failure(kind, where, text), changed)
-            raise _Ended from None
+            self._tell(_rule_error(kind, where, text), changed)
+            raise _EvaluationStopped from None
         self._tell(found, changed)
 
     def _tell(self, error: FieldError, changed: bool) -> None:
@@ -158,9 +164,9 @@ class _Held:
         elif self._warn is not None:
             self._warn(f"{error.field}: {error.message}")
 
-    def _end(self, schema: Obj, at: str, why: OverBudgetError) -> NoReturn:
-        self.errors.append(_failure(schema.get("type", ""), at, str(why)))
-        raise _Ended
+    def _end(self, schema: Obj, at: str, why: CostBudgetExceededError) -> NoReturn:
+        self.errors.append(_rule_error(schema.get("type", ""), at, str(why)))
+        raise _EvaluationStopped
 
     def _message(self, rule: Obj, values: Obj) -> str:
         """What is said of a broken rule.
@@ -173,28 +179,28 @@ class _Held:
         if expression.strip():
             found: Any = None
             try:
-                found = _expression(expression).evaluate(values, self._budget)
+                found = _compile_expression(expression).evaluate(values, self._budget)
             except EvaluationError as error:
                 if error.exhausted:
                     raise
             if isinstance(found, str):
                 text = found.strip()
-                if text and "\n" not in text and len(text.encode()) <= _MESSAGE_MAX:
+                if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE_LENGTH:
                     return text
         message: str = rule.get("message", "").strip()
         return message or f"failed rule: {rule['rule'].strip()}"
 
 
 @lru_cache(maxsize=1024)
-def _expression(text: str) -> Expression:
+def _compile_expression(text: str) -> Expression:
     return Expression(text)
 
 
-def _failure(kind: str, at: str, text: str) -> FieldError:
+def _rule_error(kind: str, at: str, text: str) -> FieldError:
     return FieldError("FieldValueInvalid", at or "<nil>", f'Invalid value: "{kind}": {text}')
 
 
-def _failed(rule: Obj, error: EvaluationError) -> str:
+def _evaluation_error_text(rule: Obj, error: EvaluationError) -> str:
     """That a rule has no value, and why."""
     name = (rule.get("message") or rule["rule"]).strip()
     if error.exhausted:
@@ -206,7 +212,7 @@ def _failed(rule: Obj, error: EvaluationError) -> str:
     return f"{error} evaluating rule: {name}"
 
 
-def _broken(rule: Obj, at: str, value: str | None, detail: str) -> FieldError:
+def _broken_rule_error(rule: Obj, at: str, value: str | None, detail: str) -> FieldError:
     reason = rule.get("reason")
     if reason == "FieldValueForbidden":
         return forbidden_field(at, detail)

@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.custom_resources.internal_form import invalid_struct, printed_schema
-from pytest_kwait.simulator.custom_resources.rule_texts import rule_texts
+from pytest_kwait.simulator.custom_resources.internal_form import (
+    internal_schema,
+    invalid_struct_error,
+)
+from pytest_kwait.simulator.custom_resources.rule_texts import rule_field_errors
 from pytest_kwait.simulator.status_error import (
     FieldError,
     forbidden_field,
@@ -24,14 +27,14 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Place", "most_below", "root_errors", "schema_errors"]
+__all__ = ["SchemaPosition", "max_values_below", "root_errors", "schema_errors"]
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_META = ("metadata", "kind", "apiVersion")
+_METADATA_KEYS = ("metadata", "kind", "apiVersion")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _LIST_TYPE, _MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-map-type"
 _KEYS = "x-kubernetes-list-map-keys"
-_FORBIDDEN: tuple[tuple[str, str], ...] = (
+_FORBIDDEN_FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "id is not supported"),
     ("additionalItems", "additionalItems is not supported"),
     ("patternProperties", "patternProperties is not supported"),
@@ -39,7 +42,7 @@ _FORBIDDEN: tuple[tuple[str, str], ...] = (
     ("dependencies", "dependencies is not supported"),
     ("$ref", "$ref is not supported"),
 )
-_AT_ROOT = (
+_ROOT_FIELDS = (
     "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength "
     "MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties "
     "ExternalDocs Example XPreserveUnknownFields XValidations"
@@ -47,7 +50,7 @@ _AT_ROOT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaPosition:
     """What counts where a schema stands.
 
     Args:
@@ -68,7 +71,7 @@ class Place:
     ruled: bool = True
     count: int | None = 1
 
-    def below(self, step: str) -> Place:
+    def below(self, step: str) -> SchemaPosition:
         """The place of a part."""
         return replace(self, at=f"{self.at}.{step}", root=False)
 
@@ -77,7 +80,7 @@ def root_errors(schema: Obj, at: str, status: bool) -> list[FieldError]:
     """What the schema of a whole object may not be; `status` tells of the status subresource."""
     errors: list[FieldError] = []
     if status:
-        form = printed_schema(schema)
+        form = internal_schema(schema)
         for name, value in form.items():
             if value in (None, "", False):
                 continue
@@ -89,12 +92,12 @@ def root_errors(schema: Obj, at: str, status: bool) -> list[FieldError]:
                     )
                     errors.append(invalid_value(f"{at}.type", value, text))
                     break
-            elif name not in _AT_ROOT.split():
+            elif name not in _ROOT_FIELDS.split():
                 text = (
-                    f"only [{_AT_ROOT}] fields are allowed at the root of the schema if the "
+                    f"only [{_ROOT_FIELDS}] fields are allowed at the root of the schema if the "
                     "status subresource is enabled"
                 )
-                errors.append(invalid_struct(at, form, text))
+                errors.append(invalid_struct_error(at, form, text))
                 break
     if schema.get("nullable"):
         errors.append(forbidden_field(f"{at}.nullable", "nullable cannot be true at the root"))
@@ -102,7 +105,7 @@ def root_errors(schema: Obj, at: str, status: bool) -> list[FieldError]:
 
 
 def schema_errors(
-    schema: Obj, place: Place, rules: Callable[[Obj, Place], list[FieldError]]
+    schema: Obj, place: SchemaPosition, rules: Callable[[Obj, SchemaPosition], list[FieldError]]
 ) -> tuple[list[FieldError], list[FieldError]]:
     """What is wrong with `schema` and all that is in it, and what is wrong with its rules.
 
@@ -113,29 +116,29 @@ def schema_errors(
         place: where it stands.
         rules: tells what is wrong with the rules of one schema.
     """
-    errors = [*_own_errors(schema, place)]
+    errors = [*_schema_node_errors(schema, place)]
     ruled: list[FieldError] = []
-    for inner, there in _parts(schema, place):
+    for inner, there in _inner_schemas(schema, place):
         found, about_rules = schema_errors(inner, there, rules)
         errors += found
         ruled += about_rules
     errors += _extension_errors(schema, place.at)
     if schema.get(_LIST_TYPE) in ("map", "set"):
-        errors += _key_errors(schema, place.at)
+        errors += _map_key_errors(schema, place.at)
     if schema.get("x-kubernetes-validations"):
-        errors += rule_texts(schema, place.at)
+        errors += rule_field_errors(schema, place.at)
         if not errors and place.ruled:
             ruled += rules(schema, place)
     return errors, ruled
 
 
-def _own_errors(schema: Obj, place: Place) -> Iterator[FieldError]:
+def _schema_node_errors(schema: Obj, place: SchemaPosition) -> Iterator[FieldError]:
     at, kind = place.at, schema.get("type", "")
     if kind and kind not in _TYPES:
         yield not_supported(f"{at}.type", kind, _TYPES)
     if schema.get("default") is not None and place.no_default is not None:
         yield forbidden_field(f"{at}.default", f"must not be set {place.no_default}")
-    for field, text in _FORBIDDEN:
+    for field, text in _FORBIDDEN_FIELDS:
         if schema.get(field):
             yield forbidden_field(f"{at}.{field}", text)
     if kind == "null":
@@ -156,9 +159,9 @@ def _own_errors(schema: Obj, place: Place) -> Iterator[FieldError]:
         yield forbidden_field(f"{at}.additionalProperties", text)
 
 
-def _parts(schema: Obj, place: Place) -> Iterator[tuple[Obj, Place]]:
+def _inner_schemas(schema: Obj, place: SchemaPosition) -> Iterator[tuple[Obj, SchemaPosition]]:
     """The schemas within `schema`, with where they stand."""
-    within = most_below(schema)
+    within = max_values_below(schema)
     count = None if within is None or place.count is None else place.count * within
     place = replace(place, count=count)
     more = schema.get("additionalProperties")
@@ -172,7 +175,7 @@ def _parts(schema: Obj, place: Place) -> Iterator[tuple[Obj, Place]]:
         there = place.below(f"properties[{name}]")
         if schema.get(_MAP_TYPE) not in (None, "atomic", "granular"):
             there = replace(there, uncorrelated=place.uncorrelated or place.at)
-        if (place.root or schema.get("x-kubernetes-embedded-resource")) and name in _META:
+        if (place.root or schema.get("x-kubernetes-embedded-resource")) and name in _METADATA_KEYS:
             there = replace(there, in_metadata=True)
             if place.root:
                 there = replace(there, no_default=f"in top-level {name}")
@@ -198,16 +201,16 @@ def _parts(schema: Obj, place: Place) -> Iterator[tuple[Obj, Place]]:
             yield one, replace(there, at=f"{there.at}[{index}]")
 
 
-def most_below(schema: Obj) -> int | None:
+def max_values_below(schema: Obj) -> int | None:
     """How many values may stand within one value; None where nothing bounds that."""
     if schema.get("type") == "array":
-        return _positive(schema.get("maxItems"))
+        return _is_positive(schema.get("maxItems"))
     if schema.get("type") == "object" and schema.get("additionalProperties") is not None:
-        return _positive(schema.get("maxProperties"))
+        return _is_positive(schema.get("maxProperties"))
     return 1
 
 
-def _positive(bound: int | None) -> int | None:
+def _is_positive(bound: int | None) -> int | None:
     return None if bound is None else max(bound, 0)
 
 
@@ -227,7 +230,7 @@ def _extension_errors(schema: Obj, at: str) -> Iterator[FieldError]:
             text = f"must be {wanted} if {name} is specified"
             yield invalid_value(f"{at}.type", kind, text) if kind else required(f"{at}.type", text)
         elif list_type == "set" and name == _LIST_TYPE and isinstance(items, dict):
-            yield from _set_errors(items, at)
+            yield from _set_items_errors(items, at)
         valid = ("atomic", "granular") if name == _MAP_TYPE else ("atomic", "set", "map")
         if value not in valid:
             yield not_supported(f"{at}.{name}", value, valid)
@@ -237,10 +240,10 @@ def _extension_errors(schema: Obj, at: str) -> Iterator[FieldError]:
         where = f"{at}.{_LIST_TYPE}"
         yield required(where, text) if list_type is None else invalid_value(where, list_type, text)
     if list_type == "map":
-        yield from _map_errors(schema, keys, at)
+        yield from _map_keys_errors(schema, keys, at)
 
 
-def _set_errors(items: Obj, at: str) -> Iterator[FieldError]:
+def _set_items_errors(items: Obj, at: str) -> Iterator[FieldError]:
     text = f"must be atomic as item of a list with {_LIST_TYPE}=set"
     list_type = items.get(_LIST_TYPE)
     if items.get("type") == "array" and list_type not in (None, "atomic"):
@@ -250,7 +253,7 @@ def _set_errors(items: Obj, at: str) -> Iterator[FieldError]:
         yield invalid_value(f"{at}.items.{_MAP_TYPE}", list_type, text)
 
 
-def _map_errors(schema: Obj, keys: list[str], at: str) -> Iterator[FieldError]:
+def _map_keys_errors(schema: Obj, keys: list[str], at: str) -> Iterator[FieldError]:
     items = schema.get("items")
     if not keys:
         yield required(f"{at}.{_KEYS}", f"must not be empty if {_LIST_TYPE} is map")
@@ -276,7 +279,7 @@ def _map_errors(schema: Obj, keys: list[str], at: str) -> Iterator[FieldError]:
         seen.add(key)
 
 
-def _key_errors(schema: Obj, at: str) -> Iterator[FieldError]:
+def _map_key_errors(schema: Obj, at: str) -> Iterator[FieldError]:
     items, list_type = schema.get("items"), schema[_LIST_TYPE]
     if not isinstance(items, dict):
         return

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.custom_resources.default_rules import default_errors
 from pytest_kwait.simulator.custom_resources.schema_definition import (
-    Place,
+    SchemaPosition,
     root_errors,
     schema_errors,
 )
-from pytest_kwait.simulator.custom_resources.structural_rules import structural_errors, unsupported
+from pytest_kwait.simulator.custom_resources.structural_rules import (
+    structural_errors,
+    unsupported_reason,
+)
 from pytest_kwait.simulator.status_error import invalid_value
 
 if TYPE_CHECKING:
@@ -22,10 +25,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["validation_errors"]
+__all__ = ["schema_validation_errors"]
 
 
-def validation_errors(validation: Obj | None, at: str, status: bool) -> list[FieldError]:
+def schema_validation_errors(validation: Obj | None, at: str, status: bool) -> list[FieldError]:
     """Everything that is wrong with the schema of a version, or of all of them.
 
     Args:
@@ -38,27 +41,29 @@ def validation_errors(validation: Obj | None, at: str, status: bool) -> list[Fie
         return []
     at = f"{at}.openAPIV3Schema"
     errors = root_errors(schema, at, status)
-    why = unsupported(schema)
+    why = unsupported_reason(schema)
     ruled = False
     if not why:
         structure = structural_errors(schema, at) or default_errors(schema, at)
         errors += structure
         ruled = not structure
-    rules = _Rules()
-    found, about_rules = schema_errors(schema, Place(at, root=True, ruled=ruled), rules.errors)
+    rules = _LazyRuleValidation()
+    found, about_rules = schema_errors(
+        schema, SchemaPosition(at, root=True, ruled=ruled), rules.errors
+    )
     errors += found + about_rules + rules.total(at)
     if not errors and why:
         errors.append(invalid_value(at, "", why))
     return errors
 
 
-class _Rules:
+class _LazyRuleValidation:
     """As of `rule_definition`, whose library is loaded with the first rule."""
 
     def __init__(self) -> None:
         self._costs: TotalCost | None = None
 
-    def errors(self, schema: Obj, place: Place) -> list[FieldError]:
+    def errors(self, schema: Obj, place: SchemaPosition) -> list[FieldError]:
         """What is wrong with the rules of one schema."""
         from pytest_kwait.simulator.custom_resources.rule_costs import TotalCost
         from pytest_kwait.simulator.custom_resources.rule_definition import expression_errors

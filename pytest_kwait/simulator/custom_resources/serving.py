@@ -13,33 +13,33 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.simulator.custom_resources.conversion_rules import is_ca_bundle
 from pytest_kwait.simulator.custom_resources.naming import (
     accept_names,
-    condition,
+    find_condition,
     set_condition,
 )
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.registry import Kind, SubResource
-from pytest_kwait.simulator.strategies.definitions import CLEANUP, PENDING
-from pytest_kwait.simulator.structural import Structure
+from pytest_kwait.simulator.strategies.definitions import CLEANUP_FINALIZER, INITIAL_CONDITION
+from pytest_kwait.simulator.structural import CustomResourceSchema
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["Serving", "version_priority"]
+__all__ = ["DefinitionController", "version_priority"]
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
-class Serving:
+class DefinitionController:
     """Keeps the registry of kinds in step with the definitions.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._served: dict[str, Any] = {}
 
@@ -48,22 +48,22 @@ class Serving:
         name = name_of(new)
         if event == "DELETED":
             self._serve(name, None)
-            self._reconsider(new, name)
+            self._requeue_conflicting(new, name)
             return
         if new["metadata"].get("deletionTimestamp"):
             self._clean_up(new)
             return
         accepted = (new.get("status") or {}).get("acceptedNames")
-        if new["spec"]["names"] != accepted or not condition(new, "NamesAccepted"):
-            self._api.modify(CRDS, name, "", self._settle_names, subresource="status")
+        if new["spec"]["names"] != accepted or not find_condition(new, "NamesAccepted"):
+            self._api.modify(CRDS, name, "", self._reconcile_names, subresource="status")
             return
-        if _is(new, "NamesAccepted") and not _is(new, "Established"):
+        if _is_condition_true(new, "NamesAccepted") and not _is_condition_true(new, "Established"):
             self._api.modify(CRDS, name, "", self._establish, subresource="status")
             return
-        self._serve(name, new if _is(new, "Established") else None)
+        self._serve(name, new if _is_condition_true(new, "Established") else None)
         was = ((old or {}).get("status") or {}).get("acceptedNames")
         if was != accepted:
-            self._reconsider(new, name)
+            self._requeue_conflicting(new, name)
 
     def _serve(self, name: str, definition: Obj | None) -> None:
         """Serve what `definition` says under the names that it got; None serves nothing."""
@@ -76,7 +76,7 @@ class Serving:
         self._served.pop(name, None)
         if served is not None:
             self._served[name] = served
-            kinds = _kinds(served)
+            kinds = _kinds_of_definition(served)
             self._convert(name, served.get("conversion") or {}, kinds)
             self._api.kinds.add(kinds)
 
@@ -85,14 +85,14 @@ class Serving:
         if conversion.get("strategy") != "Webhook":
             return
         # Not at import: hardly any definition has a webhook.
-        from pytest_kwait.simulator.custom_resources.conversion import Conversion
+        from pytest_kwait.simulator.custom_resources.conversion import WebhookConverter
 
-        webhook = Conversion(self._api, name, conversion["webhook"])
+        webhook = WebhookConverter(self._api, name, conversion["webhook"])
         for kind in kinds:
             if kind.structure is not None:
                 kind.structure.conversion = webhook
 
-    def _settle_names(self, definition: Obj) -> None:
+    def _reconcile_names(self, definition: Obj) -> None:
         accept_names(definition, self._others(definition), self._api.clock.stamp())
 
     def _others(self, definition: Obj) -> list[Obj]:
@@ -104,13 +104,15 @@ class Serving:
             and name_of(other) != name_of(definition)
         ]
 
-    def _reconsider(self, definition: Obj, name: str) -> None:
+    def _requeue_conflicting(self, definition: Obj, name: str) -> None:
         """Names may have become free: look again at who waits for one."""
         for other in self._others(definition):
             waits = other["spec"]["names"] != (other.get("status") or {}).get("acceptedNames")
             present = self._api.find(CRDS, name_of(other))
             if waits and name_of(other) != name and present is other:
-                self._api.modify(CRDS, name_of(other), "", self._settle_names, subresource="status")
+                self._api.modify(
+                    CRDS, name_of(other), "", self._reconcile_names, subresource="status"
+                )
 
     def _establish(self, definition: Obj) -> None:
         webhook = (definition["spec"].get("conversion") or {}).get("webhook") or {}
@@ -131,9 +133,9 @@ class Serving:
 
     def _clean_up(self, definition: Obj) -> None:
         name = name_of(definition)
-        if CLEANUP not in definition["metadata"].get("finalizers", ()):
+        if CLEANUP_FINALIZER not in definition["metadata"].get("finalizers", ()):
             return
-        if condition(definition, "Terminating").get("reason") == PENDING["reason"]:
+        if find_condition(definition, "Terminating").get("reason") == INITIAL_CONDITION["reason"]:
             for version in definition["spec"]["versions"]:
                 served = self._api.kinds.served(definition["spec"]["group"], version["name"]) or {}
                 kind = served.get(definition["spec"]["names"]["plural"])
@@ -147,7 +149,7 @@ class Serving:
                 if not obj["metadata"].get("deletionTimestamp"):
                     self._api.delete(kind, name_of(obj), namespace_of(obj))
             if self._api.store.count(name):
-                self._await_empty(name)
+                self._wait_until_empty(name)
                 return
         self._release(name)
 
@@ -160,7 +162,7 @@ class Serving:
         }
         set_condition(definition, verdict, self._api.clock.stamp())
 
-    def _await_empty(self, name: str) -> None:
+    def _wait_until_empty(self, name: str) -> None:
         def on_change(_change: Change) -> None:
             if not self._api.store.count(name):
                 stop()
@@ -170,16 +172,16 @@ class Serving:
 
     def _release(self, name: str) -> None:
         if self._api.find(CRDS, name) is not None:
-            self._api.modify(CRDS, name, "", _unprotect)
+            self._api.modify(CRDS, name, "", _remove_finalizer)
 
 
-def _is(definition: Obj, kind: str) -> bool:
-    return condition(definition, kind).get("status") == "True"
+def _is_condition_true(definition: Obj, kind: str) -> bool:
+    return find_condition(definition, kind).get("status") == "True"
 
 
-def _unprotect(definition: Obj) -> None:
+def _remove_finalizer(definition: Obj) -> None:
     finalizers = definition["metadata"].get("finalizers", [])
-    definition["metadata"]["finalizers"] = [one for one in finalizers if one != CLEANUP]
+    definition["metadata"]["finalizers"] = [one for one in finalizers if one != CLEANUP_FINALIZER]
 
 
 def _version_hash(group: str, version: str, kind: str) -> str:
@@ -187,7 +189,7 @@ def _version_hash(group: str, version: str, kind: str) -> str:
     return base64.b64encode(digest[:8]).decode()
 
 
-_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+_VERSION_PATTERN = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
 def version_priority(name: str) -> tuple[int, int, int, str]:
@@ -195,14 +197,14 @@ def version_priority(name: str) -> tuple[int, int, int, str]:
 
     Source: k8s.io/apimachinery pkg/version/helpers.go, func CompareKubeAwareVersionStrings.
     """
-    found = _VERSION.fullmatch(name)
+    found = _VERSION_PATTERN.fullmatch(name)
     if found is None:
         return (3, 0, 0, name)
     stage = {None: 0, "beta": 1, "alpha": 2}[found[2]]
     return (stage, -int(found[1]), -int(found[3] or 0), name)
 
 
-def _deprecation(spec: Obj, version: Obj) -> str:
+def _deprecation_warning(spec: Obj, version: Obj) -> str:
     """What everybody who asks for the version is warned of; empty where it is not deprecated."""
     if not version.get("deprecated"):
         return ""
@@ -210,7 +212,7 @@ def _deprecation(spec: Obj, version: Obj) -> str:
     return str(version.get("deprecationWarning") or f"{name} is deprecated")
 
 
-def _storage_hash(spec: Obj) -> str:
+def _storage_version_hash(spec: Obj) -> str:
     """What tells clients the version that is stored; empty where that is not served."""
     for version in spec["versions"]:
         if version.get("storage") and version.get("served"):
@@ -218,7 +220,7 @@ def _storage_hash(spec: Obj) -> str:
     return ""
 
 
-def _kinds(spec: Obj) -> list[Kind]:
+def _kinds_of_definition(spec: Obj) -> list[Kind]:
     """One kind per version that is served or stored, the newest and most stable first."""
     names, group = spec["names"], spec["group"]
     kinds = []
@@ -249,8 +251,8 @@ def _kinds(spec: Obj) -> list[Kind]:
                 converted=not version.get("storage"),
                 hidden=not version.get("served"),
                 list_kind=names.get("listKind", names["kind"] + "List"),
-                storage_version_hash=_storage_hash(spec),
-                structure=Structure(
+                storage_version_hash=_storage_version_hash(spec),
+                structure=CustomResourceSchema(
                     (version.get("schema") or {}).get("openAPIV3Schema") or {},
                     enabled.get("scale"),
                     version.get("additionalPrinterColumns"),
@@ -258,7 +260,7 @@ def _kinds(spec: Obj) -> list[Kind]:
                         field["jsonPath"].lstrip(".")
                         for field in version.get("selectableFields") or ()
                     ),
-                    _deprecation(spec, version),
+                    _deprecation_warning(spec, version),
                 ),
             )
         )

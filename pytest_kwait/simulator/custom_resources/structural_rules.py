@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.go_regexp import pattern_fault
+from pytest_kwait.simulator.go_regexp import find_pattern_error
 from pytest_kwait.simulator.status_error import forbidden_field, invalid_value, required
 
 if TYPE_CHECKING:
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["structural_errors", "unsupported"]
+__all__ = ["structural_errors", "unsupported_reason"]
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 
-_UNSUPPORTED = ("id", "$schema", "$ref", "patternProperties", "dependencies")
-_EITHER = [{"type": "integer"}, {"type": "string"}]
-_WHERE = {"root": "at the root", "item": "for specified array items"}
-_NESTED: tuple[tuple[str, str], ...] = (
+_UNSUPPORTED_FIELDS = ("id", "$schema", "$ref", "patternProperties", "dependencies")
+_INT_OR_STRING_JUNCTOR = [{"type": "integer"}, {"type": "string"}]
+_LEVEL_TEXTS = {"root": "at the root", "item": "for specified array items"}
+_FORBIDDEN_IN_JUNCTORS: tuple[tuple[str, str], ...] = (
     ("type", "must be empty to be structural"),
     ("default", "must be undefined to be structural"),
     ("title", "must be empty to be structural"),
@@ -41,11 +41,11 @@ _NESTED: tuple[tuple[str, str], ...] = (
 )
 
 
-def unsupported(schema: Any) -> str:
+def unsupported_reason(schema: Any) -> str:
     """Why `schema` cannot be taken for a structural one at all; empty if it can."""
     if not isinstance(schema, dict):
         return ""
-    for name in _UNSUPPORTED:
+    for name in _UNSUPPORTED_FIELDS:
         if schema.get(name):
             shown = "schema" if name == "$schema" else name
             return f"OpenAPIV3Schema '{shown}' is not supported"
@@ -61,30 +61,30 @@ def unsupported(schema: Any) -> str:
     for name in ("allOf", "anyOf", "oneOf"):
         inner += schema.get(name) or []
     inner += (schema.get("properties") or {}).values()
-    return next(filter(None, map(unsupported, inner)), "")
+    return next(filter(None, map(unsupported_reason, inner)), "")
 
 
 def structural_errors(schema: Obj, at: str) -> list[FieldError]:
     """Everything that keeps `schema` from being structural, in the order of the texts."""
-    errors = [*_invariants(schema, "root", at), *_completeness(schema, schema, at, at)]
+    errors = [*_invariant_errors(schema, "root", at), *_completeness_errors(schema, schema, at, at)]
     return sorted(errors, key=str)
 
 
-def _invariants(schema: Obj, level: str, at: str) -> Iterator[FieldError]:
+def _invariant_errors(schema: Obj, level: str, at: str) -> Iterator[FieldError]:
     kind = schema.get("type", "")
     properties: Obj = schema.get("properties") or {}
     more = schema.get("additionalProperties")
     if kind == "array" and "items" not in schema:
         yield required(f"{at}.items", "must be specified")
     if isinstance(schema.get("items"), dict):
-        yield from _invariants(schema["items"], "item", f"{at}.items")
+        yield from _invariant_errors(schema["items"], "item", f"{at}.items")
     for name, inner in properties.items():
-        yield from _invariants(inner, "field", f"{at}.properties[{name}]")
+        yield from _invariant_errors(inner, "field", f"{at}.properties[{name}]")
     if more is not None:
         if level == "root":
             yield forbidden_field(f"{at}.additionalProperties", "must not be used at the root")
         if isinstance(more, dict):
-            yield from _invariants(more, "field", f"{at}.additionalProperties")
+            yield from _invariant_errors(more, "field", f"{at}.additionalProperties")
     if schema.get(INT_OR_STRING):
         for name in (PRESERVE, EMBEDDED):
             if schema.get(name):
@@ -92,7 +92,10 @@ def _invariants(schema: Obj, level: str, at: str) -> Iterator[FieldError]:
                 yield invalid_value(f"{at}.{name}", True, text)
     first = (schema.get("allOf") or [{}])[0]
     yield from _value_errors(
-        schema, at, schema.get("anyOf") == _EITHER, first.get("anyOf") == _EITHER
+        schema,
+        at,
+        schema.get("anyOf") == _INT_OR_STRING_JUNCTOR,
+        first.get("anyOf") == _INT_OR_STRING_JUNCTOR,
     )
     yield from _type_errors(schema, level, at)
     yield from _metadata_errors(schema, level, at)
@@ -107,7 +110,7 @@ def _type_errors(schema: Obj, level: str, at: str) -> Iterator[FieldError]:
         text = f"must be object if {EMBEDDED} is true"
         yield invalid_value(f"{at}.type", kind, text) if kind else required(f"{at}.type", text)
     elif not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
-        where = _WHERE.get(level, "for specified object fields")
+        where = _LEVEL_TEXTS.get(level, "for specified object fields")
         yield required(f"{at}.type", f"must not be empty {where}")
     if schema.get(EMBEDDED) and schema.get("additionalProperties") is not None:
         text = f"must not be used if {EMBEDDED} is set"
@@ -151,7 +154,7 @@ def _value_errors(
     if schema.get("not") is not None:
         yield from _nested_errors(schema["not"], f"{at}.not")
     pattern = schema.get("pattern")
-    if pattern and (fault := pattern_fault(pattern)):
+    if pattern and (fault := find_pattern_error(pattern)):
         text = f"must be a valid regular expression, but isn't: {fault}"
         yield invalid_value(f"{at}.pattern", pattern, text)
 
@@ -166,7 +169,7 @@ def _nested_errors(rules: Obj, at: str, skip_any: bool = False) -> Iterator[Fiel
     if rules.get("additionalProperties"):
         text = "must be undefined to be structural"
         yield forbidden_field(f"{at}.additionalProperties", text)
-    for name, text in _NESTED:
+    for name, text in _FORBIDDEN_IN_JUNCTORS:
         undefined = name in ("default", "x-kubernetes-list-type", "x-kubernetes-map-type")
         if rules.get(name) is not None if undefined else rules.get(name):
             yield forbidden_field(f"{at}.{name}", text)
@@ -175,26 +178,30 @@ def _nested_errors(rules: Obj, at: str, skip_any: bool = False) -> Iterator[Fiel
         yield forbidden_field(where, "must not be specified in a nested context")
 
 
-def _completeness(rules: Obj, schema: Obj | None, at: str, said: str) -> Iterator[FieldError]:
+def _completeness_errors(
+    rules: Obj, schema: Obj | None, at: str, said: str
+) -> Iterator[FieldError]:
     """What rules speak of and the schema does not have."""
     for name in ("allOf", "anyOf", "oneOf"):
         for index, inner in enumerate(rules.get(name) or ()):
-            yield from _nested_completeness(inner, schema, at, f"{said}.{name}[{index}]")
+            yield from _nested_completeness_errors(inner, schema, at, f"{said}.{name}[{index}]")
     if rules.get("not") is not None:
-        yield from _nested_completeness(rules["not"], schema, at, f"{said}.not")
+        yield from _nested_completeness_errors(rules["not"], schema, at, f"{said}.not")
 
 
-def _nested_completeness(
+def _nested_completeness_errors(
     rules: Obj, schema: Obj | None, at: str, said: str
 ) -> Iterator[FieldError]:
     if schema is None:
         yield required(at, f"because it is defined in {said}")
         return
-    yield from _completeness(rules, schema, at, said)
+    yield from _completeness_errors(rules, schema, at, said)
     if isinstance(rules.get("items"), dict):
         items = schema.get("items")
-        yield from _nested_completeness(rules["items"], items, f"{at}.items", f"{said}.items")
+        yield from _nested_completeness_errors(
+            rules["items"], items, f"{at}.items", f"{said}.items"
+        )
     known: Obj = schema.get("properties") or {}
     for name, inner in (rules.get("properties") or {}).items():
         where, origin = f"{at}.properties[{name}]", f"{said}.properties[{name}]"
-        yield from _nested_completeness(inner, known.get(name), where, origin)
+        yield from _nested_completeness_errors(inner, known.get(name), where, origin)

@@ -11,25 +11,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_kwait.simulator.custom_resources.findings import Findings, go_number
-from pytest_kwait.simulator.custom_resources.formats import fits, known_format
-from pytest_kwait.simulator.go_regexp import pattern_matches
+from pytest_kwait.simulator.custom_resources.findings import ValidationResult, format_go_number
+from pytest_kwait.simulator.custom_resources.formats import find_known_format, matches_format
+from pytest_kwait.simulator.go_regexp import matches_pattern
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["UNKNOWN", "check", "former_field", "former_item"]
+__all__ = ["UNKNOWN_OLD_VALUE", "old_field", "old_item", "validate_value"]
 
-UNKNOWN: Final = object()
+UNKNOWN_OLD_VALUE: Final = object()
 """In place of the former value: there is none that this one is a later state of."""
 
-_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
-_EXACT = 2**53
-_FLOAT_MAX = 3.4028234663852886e38
+_INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_MAX_EXACT_INTEGER = 2**53
+_MAX_FLOAT = 3.4028234663852886e38
 
 
-def check(value: Any, schema: Obj, path: str = "", old: Any = UNKNOWN) -> list[FieldError]:
+def validate_value(
+    value: Any, schema: Obj, path: str = "", old: Any = UNKNOWN_OLD_VALUE
+) -> list[FieldError]:
     """Everything that is wrong with `value`.
 
     Args:
@@ -41,34 +43,34 @@ def check(value: Any, schema: Obj, path: str = "", old: Any = UNKNOWN) -> list[F
     return _validate(value, schema, path, old).errors
 
 
-def former_field(old: Any, name: str) -> Any:
+def old_field(old: Any, name: str) -> Any:
     """What stood in the field `name` of `old`."""
-    return old.get(name, UNKNOWN) if isinstance(old, dict) else UNKNOWN
+    return old.get(name, UNKNOWN_OLD_VALUE) if isinstance(old, dict) else UNKNOWN_OLD_VALUE
 
 
-def former_item(old: Any, item: Any, schema: Obj) -> Any:
+def old_item(old: Any, item: Any, schema: Obj) -> Any:
     """What `item` was in the list `old`: only the items of a `map` can be told apart."""
     if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
-        return UNKNOWN
+        return UNKNOWN_OLD_VALUE
     if not isinstance(item, dict):
-        return UNKNOWN
+        return UNKNOWN_OLD_VALUE
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     for other in old:
         if isinstance(other, dict) and all(other.get(key) == item.get(key) for key in keys):
             return other
-    return UNKNOWN
+    return UNKNOWN_OLD_VALUE
 
 
-def _validate(value: Any, schema: Obj, path: str, old: Any) -> Findings:
-    found = _findings(value, schema, path, old)
-    if found.errors and old is not UNKNOWN and value == old:
+def _validate(value: Any, schema: Obj, path: str, old: Any) -> ValidationResult:
+    found = _validate_schema(value, schema, path, old)
+    if found.errors and old is not UNKNOWN_OLD_VALUE and value == old:
         found.errors = []
     return found
 
 
-def _findings(value: Any, schema: Obj, path: str, old: Any) -> Findings:
-    found = Findings()
-    form = known_format(schema)
+def _validate_schema(value: Any, schema: Obj, path: str, old: Any) -> ValidationResult:
+    found = ValidationResult()
+    form = find_known_format(schema)
     _check_type(found, value, schema, path, form)
     if value is None:
         if schema.get("enum"):
@@ -78,7 +80,7 @@ def _findings(value: Any, schema: Obj, path: str, old: Any) -> Findings:
     _check_combined(found, value, schema, path, old)
     if isinstance(value, str):
         _check_text(found, value, schema, path)
-        if form and not fits(value, form):
+        if form and not matches_format(value, form):
             found.wrong_type(path, form, value)
         found.checks += 2
     elif isinstance(value, int | float) and not isinstance(value, bool):
@@ -88,7 +90,9 @@ def _findings(value: Any, schema: Obj, path: str, old: Any) -> Findings:
         _check_list(found, value, schema, path, old)
         found.checks += 2
     allowed = schema.get("enum")
-    if allowed and not any(one == value and _kind(one) == _kind(value) for one in allowed):
+    if allowed and not any(
+        one == value and _json_kind(one) == _json_kind(value) for one in allowed
+    ):
         found.unsupported(path, value, allowed)
     if isinstance(value, dict):
         _check_object(found, value, schema, path, old)
@@ -97,7 +101,7 @@ def _findings(value: Any, schema: Obj, path: str, old: Any) -> Findings:
     return found
 
 
-def _kind(value: Any) -> str:
+def _json_kind(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
@@ -112,7 +116,11 @@ def _type_of(value: Any) -> tuple[str, str]:
     if isinstance(value, bool):
         return "boolean", ""
     if isinstance(value, int):
-        return ("integer", "int64") if abs(value) <= _RANGES["int64"][1] else ("number", "float64")
+        return (
+            ("integer", "int64")
+            if abs(value) <= _INTEGER_RANGES["int64"][1]
+            else ("number", "float64")
+        )
     if isinstance(value, float):
         return "number", "float64"
     if isinstance(value, str):
@@ -120,7 +128,7 @@ def _type_of(value: Any) -> tuple[str, str]:
     return ("array" if isinstance(value, list) else "object"), ""
 
 
-def _check_type(found: Findings, value: Any, schema: Obj, path: str, form: str) -> None:
+def _check_type(found: ValidationResult, value: Any, schema: Obj, path: str, form: str) -> None:
     wanted = [schema["type"]] if schema.get("type") else []
     if schema.get("x-kubernetes-int-or-string"):
         wanted = ["integer", "string"]
@@ -131,7 +139,7 @@ def _check_type(found: Findings, value: Any, schema: Obj, path: str, form: str) 
         if wanted and not schema.get("nullable"):
             found.wrong_type(path, ",".join(wanted), "null")
         return
-    whole = kind == "number" and abs(value) < _EXACT and float(value).is_integer()
+    whole = kind == "number" and abs(value) < _MAX_EXACT_INTEGER and float(value).is_integer()
     fitting = kind in wanted or (whole and "integer" in wanted)
     fitting = fitting or (kind == "integer" and "number" in wanted)
     if kind in ("string", "array"):
@@ -144,34 +152,34 @@ def _check_type(found: Findings, value: Any, schema: Obj, path: str, form: str) 
         found.wrong_type(path, ",".join(wanted), kind)
 
 
-def _check_text(found: Findings, value: str, schema: Obj, path: str) -> None:
+def _check_text(found: ValidationResult, value: str, schema: Obj, path: str) -> None:
     """Note the first thing that is wrong with a text; the server names no second one."""
     most, least = schema.get("maxLength"), schema.get("minLength")
     if most is not None and len(value) > most:
         found.too_long(path, most)
     elif least is not None and len(value) < least:
         found.invalid(path, value, f"should be at least {least} chars long")
-    elif schema.get("pattern") and not pattern_matches(schema["pattern"], value):
+    elif schema.get("pattern") and not matches_pattern(schema["pattern"], value):
         found.invalid(path, value, f"should match '{schema['pattern']}'")
 
 
-def _in_range(value: float, kind: str, form: str) -> bool:
+def _is_in_range(value: float, kind: str, form: str) -> bool:
     if kind == "integer":
-        least, most = _RANGES.get(form, _RANGES["int64"])
+        least, most = _INTEGER_RANGES.get(form, _INTEGER_RANGES["int64"])
         return float(value).is_integer() and least <= value <= most
-    return form != "float" or abs(value) <= _FLOAT_MAX
+    return form != "float" or abs(value) <= _MAX_FLOAT
 
 
-def _check_number(found: Findings, value: float, schema: Obj, path: str, form: str) -> None:
+def _check_number(found: ValidationResult, value: float, schema: Obj, path: str, form: str) -> None:
     kind = schema.get("type", "")
     kind = kind if kind in ("integer", "number") else ""
     form = form if kind else ""
 
     def hold(number: float, what: str) -> bool:
-        if _in_range(number, kind, form):
+        if _is_in_range(number, kind, form):
             return True
         shape = f"with format {form}" if form else "(default format)"
-        found.general(f"{what} value must be of type {kind} {shape} in {path}")
+        found.add_general(f"{what} value must be of type {kind} {shape} in {path}")
         return False
 
     hold(value, "Checked")
@@ -179,24 +187,26 @@ def _check_number(found: Findings, value: float, schema: Obj, path: str, form: s
     if step is not None and hold(step, "MultipleOf"):
         number = int(step) if isinstance(value, int) else step
         if number <= 0:
-            text = f"factor MultipleOf declared for {path} must be positive: {go_number(number)}"
-            found.add("FieldValueInvalid", path, f"Invalid value: {go_number(number)}: {text}")
+            text = f"factor MultipleOf declared for {path} must be positive: {format_go_number(number)}"
+            found.add(
+                "FieldValueInvalid", path, f"Invalid value: {format_go_number(number)}: {text}"
+            )
         elif not _is_multiple(value, number):
-            found.invalid(path, value, f"should be a multiple of {go_number(number)}")
+            found.invalid(path, value, f"should be a multiple of {format_go_number(number)}")
     if most is not None:
         hold(most, "Maximum boundary")
         strict = bool(schema.get("exclusiveMaximum"))
         number = int(most) if isinstance(value, int) else most
         if value > number or (strict and value == number):
             relation = "less than" if strict else "less than or equal to"
-            found.invalid(path, value, f"should be {relation} {go_number(number)}")
+            found.invalid(path, value, f"should be {relation} {format_go_number(number)}")
     if least is not None:
         hold(least, "Minimum boundary")
         strict = bool(schema.get("exclusiveMinimum"))
         number = int(least) if isinstance(value, int) else least
         if value < number or (strict and value == number):
             relation = "greater than" if strict else "greater than or equal to"
-            found.invalid(path, value, f"should be {relation} {go_number(number)}")
+            found.invalid(path, value, f"should be {relation} {format_go_number(number)}")
 
 
 def _is_multiple(value: float, step: float) -> bool:
@@ -206,7 +216,7 @@ def _is_multiple(value: float, step: float) -> bool:
     return abs(times - round(times)) < 1e-9
 
 
-def _check_object(found: Findings, value: Obj, schema: Obj, path: str, old: Any) -> None:
+def _check_object(found: ValidationResult, value: Obj, schema: Obj, path: str, old: Any) -> None:
     least, most = schema.get("minProperties"), schema.get("maxProperties")
     if least is not None and len(value) < least:
         found.invalid(path, len(value), f"should have at least {least} properties")
@@ -221,25 +231,27 @@ def _check_object(found: Findings, value: Obj, schema: Obj, path: str, old: Any)
             text = f'Invalid value: "{key}": {path}.{key} in body is a forbidden property'
             found.add("FieldValueInvalid", path, text)
         elif isinstance(more, dict):
-            before = former_field(old, key)
+            before = old_field(old, key)
             found.merge(_validate(value[key], more, f"{path}.{key}", before))
     for key in sorted(properties):
         if key in value:
             where = f"{path}.{key}" if path else key
-            before = former_field(old, key)
+            before = old_field(old, key)
             if not path and key in ("apiVersion", "kind"):
-                before = UNKNOWN
+                before = UNKNOWN_OLD_VALUE
             found.merge(_validate(value[key], properties[key], where, before))
     for key in schema.get("required") or ():
         if key not in value:
             found.required(f"{path}.{key}")
 
 
-def _check_list(found: Findings, value: list[Any], schema: Obj, path: str, old: Any) -> None:
+def _check_list(
+    found: ValidationResult, value: list[Any], schema: Obj, path: str, old: Any
+) -> None:
     items = schema.get("items")
     if isinstance(items, dict):
         for index, item in enumerate(value):
-            before = former_item(old, item, schema)
+            before = old_item(old, item, schema)
             found.merge(_validate(item, items, f"{path}[{index}]", before))
     least, most = schema.get("minItems"), schema.get("maxItems")
     if least is not None and len(value) < least:
@@ -248,28 +260,31 @@ def _check_list(found: Findings, value: list[Any], schema: Obj, path: str, old: 
         found.too_many(path, len(value), most)
 
 
-def _check_combined(found: Findings, value: Any, schema: Obj, path: str, old: Any) -> None:
+def _check_combined(found: ValidationResult, value: Any, schema: Obj, path: str, old: Any) -> None:
     for name in ("anyOf", "oneOf"):
         rules = schema.get(name)
         if rules:
-            tried = [_findings(value, one, path, old) for one in rules]
+            tried = [_validate_schema(value, one, path, old) for one in rules]
             good = [one for one in tried if not one.errors]
             if name == "anyOf" and not good:
-                found.general(f'"{path}" must validate at least one schema (anyOf)')
+                found.add_general(f'"{path}" must validate at least one schema (anyOf)')
             elif name == "oneOf" and len(good) != 1:
                 count = f"Found {len(good)} valid alternatives" if good else "Found none valid"
                 text = f'"{path}" must validate one and only one schema (oneOf). {count}'
-                found.general(text)
+                found.add_general(text)
             if not good:
                 found.merge(max(tried, key=lambda one: one.checks))
     rules = schema.get("allOf")
     if rules:
-        tried = [_findings(value, one, path, old) for one in rules]
+        tried = [_validate_schema(value, one, path, old) for one in rules]
         for one in tried:
             found.merge(one)
         bad = sum(bool(one.errors) for one in tried)
         if bad:
             none = ". None validated" if bad == len(tried) else ""
-            found.general(f'"{path}" must validate all the schemas (allOf){none}')
-    if schema.get("not") is not None and not _findings(value, schema["not"], path, old).errors:
-        found.general(f'"{path}" must not validate the schema (not)')
+            found.add_general(f'"{path}" must validate all the schemas (allOf){none}')
+    if (
+        schema.get("not") is not None
+        and not _validate_schema(value, schema["not"], path, old).errors
+    ):
+        found.add_general(f'"{path}" must not validate the schema (not)')

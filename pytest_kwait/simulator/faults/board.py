@@ -11,10 +11,10 @@ from pytest_kwait.clock import async_sleep
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.faults.request_faults import RequestFault, Scope
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.faults.request_faults import FaultScope, RequestFault
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
 
-__all__ = ["BreakableNode", "FaultBoard", "OpenWatch", "PullFault", "Record"]
+__all__ = ["ActiveFault", "ActiveFaults", "FaultableNode", "OpenWatch", "PullFault"]
 
 
 class OpenWatch(Protocol):
@@ -30,7 +30,7 @@ class OpenWatch(Protocol):
         ...
 
 
-class BreakableNode(Protocol):
+class FaultableNode(Protocol):
     """A node, as far as it can be broken."""
 
     def begin(self, *, dead: bool) -> None:
@@ -74,7 +74,7 @@ class PullFault:
 
 
 @dataclass(slots=True)
-class Record:
+class ActiveFault:
     """One fault that is there.
 
     Args:
@@ -90,15 +90,15 @@ class Record:
     hits: Callable[[], int] = field(default=lambda: 0)
 
 
-class FaultBoard:
+class ActiveFaults:
     """The faults of one cluster; while there are none, nobody pays for asking."""
 
     def __init__(self) -> None:
         self.requests: list[RequestFault] = []
         self.pulls: list[PullFault] = []
         self.watches: set[OpenWatch] = set()
-        self.nodes: dict[str, BreakableNode] = {}
-        self.records: dict[str, Record] = {}
+        self.nodes: dict[str, FaultableNode] = {}
+        self.records: dict[str, ActiveFault] = {}
         self._holders: set[str] = set()
         self._numbers = count(1)
 
@@ -117,15 +117,15 @@ class FaultBoard:
             if record.holder == holder:
                 self.undo(record.id)
 
-    def knows(self, holder: str) -> bool:
+    def has_holder(self, holder: str) -> bool:
         """Whether there is such a holder."""
         return holder in self._holders
 
     def add(
         self, holder: str, undo: Callable[[], None], hits: Callable[[], int] = lambda: 0
-    ) -> Record:
+    ) -> ActiveFault:
         """Note a fault that is there from now on."""
-        record = Record(f"fault-{next(self._numbers)}", holder, undo, hits)
+        record = ActiveFault(f"fault-{next(self._numbers)}", holder, undo, hits)
         self.records[record.id] = record
         return record
 
@@ -139,13 +139,13 @@ class FaultBoard:
 
     # -- what they do
 
-    async def meet(self, request: ApiRequest, target: Target) -> None:
+    async def meet(self, request: ApiRequest, target: RequestInfo) -> None:
         """Let the faults of requests happen to this one.
 
         Raises:
             StatusError: one of them refuses it.
         """
-        met = [fault for fault in self.requests if fault.meets(request, target)]
+        met = [fault for fault in self.requests if fault.applies_to(request, target)]
         seconds = sum(fault.delay for fault in met)
         if seconds:
             await async_sleep(seconds)
@@ -162,7 +162,7 @@ class FaultBoard:
                 failure = failure or fault.failure
         return delay, failure
 
-    def cut_watches(self, scope: Scope) -> int:
+    def cut_watches(self, scope: FaultScope) -> int:
         """End the open watches of a scope; how many there were."""
         found = [watch for watch in self.watches if scope.covers(*watch.place, "watch")]
         for watch in found:

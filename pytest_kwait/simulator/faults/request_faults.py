@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.status_error import StatusError, expired, internal_error
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
 
-__all__ = ["CLIENT", "RequestFault", "Scope", "verb_of"]
+__all__ = ["CLIENT_HEADER", "FaultScope", "RequestFault", "get_request_verb"]
 
-CLIENT = "Kwait-Client"
+CLIENT_HEADER = "Kwait-Client"
 """The header by which a client says who it is, for faults that are its own alone."""
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_BUSY = "The apiserver is currently processing too many requests. Please try again later."
+_TOO_MANY_REQUESTS = (
+    "The apiserver is currently processing too many requests. Please try again later."
+)
 
 
-def verb_of(request: ApiRequest, target: Target) -> str:
+def get_request_verb(request: ApiRequest, target: RequestInfo) -> str:
     """What a request asks, as authorization calls it."""
     if request.method not in ("GET", "HEAD"):
         verb = _VERBS.get(request.method, "")
@@ -30,7 +32,7 @@ def verb_of(request: ApiRequest, target: Target) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class FaultScope:
     """Whom a fault is for.
 
     Args:
@@ -68,7 +70,7 @@ class RequestFault:
         times: how many requests it still meets; None for all.
     """
 
-    scope: Scope
+    scope: FaultScope
     status: int = 0
     retry_after: int = 0
     delay: float = 0.0
@@ -77,15 +79,15 @@ class RequestFault:
     hits: int = 0
     """How many it has met."""
 
-    def meets(self, request: ApiRequest, target: Target) -> bool:
+    def applies_to(self, request: ApiRequest, target: RequestInfo) -> bool:
         """Whether it meets the request, which counts then."""
         if self.times == 0:
             return False
-        verb = verb_of(request, target)
-        client = request.header(CLIENT)
+        verb = get_request_verb(request, target)
+        client = request.header(CLIENT_HEADER)
         if not self.scope.covers(target.namespace or "", client, target.resource, verb):
             return False
-        if self.floor and not (verb == "watch" and 0 < _revision(request) < self.floor):
+        if self.floor and not (verb == "watch" and 0 < _resource_version(request) < self.floor):
             return False
         self.hits += 1
         if self.times is not None:
@@ -102,16 +104,16 @@ class RequestFault:
         """
         if self.floor:
             request.expired = expired(
-                f"too old resource version: {_revision(request)} ({self.floor})"
+                f"too old resource version: {_resource_version(request)} ({self.floor})"
             )
         if self.status == 429:
             headers = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
             details = {"retryAfterSeconds": self.retry_after} if self.retry_after else {}
-            raise StatusError(429, "TooManyRequests", _BUSY, details, headers)
+            raise StatusError(429, "TooManyRequests", _TOO_MANY_REQUESTS, details, headers)
         if self.status:
             raise internal_error("etcdserver: request timed out")
 
 
-def _revision(request: ApiRequest) -> int:
+def _resource_version(request: ApiRequest) -> int:
     text = request.query.get("resourceVersion", "")
     return int(text) if text.isdigit() else 0

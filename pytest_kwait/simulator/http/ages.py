@@ -13,7 +13,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["UNKNOWN", "age", "human_duration", "since"]
+__all__ = ["UNKNOWN", "age_cell", "elapsed_text", "human_duration"]
 
 UNKNOWN = "<unknown>"
 
@@ -42,7 +42,7 @@ def human_duration(seconds: float) -> str:
     return f"{years}y"
 
 
-def since(stamp: str | None, until: str | None = None) -> str:
+def elapsed_text(stamp: str | None, until: str | None = None) -> str:
     """The time from `stamp` to `until` or to now; `<unknown>` without a stamp."""
     if not stamp:
         return UNKNOWN
@@ -51,6 +51,6 @@ def since(stamp: str | None, until: str | None = None) -> str:
     return human_duration(end - start)
 
 
-def age(obj: Obj) -> str:
+def age_cell(obj: Obj) -> str:
     """How long ago the object was made."""
-    return since(obj["metadata"].get("creationTimestamp"))
+    return elapsed_text(obj["metadata"].get("creationTimestamp"))

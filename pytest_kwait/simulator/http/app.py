@@ -9,18 +9,23 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.http.answer import add_heads, failure, json_answer, text_answer
-from pytest_kwait.simulator.http.auth import Gate
-from pytest_kwait.simulator.http.connections import HEADER_SECONDS, Connections
+from pytest_kwait.simulator.http.answer import (
+    add_response_headers,
+    error_response,
+    json_response,
+    text_response,
+)
+from pytest_kwait.simulator.http.auth import AuthFilters
+from pytest_kwait.simulator.http.connections import HEADER_SECONDS, HttpServer
 from pytest_kwait.simulator.http.discovery import serve_discovery
-from pytest_kwait.simulator.http.doorway import Doorway
-from pytest_kwait.simulator.http.handlers import Resources
-from pytest_kwait.simulator.http.health import serve_health
-from pytest_kwait.simulator.http.metrics import Tally
+from pytest_kwait.simulator.http.doorway import Listener
+from pytest_kwait.simulator.http.handlers import ResourceHandler
+from pytest_kwait.simulator.http.health import serve_healthz
+from pytest_kwait.simulator.http.metrics import RequestMetrics
 from pytest_kwait.simulator.http.openapi import serve_openapi
-from pytest_kwait.simulator.http.paths import serve_paths
-from pytest_kwait.simulator.http.request import ApiRequest, parse_target
-from pytest_kwait.simulator.http.subresources import SubResources
+from pytest_kwait.simulator.http.paths import serve_index
+from pytest_kwait.simulator.http.request import ApiRequest, parse_request_info
+from pytest_kwait.simulator.http.subresources import SubresourceHandler
 from pytest_kwait.simulator.status_error import StatusError, method_not_allowed
 
 if TYPE_CHECKING:
@@ -28,15 +33,15 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.auth import Credentials
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.auth import StaticTokens
 
 __all__ = ["ApiServer"]
 
 _HOST = re.compile(r"[-A-Za-z0-9!$%&'()*+,.:;=\[\]_~@]*")
-_HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_CONFIGURATION, _KEYS = ".well-known/openid-configuration", "openid/v1/jwks"
-_OWN = "/kwait/v1/"
+_INCOMPLETE_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_OPENID_CONFIGURATION, _OPENID_KEYS = ".well-known/openid-configuration", "openid/v1/jwks"
+_FAULTS_PREFIX = "/kwait/v1/"
 """What begins so is the embedded cluster's own, for administrators."""
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 
@@ -51,15 +56,18 @@ class ApiServer:
     """
 
     def __init__(
-        self, api: ClusterApi, credentials: Credentials, header_seconds: float = HEADER_SECONDS
+        self,
+        api: SimulatedCluster,
+        credentials: StaticTokens,
+        header_seconds: float = HEADER_SECONDS,
     ) -> None:
         self._api = api
         self._header_seconds = header_seconds
-        self._gate = Gate(api, credentials)
-        self._tally = Tally(api)
-        self._resources = Resources(api, SubResources(api), self._gate)
-        self._doorway: Doorway | None = None
-        self._web: Connections | None = None
+        self._gate = AuthFilters(api, credentials)
+        self._tally = RequestMetrics(api)
+        self._resources = ResourceHandler(api, SubresourceHandler(api), self._gate)
+        self._http_listener: Listener | None = None
+        self._web: HttpServer | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Listen; returns the port, which is a free one where `port` is 0.
@@ -67,14 +75,14 @@ class ApiServer:
         Raises:
             OSError: the port is taken, or the address is none of this machine's.
         """
-        self._web = Connections(self.handle, self._header_seconds)
-        self._doorway = Doorway(self._web, tls, self._header_seconds)
-        return self._doorway.open(host, port)
+        self._web = HttpServer(self.handle, self._header_seconds)
+        self._http_listener = Listener(self._web, tls, self._header_seconds)
+        return self._http_listener.open(host, port)
 
     async def stop(self) -> None:
         """Close the listener and cut every connection, open watches included."""
-        if self._doorway is not None:
-            self._doorway.close()
+        if self._http_listener is not None:
+            self._http_listener.close()
         if self._web is not None:
             for protocol in self._web.connections:
                 if protocol.transport is not None:
@@ -83,75 +91,75 @@ class ApiServer:
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
-        fault = _malformed(http)
+        fault = _find_malformed_request(http)
         if fault:
-            refusal = text_answer(fault, int(fault[:3]))
+            refusal = text_response(fault, int(fault[:3]))
             refusal.force_close()
             return refusal
         request = ApiRequest(http)
         try:
             answer = await self._answer(request)
         except StatusError as error:
-            answer = failure(request, error)
-        self._tally.note(request, parse_target(request.path), answer.status)
+            answer = error_response(request, error)
+        self._tally.note(request, parse_request_info(request.path), answer.status)
         if not answer.prepared:
-            add_heads(answer, request)
+            add_response_headers(answer, request)
         return answer
 
     async def _answer(self, request: ApiRequest) -> web.StreamResponse:
-        target = parse_target(request.path)
-        self._gate.identify(request, target)
+        target = parse_request_info(request.path)
+        self._gate.authenticate(request, target)
         self._gate.authorize(request, target)
         if self._api.kinds.elsewhere:
-            obj = self._api.kinds.elsewhere.get(_group_version(request.path))
+            obj = self._api.kinds.elsewhere.get(_parse_group_version(request.path))
             if obj is not None:
-                from pytest_kwait.simulator.aggregation.proxy import serve_elsewhere
+                from pytest_kwait.simulator.aggregation.proxy import proxy_request
 
-                return await serve_elsewhere(self._api, request, obj)
+                return await proxy_request(self._api, request, obj)
         if target is not None:
             if self._api.faults.requests:
                 await self._api.faults.meet(request, target)
             answer = await self._resources.handle(request, target)
-        elif request.path.startswith(_OWN):
+        elif request.path.startswith(_FAULTS_PREFIX):
             # Not at import: hardly any suite breaks anything.
-            from pytest_kwait.simulator.http.fault_requests import serve_faults
+            from pytest_kwait.simulator.http.fault_requests import serve_faults_api
 
-            answer = await serve_faults(self._api, request)
+            answer = await serve_faults_api(self._api, request)
         else:
             answer = self._plain(request)
-        return text_answer("404 page not found\n", 404) if answer is None else answer
+        return text_response("404 page not found\n", 404) if answer is None else answer
 
     def _plain(self, request: ApiRequest) -> web.Response | None:
         kinds = self._api.kinds
         return (
-            serve_health(request)
+            serve_healthz(request)
             or self._tally.serve(request)
-            or serve_paths(request, kinds)
+            or serve_index(request, kinds)
             or serve_discovery(request, kinds)
             or serve_openapi(request, kinds)
-            or self._issuer(request, request.path.strip("/"))
+            or self._serve_openid(request, request.path.strip("/"))
         )
 
-    def _issuer(self, request: ApiRequest, path: str) -> web.Response | None:
+    def _serve_openid(self, request: ApiRequest, path: str) -> web.Response | None:
         """What others need to check tokens of service accounts by themselves."""
-        if path not in (_CONFIGURATION, _KEYS):
+        if path not in (_OPENID_CONFIGURATION, _OPENID_KEYS):
             return None
         if request.method != "GET":
             raise method_not_allowed()
-        if path == _CONFIGURATION:
-            facts = self._api.accounts.discovery(f"https://{request.header('Host')}/{_KEYS}")
-            return json_answer(request, facts, headers=_CACHED)
+        if path == _OPENID_CONFIGURATION:
+            facts = self._api.accounts.discovery(f"https://{request.header('Host')}/{_OPENID_KEYS}")
+            return json_response(request, facts, headers=_CACHED)
         media = {"Content-Type": "application/jwk-set+json"}
-        return json_answer(request, self._api.accounts.key_set, headers={**_CACHED, **media})
+        return json_response(request, self._api.accounts.key_set, headers={**_CACHED, **media})
 
 
-def _group_version(path: str) -> tuple[str, str]:
+def _parse_group_version(path: str) -> tuple[str, str]:
     """The group and the version that a path names; empty for one that names none."""
     parts = path.split("/")
     return (parts[2], parts[3]) if parts[1] == "apis" and len(parts) > 3 else ("", "")
 
 
-def _malformed(http: web.BaseRequest) -> str:
+def _find_malformed_request(http: web.BaseRequest) -> str:
     """What is wrong with a request that could be read; empty where nothing is.
 
     Source: Go's net/http server.go, `readRequest`, and net/url, `unescape`.
@@ -163,6 +171,6 @@ def _malformed(http: web.BaseRequest) -> str:
         return "505 HTTP Version Not Supported: unsupported protocol version"
     if _HOST.fullmatch(http.headers.get("Host", "")) is None:
         return "400 Bad Request: malformed Host header"
-    if "%" in http.raw_path and _HALF_ESCAPE.search(http.raw_path.partition("?")[0]):
+    if "%" in http.raw_path and _INCOMPLETE_ESCAPE.search(http.raw_path.partition("?")[0]):
         return "400 Bad Request"
     return ""

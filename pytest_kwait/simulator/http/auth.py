@@ -9,32 +9,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pytest_kwait.simulator.authentication.certificates import certificate_user
+from pytest_kwait.simulator.authentication.certificates import read_certificate_user
 from pytest_kwait.simulator.authentication.service_accounts import ISSUER
-from pytest_kwait.simulator.authentication.web_tokens import BadToken
+from pytest_kwait.simulator.authentication.web_tokens import InvalidToken
 from pytest_kwait.simulator.authorization.attributes import Attributes
-from pytest_kwait.simulator.authorization.impersonation import Impersonation, Wanted, without_name
+from pytest_kwait.simulator.authorization.impersonation import (
+    ImpersonatedUser,
+    Impersonator,
+    missing_user_error,
+)
 from pytest_kwait.simulator.status_error import forbidden, unauthorized
-from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User, with_group
+from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User, add_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
 
-__all__ = ["ADMINS", "Credentials", "Gate"]
+__all__ = ["ADMINS", "AuthFilters", "StaticTokens"]
 
 ADMINS = MASTERS
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _STREAMS = frozenset({"attach", "exec", "portforward"})
-_PREFIX, _FIRST = b"impersonate-", frozenset(b"Ii")
+_PREFIX, _PREFIX_INITIALS = b"impersonate-", frozenset(b"Ii")
 _EXTRA = "impersonate-extra-"
 _UNKNOWN = "invalid bearer token"
 
 
-class Credentials:
+class StaticTokens:
     """The bearer tokens that are known.
 
     Args:
@@ -43,7 +47,7 @@ class Credentials:
 
     def __init__(self, tokens: Mapping[str, User]) -> None:
         self._tokens = {
-            token: User(user.name, with_group(user.groups, AUTHENTICATED), user.uid, user.extra)
+            token: User(user.name, add_group(user.groups, AUTHENTICATED), user.uid, user.extra)
             for token, user in tokens.items()
         }
 
@@ -52,7 +56,7 @@ class Credentials:
         return self._tokens.get(token)
 
 
-class Gate:
+class AuthFilters:
     """Stands before everything that a cluster serves.
 
     Args:
@@ -60,14 +64,14 @@ class Gate:
         credentials: the tokens that are known beside those of service accounts.
     """
 
-    def __init__(self, api: ClusterApi, credentials: Credentials) -> None:
+    def __init__(self, api: SimulatedCluster, credentials: StaticTokens) -> None:
         self._api = api
         self._credentials = credentials
-        self._impersonation = Impersonation(api.rbac)
+        self._impersonation = Impersonator(api.rbac)
 
     # -- who
 
-    def identify(self, request: ApiRequest, target: Target | None) -> None:
+    def authenticate(self, request: ApiRequest, target: RequestInfo | None) -> None:
         """Note in the request whom it is from, or whom it acts as.
 
         Raises:
@@ -77,18 +81,18 @@ class Gate:
         if user is not None:
             request.caller.become(user)
         for name, _ in request.http.raw_headers:
-            if name[0] in _FIRST and name[:12].lower() == _PREFIX:
+            if name[0] in _PREFIX_INITIALS and name[:12].lower() == _PREFIX:
                 self._impersonate(request, target)
                 return
 
-    def _impersonate(self, request: ApiRequest, target: Target | None) -> None:
-        wanted = _wanted(request)
+    def _impersonate(self, request: ApiRequest, target: RequestInfo | None) -> None:
+        wanted = _read_impersonation(request)
         if wanted is not None:
-            asked = _attributes(request, target)
+            asked = _authorization_attributes(request, target)
             request.caller.become(self._impersonation.become(wanted, asked))
 
     def _user(self, request: ApiRequest) -> User | None:
-        certified = certificate_user(request.http.transport)
+        certified = read_certificate_user(request.http.transport)
         if certified is not None:
             return certified
         words = request.header("Authorization").split()
@@ -99,11 +103,11 @@ class Gate:
             return known
         try:
             found = self._api.accounts.user_of(words[1])
-        except BadToken:
+        except InvalidToken:
             found = None
         if found is None:
             raise unauthorized()
-        return _authenticated(found[0])
+        return _with_authenticated_group(found[0])
 
     def review_token(self, token: str, audiences: Sequence[str]) -> tuple[User, list[str]] | str:
         """Whose token it is and for whom of `audiences`, or what is wrong with it."""
@@ -113,13 +117,13 @@ class Gate:
             return known, [ISSUER]
         try:
             found = self._api.accounts.user_of(token, meant)
-        except BadToken as error:
+        except InvalidToken as error:
             return f"[{_UNKNOWN}, {error}]"
-        return _UNKNOWN if found is None else (_authenticated(found[0]), found[1])
+        return _UNKNOWN if found is None else (_with_authenticated_group(found[0]), found[1])
 
     # -- what
 
-    def authorize(self, request: ApiRequest, target: Target | None) -> None:
+    def authorize(self, request: ApiRequest, target: RequestInfo | None) -> None:
         """Let through what the request's user may do.
 
         Raises:
@@ -127,7 +131,7 @@ class Gate:
         """
         if MASTERS in request.caller.groups:
             return
-        asked = _attributes(request, target)
+        asked = _authorization_attributes(request, target)
         decision = self._api.rbac.decide(asked)
         if not decision.allowed:
             raise asked.refusal(decision.reason)
@@ -141,11 +145,11 @@ class Gate:
                 raise forbidden("", "pods", asked.name, decision.reason)
 
 
-def _authenticated(user: User) -> User:
-    return User(user.name, with_group(user.groups, AUTHENTICATED), user.uid, user.extra)
+def _with_authenticated_group(user: User) -> User:
+    return User(user.name, add_group(user.groups, AUTHENTICATED), user.uid, user.extra)
 
 
-def _attributes(request: ApiRequest, target: Target | None) -> Attributes:
+def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -> Attributes:
     """What the request asks for, whether that exists or not."""
     user, method = request.caller.identity, request.method
     if target is None:
@@ -160,7 +164,7 @@ def _attributes(request: ApiRequest, target: Target | None) -> Attributes:
         verb = "get"
         if not name:
             verb = "watch" if request.flag("watch") else "list"
-            name = _one_name(request.query.get("fieldSelector", ""))
+            name = _name_in_field_selector(request.query.get("fieldSelector", ""))
     elif verb == "delete" and not name:
         verb = "deletecollection"
     return Attributes(
@@ -168,7 +172,7 @@ def _attributes(request: ApiRequest, target: Target | None) -> Attributes:
     )
 
 
-def _one_name(selector: str) -> str:
+def _name_in_field_selector(selector: str) -> str:
     """The one object that a field selector leaves, empty where it is not by name."""
     for term in selector.split(","):
         field, _, value = term.partition("=")
@@ -178,7 +182,7 @@ def _one_name(selector: str) -> str:
     return ""
 
 
-def _wanted(request: ApiRequest) -> Wanted | None:
+def _read_impersonation(request: ApiRequest) -> ImpersonatedUser | None:
     """Whom the request wants to act as, None where headers say nothing.
 
     Raises:
@@ -189,7 +193,7 @@ def _wanted(request: ApiRequest) -> Wanted | None:
         if header.lower().startswith(_EXTRA):
             key = unquote(header[len(_EXTRA) :].lower())
             extra[key] = (*extra.get(key, ()), value)
-    wanted = Wanted(
+    wanted = ImpersonatedUser(
         request.header("Impersonate-User"),
         request.header("Impersonate-Uid"),
         tuple(request.http.headers.getall("Impersonate-Group", ())),
@@ -199,4 +203,4 @@ def _wanted(request: ApiRequest) -> Wanted | None:
         return wanted
     if wanted.only_name:
         return None
-    raise without_name(wanted)
+    raise missing_user_error(wanted)

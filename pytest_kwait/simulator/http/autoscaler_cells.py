@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.ages import UNKNOWN, age
+from pytest_kwait.simulator.http.ages import UNKNOWN, age_cell
 from pytest_kwait.simulator.http.workload_cells import NONE
 from pytest_kwait.simulator.objects import name_of
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["autoscaler_cells"]
 
-_SHOWN = 2
-_SOURCES = {
+_MAX_SHOWN_METRICS = 2
+_METRIC_SOURCE_FIELDS = {
     "ContainerResource": "containerResource",
     "External": "external",
     "Object": "object",
@@ -33,32 +33,32 @@ def autoscaler_cells(obj: Obj) -> list[Any]:
     return [
         name_of(obj),
         f"{target.get('kind', '')}/{target.get('name', '')}",
-        _metrics(spec.get("metrics") or (), status.get("currentMetrics") or ()),
+        _metrics_cell(spec.get("metrics") or (), status.get("currentMetrics") or ()),
         str(spec.get("minReplicas", "<unset>")),
         spec.get("maxReplicas", 0),
         status.get("currentReplicas", 0),
-        age(obj),
+        age_cell(obj),
     ]
 
 
-def _metrics(wanted: Any, measured: Any) -> str:
+def _metrics_cell(wanted: Any, measured: Any) -> str:
     shown = []
     for index, metric in enumerate(wanted):
-        source = _SOURCES.get(metric.get("type", ""))
+        source = _METRIC_SOURCE_FIELDS.get(metric.get("type", ""))
         if source is None:
             shown.append("<unknown type>")
             continue
         found = measured[index] if index < len(measured) else {}
         present = found.get(source)
         current = None if present is None else present.get("current", {})
-        shown.append(_metric(source, metric.get(source, {}), current))
-    text = ", ".join(shown[:_SHOWN])
-    if len(shown) > _SHOWN:
-        text += f" + {len(shown) - _SHOWN} more..."
+        shown.append(_metric_text(source, metric.get(source, {}), current))
+    text = ", ".join(shown[:_MAX_SHOWN_METRICS])
+    if len(shown) > _MAX_SHOWN_METRICS:
+        text += f" + {len(shown) - _MAX_SHOWN_METRICS} more..."
     return text or NONE
 
 
-def _metric(source: str, wanted: Obj, current: Obj | None) -> str:
+def _metric_text(source: str, wanted: Obj, current: Obj | None) -> str:
     """One metric; `current` is None where it has not been measured."""
     target = wanted.get("target", {})
     average = target.get("averageValue")

@@ -8,23 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhook_calls import consulted
-from pytest_kwait.simulator.http.answer import json_answer
-from pytest_kwait.simulator.http.contents import BINDINGS, CREATED, read_content
+from pytest_kwait.simulator.admission.webhook_calls import await_webhooks
+from pytest_kwait.simulator.http.answer import json_response
+from pytest_kwait.simulator.http.contents import (
+    BINDING_KIND,
+    CREATED_STATUS,
+    read_subresource_object,
+)
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.status_error import StatusError, bad_request, not_supported, required
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["serve_binding"]
 
 
-async def serve_binding(api: ClusterApi, request: ApiRequest, target: Target) -> web.Response:
+async def serve_binding(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.Response:
     """Assign a pod to a node: beneath the pod, or by a Binding of its name.
 
     Raises:
@@ -32,7 +38,7 @@ async def serve_binding(api: ClusterApi, request: ApiRequest, target: Target) ->
             no binding of it.
     """
     caller, namespace = request.writer(), target.namespace or ""
-    binding = await read_content(api, request, BINDINGS, namespace, caller)
+    binding = await read_subresource_object(api, request, BINDING_KIND, namespace, caller)
     name = target.name or name_of(binding)
     if not name:
         raise bad_request("Name parameter required.")
@@ -42,21 +48,29 @@ async def serve_binding(api: ClusterApi, request: ApiRequest, target: Target) ->
 
     def bind() -> None:
         asked = Attributes(
-            "CREATE", kind, namespace, name, binding, None, subresource, caller, content=BINDINGS
+            "CREATE",
+            kind,
+            namespace,
+            name,
+            binding,
+            None,
+            subresource,
+            caller,
+            content=BINDING_KIND,
         )
-        api.admission.admit_content(asked)
+        api.admission.admit_subresource(asked)
         wanted = asked.obj or binding
         if name_of(wanted) != name:
             raise bad_request("name in URL does not match name in Binding object")
-        _check(wanted)
-        api.admission.validate_content(asked)
+        _check_binding(wanted)
+        api.admission.validate_subresource(asked)
         api.bind(namespace, name, wanted["target"]["name"], binding=wanted, dry_run=caller.dry_run)
 
-    await consulted(caller, bind)
-    return json_answer(request, CREATED, 201)
+    await await_webhooks(caller, bind)
+    return json_response(request, CREATED_STATUS, 201)
 
 
-def _check(binding: Obj) -> None:
+def _check_binding(binding: Obj) -> None:
     target = binding.get("target") or {}
     errors = []
     if target.get("kind", "") not in ("", "Node"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from aiohttp.web import RequestPayloadError
 
 from pytest_kwait.simulator.json_text import read_json
-from pytest_kwait.simulator.objects import Repeated
+from pytest_kwait.simulator.objects import DuplicateKeysObj
 from pytest_kwait.simulator.protobuf import MAGIC, decode_envelope
 from pytest_kwait.simulator.schema import is_known
 from pytest_kwait.simulator.status_error import (
@@ -39,7 +39,7 @@ __all__ = [
     "read_body",
     "read_delete_options",
     "read_object",
-    "yaml_aside",
+    "run_in_thread_if_large",
 ]
 
 Result = TypeVar("Result")
@@ -52,12 +52,12 @@ MEDIA_TYPES = (
 _PROTOBUF = MEDIA_TYPES[2]
 _NO_JSON = "couldn't get version/kind; json parse error: "
 _SCHEME = "pkg/runtime/scheme.go:111"
-_MOST_BODY = 3 * 1024 * 1024
+_MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes; source: k8s.io/apiserver pkg/server/config.go, `MaxRequestBodyBytes`."""
 
 _BODY_SECONDS = 60.0
-_MUCH_YAML = 64 * 1024
-_SHOWN = 30
+_LARGE_YAML_BYTES = 64 * 1024
+_SUMMARY_BYTES = 30
 """Bytes of a body that an error shows."""
 _PRECONDITIONS = {"uid": "types.UID", "resourceVersion": "string"}
 _OPTION_FIELDS: dict[str, tuple[type, str]] = {
@@ -77,8 +77,8 @@ async def read_body(request: ApiRequest) -> bytes:
             for one that breaks the rules of its encoding.
     """
     http = request.http
-    if (http.content_length or 0) > _MOST_BODY:
-        raise _too_large()
+    if (http.content_length or 0) > _MAX_BODY_BYTES:
+        raise _too_large_error()
     if http.headers.get("Expect", "").lower() == "100-continue":
         await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         http.writer.output_size = 0
@@ -88,8 +88,8 @@ async def read_body(request: ApiRequest) -> bytes:
             async for part in http.content.iter_any():
                 parts.append(part)
                 size += len(part)
-                if size > _MOST_BODY:
-                    raise _too_large()
+                if size > _MAX_BODY_BYTES:
+                    raise _too_large_error()
     except TimeoutError:
         text = "Timeout: request did not complete within the allotted timeout"
         raise StatusError(504, "Timeout", text, {}) from None
@@ -98,12 +98,12 @@ async def read_body(request: ApiRequest) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _too_large() -> StatusError:
-    text = f"Request entity too large: limit is {_MOST_BODY}"
+def _too_large_error() -> StatusError:
+    text = f"Request entity too large: limit is {_MAX_BODY_BYTES}"
     return StatusError(413, "RequestEntityTooLarge", text)
 
 
-def _media_type(request: ApiRequest) -> str:
+def _read_media_type(request: ApiRequest) -> str:
     """The body's media type.
 
     Raises:
@@ -128,55 +128,55 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
         StatusError: 415 for a media type that is not read, 400 for what is no such object.
     """
     data = await read_body(request)
-    media = _media_type(request)
+    media = _read_media_type(request)
     obj: Any
     try:
         if media == _PROTOBUF or data.startswith(MAGIC):
-            obj = _protobuf(data)
+            obj = _decode_protobuf(data)
         elif media == "application/yaml":
-            obj, repeated = await _yaml(data)
+            obj, repeated = await _decode_yaml(data)
             if repeated and request.query.get("fieldValidation") == "Strict":
                 repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
             request.caller.complaints = repeated
         else:
-            obj = _json(data)
+            obj = _decode_json(data)
             if request.query.get("fieldValidation") != "Ignore":
-                obj = _with_repetitions(obj, data)
-        obj = _with_types(obj)
+                obj = _mark_repeated_fields(obj, data)
+        obj = _require_type_meta(obj)
         if not any_kind:
             _check_kind(obj, kind, data)
-    except _Unreadable as error:
-        raise _unrecognized(kind, data, str(error)) from None
+    except _DecodeError as error:
+        raise _unrecognized_error(kind, data, str(error)) from None
     return cast("Obj", obj)
 
 
-class _Unreadable(Exception):
+class _DecodeError(Exception):
     pass
 
 
-def _json(data: bytes) -> Any:
+def _decode_json(data: bytes) -> Any:
     try:
         return read_json(data)
     except ValueError as error:
-        raise _Unreadable(f"{_NO_JSON}{error}") from None
+        raise _DecodeError(f"{_NO_JSON}{error}") from None
 
 
-def _protobuf(data: bytes) -> Any:
+def _decode_protobuf(data: bytes) -> Any:
     if not data.startswith(MAGIC):
-        raise _Unreadable(
+        raise _DecodeError(
             "provided data does not appear to be a protobuf message, expected prefix "
             f"[{' '.join(map(str, MAGIC))}]"
         )
     return decode_envelope(data)
 
 
-def _with_types(obj: Any) -> Obj:
+def _require_type_meta(obj: Any) -> Obj:
     """`obj` as an object whose kind and version can be told."""
     if obj is None:
         return {}
     if not isinstance(obj, dict):
         name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
-        raise _Unreadable(
+        raise _DecodeError(
             f"{_NO_JSON}json: cannot unmarshal {name} into Go value of type struct {{ APIVersion "
             'string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         )
@@ -184,47 +184,47 @@ def _with_types(obj: Any) -> Obj:
         value = obj.get(field)
         if value is not None and not isinstance(value, str):
             names = {list: "array", dict: "object", bool: "bool"}
-            raise _Unreadable(
+            raise _DecodeError(
                 f"{_NO_JSON}json: cannot unmarshal {names.get(type(value), 'number')} into Go "
                 f"struct field .{field} of type string"
             )
     version = obj.get("apiVersion") or ""
     if version.count("/") > 1:
-        raise _Unreadable(f"unexpected GroupVersion string: {version}")
+        raise _DecodeError(f"unexpected GroupVersion string: {version}")
     return obj
 
 
-def _unrecognized(kind: Kind, data: bytes, why: str) -> StatusError:
+def _unrecognized_error(kind: Kind, data: bytes, why: str) -> StatusError:
     return bad_request(
         f"the object provided is unrecognized (must be of type {kind.kind}): {why} "
-        f"({_summary(data)})"
+        f"({_summarize_body(data)})"
     )
 
 
-def _summary(data: bytes) -> str:
+def _summarize_body(data: bytes) -> str:
     """The beginning of a body, readable where it begins like an object."""
     if not data:
         return "<empty>"
-    start = data[:_SHOWN]
+    start = data[:_SUMMARY_BYTES]
     text = start.decode(errors="replace") if data[0] == ord("{") else start.hex()
-    return f"{text} ..." if len(data) > _SHOWN else text
+    return f"{text} ..." if len(data) > _SUMMARY_BYTES else text
 
 
-async def _yaml(data: bytes) -> tuple[Any, list[str]]:
+async def _decode_yaml(data: bytes) -> tuple[Any, list[str]]:
     try:
-        return await yaml_aside(data, lambda: read_yaml(data))
+        return await run_in_thread_if_large(data, lambda: read_yaml(data))
     except ValueError as error:
-        raise _Unreadable(str(error)) from None
+        raise _DecodeError(str(error)) from None
 
 
-async def yaml_aside(data: bytes, read: Callable[[], Result]) -> Result:
+async def run_in_thread_if_large(data: bytes, read: Callable[[], Result]) -> Result:
     """What `read` makes of `data`; where that takes long, others are served meanwhile."""
-    if len(data) < _MUCH_YAML:
+    if len(data) < _LARGE_YAML_BYTES:
         return read()
     return await asyncio.to_thread(read)
 
 
-def _with_repetitions(obj: Any, data: bytes) -> Any:
+def _mark_repeated_fields(obj: Any, data: bytes) -> Any:
     """`obj`, which `data` spells, with the fields that `data` gives more than once."""
     repeated = False
 
@@ -234,7 +234,7 @@ def _with_repetitions(obj: Any, data: bytes) -> Any:
         if len(result) == len(items):
             return result
         repeated = True
-        return Repeated(items)
+        return DuplicateKeysObj(items)
 
     try:
         again = json.loads(data, object_pairs_hook=pairs)
@@ -248,13 +248,13 @@ def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
     if kind.custom:
         if not name:
             text = data.decode(errors="replace")
-            raise _Unreadable(f"Object 'Kind' is missing in '{text}'")
+            raise _DecodeError(f"Object 'Kind' is missing in '{text}'")
         if version != kind.api_version:
             raise bad_request(
                 f"the API version in the data ({version or ''}) does not match the expected API "
                 f"version ({kind.api_version})"
             )
-        check_type(obj, kind)
+        check_object_type(obj, kind)
         return
     why = kind_error(kind, version or kind.api_version, name or kind.kind)
     if why:
@@ -264,7 +264,7 @@ def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
         )
 
 
-def check_type(obj: Obj, kind: Kind) -> None:
+def check_object_type(obj: Obj, kind: Kind) -> None:
     """Hold a custom object to its kind and version.
 
     Source: k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go, func
@@ -293,10 +293,10 @@ def kind_error(kind: Kind, version: str, name: str) -> str:
     if is_known(group, short, name) or (version, name) == ("v1", "List"):
         package = kind.group.partition(".")[0] or "core"
         return f"converting ({short}.{name}) to ({package}.{kind.kind}): unknown conversion"
-    return _unregistered(name, version)
+    return _unregistered_text(name, version)
 
 
-def _unregistered(name: str, version: str) -> str:
+def _unregistered_text(name: str, version: str) -> str:
     return f'no kind "{name}" is registered for version "{version}" in scheme "{_SCHEME}"'
 
 
@@ -308,7 +308,7 @@ async def read_delete_options(request: ApiRequest) -> Obj:
     """
     data = await read_body(request)
     given = bool(data.strip())
-    options = await _options_in_body(request, data) if given else _options_in_query(request)
+    options = await _decode_body_options(request, data) if given else _read_query_options(request)
     errors = delete_option_errors(options)
     dry_run = options.get("dryRun") or []
     if any(value != "All" for value in dry_run):
@@ -319,7 +319,7 @@ async def read_delete_options(request: ApiRequest) -> Obj:
     return {name: options[name] for name in _OPTION_FIELDS if options.get(name) is not None}
 
 
-def _options_in_query(request: ApiRequest) -> Obj:
+def _read_query_options(request: ApiRequest) -> Obj:
     options: Obj = {}
     grace = request.number("gracePeriodSeconds")
     if grace is not None:
@@ -341,21 +341,21 @@ def _options_in_query(request: ApiRequest) -> Obj:
     return options
 
 
-async def _options_in_body(request: ApiRequest, data: bytes) -> Obj:
-    media = _media_type(request)
+async def _decode_body_options(request: ApiRequest, data: bytes) -> Obj:
+    media = _read_media_type(request)
     try:
         if media == _PROTOBUF or data.startswith(MAGIC):
-            options = _protobuf(data)
+            options = _decode_protobuf(data)
         elif media == "application/yaml":
-            options, _ = await _yaml(data)
+            options, _ = await _decode_yaml(data)
         else:
-            options = _json(data)
-        options = _with_types(options)
-    except _Unreadable as error:
+            options = _decode_json(data)
+        options = _require_type_meta(options)
+    except _DecodeError as error:
         raise bad_request(str(error)) from None
     name = options.get("kind") or "DeleteOptions"
     if name != "DeleteOptions":
-        raise bad_request(_unregistered(name, options.get("apiVersion") or "v1"))
+        raise bad_request(_unregistered_text(name, options.get("apiVersion") or "v1"))
     for field, (kind, shown) in _OPTION_FIELDS.items():
         value = options.get(field)
         if value is not None and type(value) is not kind:

@@ -18,28 +18,37 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.http.request import ApiRequest
 
-__all__ = ["BASE64", "CLOSED", "V4", "V5", "Channels", "offered", "open_socket", "plain_error"]
+__all__ = [
+    "BASE64",
+    "CLOSE_CHANNEL",
+    "V4",
+    "V5",
+    "WebSocketChannels",
+    "open_websocket",
+    "plain_text_error",
+    "read_offered_protocols",
+]
 
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 BASE64 = "v4.base64.channel.k8s.io"
-CLOSED = 255
+CLOSE_CHANNEL = 255
 """The channel of version 5 on which a client names another one that it will not use any more."""
 
-_MOST_MESSAGE = 32 << 20
+_MAX_MESSAGE_BYTES = 32 << 20
 
 
-def offered(request: ApiRequest) -> list[str]:
+def read_offered_protocols(request: ApiRequest) -> list[str]:
     """The protocols that a client speaks, in its order; none where it does not say."""
     names = request.http.headers.getall("Sec-WebSocket-Protocol", ())
     return [part.strip() for text in names for part in text.split(",") if part.strip()]
 
 
-def plain_error(text: str, status: int) -> web.Response:
+def plain_text_error(text: str, status: int) -> web.Response:
     """A refusal in the kubelet's own form."""
     return web.Response(text=text, status=status, content_type="text/plain")
 
 
-async def open_socket(
+async def open_websocket(
     request: ApiRequest, known: Iterable[str]
 ) -> tuple[web.WebSocketResponse, str] | web.Response:
     """The socket and the protocol that is spoken on it, or the refusal.
@@ -51,18 +60,18 @@ async def open_socket(
     """
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
-    wanted, protocols = offered(request), tuple(known)
+    wanted, protocols = read_offered_protocols(request), tuple(known)
     protocol = next((one for one in wanted if one in protocols), "")
     if wanted and not protocol:
         return web.Response(status=403)
     socket = web.WebSocketResponse(
-        protocols=(protocol,) if protocol else (), max_msg_size=_MOST_MESSAGE, compress=False
+        protocols=(protocol,) if protocol else (), max_msg_size=_MAX_MESSAGE_BYTES, compress=False
     )
     await socket.prepare(request.http)
     return socket, protocol
 
 
-class Channels:
+class WebSocketChannels:
     """The streams of one socket.
 
     Args:

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.ages import UNKNOWN, age, human_duration, since
+from pytest_kwait.simulator.http.ages import UNKNOWN, age_cell, elapsed_text, human_duration
 from pytest_kwait.simulator.http.workload_cells import NONE
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
-from pytest_kwait.simulator.selectors import selector_text
+from pytest_kwait.simulator.selectors import format_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "account_cells",
     "api_service_cells",
-    "binding_cells",
     "budget_cells",
-    "component_cells",
+    "certificate_signing_request_cells",
+    "component_status_cells",
     "config_map_cells",
     "event_cells",
     "flow_schema_cells",
@@ -34,14 +33,15 @@ __all__ = [
     "priority_level_cells",
     "quota_cells",
     "revision_cells",
+    "role_binding_cells",
     "runtime_class_cells",
     "secret_cells",
-    "signing_request_cells",
-    "webhook_cells",
+    "service_account_cells",
+    "webhook_configuration_cells",
 ]
 
-_ROLE = "node-role.kubernetes.io/"
-_OLD_ROLE = "kubernetes.io/role"
+_ROLE_LABEL_PREFIX = "node-role.kubernetes.io/"
+_OLD_ROLE_LABEL = "kubernetes.io/role"
 UNSET = "<unset>"
 
 
@@ -55,9 +55,13 @@ def node_cells(obj: Obj) -> list[Any]:
     if spec.get("unschedulable"):
         state += ",SchedulingDisabled"
     labels = labels_of(obj)
-    roles = {key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE) and key != _ROLE}
-    if labels.get(_OLD_ROLE):
-        roles.add(labels[_OLD_ROLE])
+    roles = {
+        key.removeprefix(_ROLE_LABEL_PREFIX)
+        for key in labels
+        if key.startswith(_ROLE_LABEL_PREFIX) and key != _ROLE_LABEL_PREFIX
+    }
+    if labels.get(_OLD_ROLE_LABEL):
+        roles.add(labels[_OLD_ROLE_LABEL])
     addresses: dict[str, str] = {}
     for one in status.get("addresses", ()):
         addresses.setdefault(one["type"], one["address"])
@@ -69,7 +73,7 @@ def node_cells(obj: Obj) -> list[Any]:
         name_of(obj),
         state,
         ",".join(sorted(roles)) or NONE,
-        age(obj),
+        age_cell(obj),
         info.get("kubeletVersion", ""),
         addresses.get("InternalIP", NONE),
         addresses.get("ExternalIP", NONE),
@@ -81,10 +85,10 @@ def node_cells(obj: Obj) -> list[Any]:
 
 def namespace_cells(obj: Obj) -> list[Any]:
     """A namespace's row."""
-    return [name_of(obj), obj.get("status", {}).get("phase", ""), age(obj)]
+    return [name_of(obj), obj.get("status", {}).get("phase", ""), age_cell(obj)]
 
 
-def component_cells(obj: Obj) -> list[Any]:
+def component_status_cells(obj: Obj) -> list[Any]:
     """The row of a part of the control plane."""
     for one in obj.get("conditions", ()):
         if one["type"] == "Healthy":
@@ -96,12 +100,12 @@ def component_cells(obj: Obj) -> list[Any]:
 def event_cells(obj: Obj) -> list[Any]:
     """An event's row."""
     about, source = obj.get("involvedObject", {}), obj.get("source", {})
-    first = since(obj.get("firstTimestamp") or obj.get("eventTime"))
-    last = since(obj["lastTimestamp"]) if obj.get("lastTimestamp") else first
+    first = elapsed_text(obj.get("firstTimestamp") or obj.get("eventTime"))
+    last = elapsed_text(obj["lastTimestamp"]) if obj.get("lastTimestamp") else first
     series = obj.get("series")
     count = obj.get("count", 0) or 1
     if series:
-        last, count = since(series.get("lastObservedTime")), series.get("count", 0)
+        last, count = elapsed_text(series.get("lastObservedTime")), series.get("count", 0)
     who = (
         source.get("component") or obj.get("reportingComponent", ""),
         source.get("host") or obj.get("reportingInstance", ""),
@@ -123,26 +127,26 @@ def event_cells(obj: Obj) -> list[Any]:
 
 def lease_cells(obj: Obj) -> list[Any]:
     """A lease's row."""
-    return [name_of(obj), obj.get("spec", {}).get("holderIdentity", ""), age(obj)]
+    return [name_of(obj), obj.get("spec", {}).get("holderIdentity", ""), age_cell(obj)]
 
 
 def config_map_cells(obj: Obj) -> list[Any]:
     """A config map's row."""
     count = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
-    return [name_of(obj), count, age(obj)]
+    return [name_of(obj), count, age_cell(obj)]
 
 
 def secret_cells(obj: Obj) -> list[Any]:
     """A secret's row."""
-    return [name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), age(obj)]
+    return [name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), age_cell(obj)]
 
 
-def account_cells(obj: Obj) -> list[Any]:
+def service_account_cells(obj: Obj) -> list[Any]:
     """A service account's row."""
-    return [name_of(obj), age(obj)]
+    return [name_of(obj), age_cell(obj)]
 
 
-def binding_cells(obj: Obj) -> list[Any]:
+def role_binding_cells(obj: Obj) -> list[Any]:
     """The row of a role's binding."""
     reference, subjects = obj.get("roleRef", {}), obj.get("subjects") or ()
     accounts = (
@@ -153,7 +157,7 @@ def binding_cells(obj: Obj) -> list[Any]:
     return [
         name_of(obj),
         f"{reference.get('kind', '')}/{reference.get('name', '')}",
-        age(obj),
+        age_cell(obj),
         ", ".join(one["name"] for one in subjects if one["kind"] == "User"),
         ", ".join(one["name"] for one in subjects if one["kind"] == "Group"),
         ", ".join(accounts),
@@ -169,7 +173,7 @@ def quota_cells(obj: Obj) -> list[Any]:
     for resource, hard in sorted(status.get("hard", {}).items()):
         shown = f"{resource}: {used.get(resource, '0')}/{hard}"
         (limits if resource.startswith("limits.") else requests).append(shown)
-    return [name_of(obj), ", ".join(requests), ", ".join(limits), age(obj)]
+    return [name_of(obj), ", ".join(requests), ", ".join(limits), age_cell(obj)]
 
 
 def budget_cells(obj: Obj) -> list[Any]:
@@ -180,7 +184,7 @@ def budget_cells(obj: Obj) -> list[Any]:
         str(spec.get("minAvailable", "N/A")),
         str(spec.get("maxUnavailable", "N/A")),
         obj.get("status", {}).get("disruptionsAllowed", 0),
-        age(obj),
+        age_cell(obj),
     ]
 
 
@@ -191,7 +195,7 @@ def revision_cells(obj: Obj) -> list[Any]:
         group = owner["apiVersion"].rpartition("/")[0]
         kind = f"{owner['kind']}.{group}" if group else owner["kind"]
         shown = f"{kind.lower()}/{owner['name']}"
-    return [name_of(obj), shown, obj.get("revision", 0), age(obj)]
+    return [name_of(obj), shown, obj.get("revision", 0), age_cell(obj)]
 
 
 def priority_class_cells(obj: Obj) -> list[Any]:
@@ -200,17 +204,17 @@ def priority_class_cells(obj: Obj) -> list[Any]:
         name_of(obj),
         obj.get("value", 0),
         obj.get("globalDefault", False),
-        age(obj),
+        age_cell(obj),
         obj.get("preemptionPolicy", ""),
     ]
 
 
 def runtime_class_cells(obj: Obj) -> list[Any]:
     """A runtime class's row."""
-    return [name_of(obj), obj.get("handler", ""), age(obj)]
+    return [name_of(obj), obj.get("handler", ""), age_cell(obj)]
 
 
-def signing_request_cells(obj: Obj) -> list[Any]:
+def certificate_signing_request_cells(obj: Obj) -> list[Any]:
     """The row of a request for a certificate."""
     spec, status = obj.get("spec", {}), obj.get("status", {})
     types = {one["type"] for one in status.get("conditions", ())}
@@ -222,7 +226,7 @@ def signing_request_cells(obj: Obj) -> list[Any]:
     seconds = spec.get("expirationSeconds")
     return [
         name_of(obj),
-        age(obj),
+        age_cell(obj),
         spec.get("signerName") or NONE,
         spec.get("username", ""),
         NONE if seconds is None else human_duration(seconds),
@@ -230,9 +234,9 @@ def signing_request_cells(obj: Obj) -> list[Any]:
     ]
 
 
-def webhook_cells(obj: Obj) -> list[Any]:
+def webhook_configuration_cells(obj: Obj) -> list[Any]:
     """The row of a configuration of webhooks."""
-    return [name_of(obj), len(obj.get("webhooks") or ()), age(obj)]
+    return [name_of(obj), len(obj.get("webhooks") or ()), age_cell(obj)]
 
 
 def policy_cells(obj: Obj) -> list[Any]:
@@ -241,7 +245,7 @@ def policy_cells(obj: Obj) -> list[Any]:
     kind = spec.get("paramKind")
     shown = f"{kind['apiVersion']}/{kind['kind']}" if kind else UNSET
     rules = spec.get("mutations") or spec.get("validations") or ()
-    return [name_of(obj), len(rules), shown, age(obj)]
+    return [name_of(obj), len(rules), shown, age_cell(obj)]
 
 
 def policy_binding_cells(obj: Obj) -> list[Any]:
@@ -251,8 +255,8 @@ def policy_binding_cells(obj: Obj) -> list[Any]:
     if reference and reference.get("name"):
         shown = f"{reference.get('namespace') or '*'}/{reference['name']}"
     elif reference and reference.get("selector"):
-        shown = selector_text(reference["selector"])
-    return [name_of(obj), spec.get("policyName", ""), shown, age(obj)]
+        shown = format_selector(reference["selector"])
+    return [name_of(obj), spec.get("policyName", ""), shown, age_cell(obj)]
 
 
 def flow_schema_cells(obj: Obj) -> list[Any]:
@@ -267,7 +271,7 @@ def flow_schema_cells(obj: Obj) -> list[Any]:
         spec.get("priorityLevelConfiguration", {}).get("name", ""),
         spec.get("matchingPrecedence", 0),
         (spec.get("distinguisherMethod") or {}).get("type", NONE),
-        age(obj),
+        age_cell(obj),
         dangling,
     ]
 
@@ -283,7 +287,7 @@ def priority_level_cells(obj: Obj) -> list[Any]:
         queuing = limited.get("limitResponse", {}).get("queuing")
         if queuing:
             queues = [queuing.get(name, 0) for name in ("queues", "handSize", "queueLengthLimit")]
-    return [name_of(obj), spec.get("type", ""), shares, *queues, age(obj)]
+    return [name_of(obj), spec.get("type", ""), shares, *queues, age_cell(obj)]
 
 
 def api_service_cells(obj: Obj) -> list[Any]:
@@ -295,4 +299,4 @@ def api_service_cells(obj: Obj) -> list[Any]:
             if state != "True":
                 state += f" ({one.get('reason', '')})"
     where = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
-    return [name_of(obj), where, state, age(obj)]
+    return [name_of(obj), where, state, age_cell(obj)]

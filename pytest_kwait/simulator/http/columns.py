@@ -15,7 +15,7 @@ from pytest_kwait.simulator.http import (
     storage_cells,
     workload_cells,
 )
-from pytest_kwait.simulator.http.ages import age, since
+from pytest_kwait.simulator.http.ages import age_cell, elapsed_text
 from pytest_kwait.simulator.http.autoscaler_cells import autoscaler_cells
 from pytest_kwait.simulator.http.pod_cells import pod_cells
 from pytest_kwait.simulator.objects import name_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["BUILT_IN", "GENERIC", "Columns", "definition"]
+__all__ = ["BUILT_IN_COLUMNS", "GENERIC_COLUMNS", "Columns", "column_definition"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Columns:
     cells: Callable[[Obj], list[Any]]
 
 
-def definition(
+def column_definition(
     name: str, kind: str = "string", priority: int = 0, form: str = "", description: str = ""
 ) -> Obj:
     """One column's head; a higher priority means that only wide output shows it."""
@@ -49,10 +49,12 @@ def definition(
     }
 
 
-_SIGNS = {"#": "integer", "?": "boolean", "@": "date"}
+_TYPE_SIGNS = {"#": "integer", "?": "boolean", "@": "date"}
 
 
-def _columns(cells: Callable[[Obj], list[Any]], heads: str, *, name_form: str = "name") -> Columns:
+def _parse_columns(
+    cells: Callable[[Obj], list[Any]], heads: str, *, name_form: str = "name"
+) -> Columns:
     """Columns from their heads, parted by bars.
 
     A sign before a name says of what type its cells are, `+` that it is for wide output, `=`
@@ -63,196 +65,214 @@ def _columns(cells: Callable[[Obj], list[Any]], heads: str, *, name_form: str = 
         name = head.lstrip("+=#?@")
         form = name_form if name == "Name" or head[0] == "=" else ""
         definitions.append(
-            definition(name, _SIGNS.get(head[0], "string"), int(head[0] == "+"), form)
+            column_definition(name, _TYPE_SIGNS.get(head[0], "string"), int(head[0] == "+"), form)
         )
     return Columns(definitions, cells)
 
 
-GENERIC = _columns(
+GENERIC_COLUMNS = _parse_columns(
     lambda obj: [name_of(obj), obj["metadata"].get("creationTimestamp")], "Name|@Created At"
 )
 
-_TEMPLATE = "|+Containers|+Images"
-_BINDINGS = _columns(cluster_cells.binding_cells, "Name|Role|Age|+Users|+Groups|+ServiceAccounts")
-_WEBHOOKS = _columns(cluster_cells.webhook_cells, "Name|#Webhooks|Age")
-_POLICY_BINDINGS = _columns(cluster_cells.policy_binding_cells, "Name|PolicyName|ParamRef|Age")
-_AGED = _columns(storage_cells.aged_cells, "Name|Age")
-_COUNTED = "Name|#Desired|#Current|#Ready|Age" + _TEMPLATE + "|+Selector"
+_TEMPLATE_HEADS = "|+Containers|+Images"
+_ROLE_BINDING_COLUMNS = _parse_columns(
+    cluster_cells.role_binding_cells, "Name|Role|Age|+Users|+Groups|+ServiceAccounts"
+)
+_WEBHOOK_COLUMNS = _parse_columns(cluster_cells.webhook_configuration_cells, "Name|#Webhooks|Age")
+_POLICY_BINDING_COLUMNS = _parse_columns(
+    cluster_cells.policy_binding_cells, "Name|PolicyName|ParamRef|Age"
+)
+_NAME_AND_AGE_COLUMNS = _parse_columns(storage_cells.name_and_age_cells, "Name|Age")
+_REPLICA_HEADS = "Name|#Desired|#Current|#Ready|Age" + _TEMPLATE_HEADS + "|+Selector"
 
-_PLAIN = {
-    "componentstatuses": _columns(cluster_cells.component_cells, "Name|Status|Message|Error"),
-    "configmaps": _columns(cluster_cells.config_map_cells, "Name|Data|Age"),
-    "endpoints": _columns(network_cells.endpoints_cells, "Name|Endpoints|Age"),
-    "events": _columns(
+_CORE_COLUMNS = {
+    "componentstatuses": _parse_columns(
+        cluster_cells.component_status_cells, "Name|Status|Message|Error"
+    ),
+    "configmaps": _parse_columns(cluster_cells.config_map_cells, "Name|Data|Age"),
+    "endpoints": _parse_columns(network_cells.endpoints_cells, "Name|Endpoints|Age"),
+    "events": _parse_columns(
         cluster_cells.event_cells,
         "Last Seen|Type|Reason|Object|+Subobject|+Source|Message|+First Seen|+Count|+Name",
     ),
-    "namespaces": _columns(cluster_cells.namespace_cells, "Name|Status|Age"),
-    "nodes": _columns(
+    "namespaces": _parse_columns(cluster_cells.namespace_cells, "Name|Status|Age"),
+    "nodes": _parse_columns(
         cluster_cells.node_cells,
         "Name|Status|Roles|Age|Version|+Internal-IP|+External-IP|+OS-Image|+Kernel-Version|"
         "+Container-Runtime",
     ),
-    "persistentvolumeclaims": _columns(
+    "persistentvolumeclaims": _parse_columns(
         storage_cells.claim_cells,
         "Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|"
         "+VolumeMode",
     ),
-    "persistentvolumes": _columns(
+    "persistentvolumes": _parse_columns(
         storage_cells.volume_cells,
         "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|"
         "VolumeAttributesClass|Reason|Age|+VolumeMode",
     ),
-    "pods": _columns(
-        lambda obj: pod_cells(obj, age(obj), since),
+    "pods": _parse_columns(
+        lambda obj: pod_cells(obj, age_cell(obj), elapsed_text),
         "Name|Ready|Status|Restarts|Age|+IP|+Node|+Nominated Node|+Readiness Gates",
     ),
-    "podtemplates": _columns(
+    "podtemplates": _parse_columns(
         workload_cells.pod_template_cells, "Name|Containers|Images|Pod Labels"
     ),
-    "replicationcontrollers": _columns(workload_cells.controller_cells, _COUNTED),
-    "resourcequotas": _columns(cluster_cells.quota_cells, "Name|Request|Limit|Age"),
-    "secrets": _columns(cluster_cells.secret_cells, "Name|Type|Data|Age"),
-    "serviceaccounts": _columns(cluster_cells.account_cells, "Name|Age"),
-    "services": _columns(
+    "replicationcontrollers": _parse_columns(workload_cells.controller_cells, _REPLICA_HEADS),
+    "resourcequotas": _parse_columns(cluster_cells.quota_cells, "Name|Request|Limit|Age"),
+    "secrets": _parse_columns(cluster_cells.secret_cells, "Name|Type|Data|Age"),
+    "serviceaccounts": _parse_columns(cluster_cells.service_account_cells, "Name|Age"),
+    "services": _parse_columns(
         network_cells.service_cells, "Name|Type|Cluster-IP|External-IP|Port(s)|Age|+Selector"
     ),
 }
 
-_GROUPED = {
+_COLUMNS_BY_GROUP = {
     "admissionregistration.k8s.io": {
-        "mutatingadmissionpolicies": _columns(
+        "mutatingadmissionpolicies": _parse_columns(
             cluster_cells.policy_cells, "Name|#Mutations|ParamKind|Age"
         ),
-        "mutatingadmissionpolicybindings": _POLICY_BINDINGS,
-        "mutatingwebhookconfigurations": _WEBHOOKS,
-        "validatingadmissionpolicies": _columns(
+        "mutatingadmissionpolicybindings": _POLICY_BINDING_COLUMNS,
+        "mutatingwebhookconfigurations": _WEBHOOK_COLUMNS,
+        "validatingadmissionpolicies": _parse_columns(
             cluster_cells.policy_cells, "Name|#Validations|ParamKind|Age"
         ),
-        "validatingadmissionpolicybindings": _POLICY_BINDINGS,
-        "validatingwebhookconfigurations": _WEBHOOKS,
+        "validatingadmissionpolicybindings": _POLICY_BINDING_COLUMNS,
+        "validatingwebhookconfigurations": _WEBHOOK_COLUMNS,
     },
     "apiregistration.k8s.io": {
-        "apiservices": _columns(cluster_cells.api_service_cells, "Name|Service|Available|Age"),
+        "apiservices": _parse_columns(
+            cluster_cells.api_service_cells, "Name|Service|Available|Age"
+        ),
     },
     "apps": {
-        "controllerrevisions": _columns(
+        "controllerrevisions": _parse_columns(
             cluster_cells.revision_cells, "Name|Controller|Revision|Age"
         ),
-        "daemonsets": _columns(
+        "daemonsets": _parse_columns(
             workload_cells.daemon_set_cells,
             "Name|#Desired|#Current|#Ready|#Up-to-date|#Available|Node Selector|Age"
-            + _TEMPLATE
+            + _TEMPLATE_HEADS
             + "|+Selector",
         ),
-        "deployments": _columns(
+        "deployments": _parse_columns(
             workload_cells.deployment_cells,
-            "Name|Ready|Up-to-date|Available|Age" + _TEMPLATE + "|+Selector",
+            "Name|Ready|Up-to-date|Available|Age" + _TEMPLATE_HEADS + "|+Selector",
         ),
-        "replicasets": _columns(workload_cells.replica_set_cells, _COUNTED),
-        "statefulsets": _columns(workload_cells.stateful_set_cells, "Name|Ready|Age" + _TEMPLATE),
+        "replicasets": _parse_columns(workload_cells.replica_set_cells, _REPLICA_HEADS),
+        "statefulsets": _parse_columns(
+            workload_cells.stateful_set_cells, "Name|Ready|Age" + _TEMPLATE_HEADS
+        ),
     },
     "autoscaling": {
-        "scales": _columns(
+        "scales": _parse_columns(
             workload_cells.scale_cells, "Name|#Desired|#Available|Age", name_form=""
         ),
-        "horizontalpodautoscalers": _columns(
+        "horizontalpodautoscalers": _parse_columns(
             autoscaler_cells, "Name|Reference|Targets|MinPods|MaxPods|Replicas|Age"
         ),
     },
     "batch": {
-        "cronjobs": _columns(
+        "cronjobs": _parse_columns(
             workload_cells.cron_job_cells,
-            "Name|Schedule|Timezone|?Suspend|#Active|Last Schedule|Age" + _TEMPLATE + "|+Selector",
+            "Name|Schedule|Timezone|?Suspend|#Active|Last Schedule|Age"
+            + _TEMPLATE_HEADS
+            + "|+Selector",
         ),
-        "jobs": _columns(
+        "jobs": _parse_columns(
             workload_cells.job_cells,
-            "Name|Status|Completions|Duration|Age" + _TEMPLATE + "|+Selector",
+            "Name|Status|Completions|Duration|Age" + _TEMPLATE_HEADS + "|+Selector",
         ),
     },
     "certificates.k8s.io": {
-        "certificatesigningrequests": _columns(
-            cluster_cells.signing_request_cells,
+        "certificatesigningrequests": _parse_columns(
+            cluster_cells.certificate_signing_request_cells,
             "Name|Age|SignerName|Requestor|RequestedDuration|Condition",
         ),
     },
     "coordination.k8s.io": {
-        "leases": _columns(cluster_cells.lease_cells, "Name|Holder|Age"),
+        "leases": _parse_columns(cluster_cells.lease_cells, "Name|Holder|Age"),
     },
     "discovery.k8s.io": {
-        "endpointslices": _columns(
+        "endpointslices": _parse_columns(
             network_cells.endpoint_slice_cells, "Name|AddressType|Ports|Endpoints|Age"
         ),
     },
     "flowcontrol.apiserver.k8s.io": {
-        "flowschemas": _columns(
+        "flowschemas": _parse_columns(
             cluster_cells.flow_schema_cells,
             "Name|PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL",
         ),
-        "prioritylevelconfigurations": _columns(
+        "prioritylevelconfigurations": _parse_columns(
             cluster_cells.priority_level_cells,
             "Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age",
         ),
     },
     "networking.k8s.io": {
-        "ingressclasses": _columns(
+        "ingressclasses": _parse_columns(
             network_cells.ingress_class_cells, "Name|Controller|Parameters|Age"
         ),
-        "ingresses": _columns(network_cells.ingress_cells, "Name|Class|Hosts|Address|Ports|Age"),
-        "ipaddresses": _columns(network_cells.ip_address_cells, "Name|ParentRef"),
-        "networkpolicies": _columns(network_cells.network_policy_cells, "Name|Pod-Selector|Age"),
-        "servicecidrs": _columns(network_cells.service_range_cells, "Name|CIDRs|Age"),
+        "ingresses": _parse_columns(
+            network_cells.ingress_cells, "Name|Class|Hosts|Address|Ports|Age"
+        ),
+        "ipaddresses": _parse_columns(network_cells.ip_address_cells, "Name|ParentRef"),
+        "networkpolicies": _parse_columns(
+            network_cells.network_policy_cells, "Name|Pod-Selector|Age"
+        ),
+        "servicecidrs": _parse_columns(network_cells.service_range_cells, "Name|CIDRs|Age"),
     },
     "node.k8s.io": {
-        "runtimeclasses": _columns(cluster_cells.runtime_class_cells, "Name|Handler|Age"),
+        "runtimeclasses": _parse_columns(cluster_cells.runtime_class_cells, "Name|Handler|Age"),
     },
     "policy": {
-        "poddisruptionbudgets": _columns(
+        "poddisruptionbudgets": _parse_columns(
             cluster_cells.budget_cells,
             "Name|Min Available|Max Unavailable|#Allowed Disruptions|Age",
         ),
     },
     "rbac.authorization.k8s.io": {
-        "clusterrolebindings": _BINDINGS,
-        "rolebindings": _BINDINGS,
+        "clusterrolebindings": _ROLE_BINDING_COLUMNS,
+        "rolebindings": _ROLE_BINDING_COLUMNS,
     },
     "resource.k8s.io": {
-        "deviceclasses": _AGED,
-        "resourceclaims": _columns(storage_cells.device_claim_cells, "Name|State|Age"),
-        "resourceclaimtemplates": _AGED,
-        "resourceslices": _columns(storage_cells.device_slice_cells, "Name|Node|Driver|Pool|Age"),
+        "deviceclasses": _NAME_AND_AGE_COLUMNS,
+        "resourceclaims": _parse_columns(storage_cells.device_claim_cells, "Name|State|Age"),
+        "resourceclaimtemplates": _NAME_AND_AGE_COLUMNS,
+        "resourceslices": _parse_columns(
+            storage_cells.device_slice_cells, "Name|Node|Driver|Pool|Age"
+        ),
     },
     "scheduling.k8s.io": {
-        "priorityclasses": _columns(
+        "priorityclasses": _parse_columns(
             cluster_cells.priority_class_cells,
             "Name|#Value|?Global-Default|Age|PreemptionPolicy",
         ),
     },
     "storage.k8s.io": {
-        "csidrivers": _columns(
+        "csidrivers": _parse_columns(
             storage_cells.driver_cells,
             "Name|?AttachRequired|?PodInfoOnMount|?StorageCapacity|TokenRequests|"
             "?RequiresRepublish|Modes|Age",
         ),
-        "csinodes": _columns(storage_cells.driver_node_cells, "Name|#Drivers|Age"),
-        "storageclasses": _columns(
+        "csinodes": _parse_columns(storage_cells.driver_node_cells, "Name|#Drivers|Age"),
+        "storageclasses": _parse_columns(
             storage_cells.storage_class_cells,
             "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",
         ),
-        "volumeattachments": _columns(
-            storage_cells.attachment_cells, "Name|=Attacher|PV|Node|?Attached|Age"
+        "volumeattachments": _parse_columns(
+            storage_cells.volume_attachment_cells, "Name|=Attacher|PV|Node|?Attached|Age"
         ),
-        "volumeattributesclasses": _columns(
+        "volumeattributesclasses": _parse_columns(
             storage_cells.attributes_class_cells, "Name|DriverName|Age"
         ),
     },
 }
 
-BUILT_IN: dict[str, Columns] = {
-    **_PLAIN,
+BUILT_IN_COLUMNS: dict[str, Columns] = {
+    **_CORE_COLUMNS,
     **{
         f"{plural}.{group}": columns
-        for group, kinds in _GROUPED.items()
+        for group, kinds in _COLUMNS_BY_GROUP.items()
         for plural, columns in kinds.items()
     },
 }

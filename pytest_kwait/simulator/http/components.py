@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.http.list_options import ListOptions
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["COMPONENTS", "component_status", "component_statuses"]
+__all__ = ["COMPONENTS", "get_component_status", "list_component_statuses"]
 
 COMPONENTS = "componentstatuses"
-_NAMES = ("scheduler", "controller-manager", "etcd-0")
+_COMPONENT_NAMES = ("scheduler", "controller-manager", "etcd-0")
 
 
-def component_status(name: str) -> Obj:
+def get_component_status(name: str) -> Obj:
     """One part.
 
     Raises:
         StatusError: 404, there is none of that name.
     """
-    if name not in _NAMES:
+    if name not in _COMPONENT_NAMES:
         raise not_found("", "componentstatus", name)
     return {
         "kind": "ComponentStatus",
@@ -36,7 +36,7 @@ def component_status(name: str) -> Obj:
     }
 
 
-def component_statuses(options: ListOptions) -> list[Entry]:
+def list_component_statuses(options: ListOptions) -> list[Entry]:
     """The parts that `options` select."""
-    entries = [Entry(name, component_status(name), 0) for name in _NAMES]
+    entries = [Entry(name, get_component_status(name), 0) for name in _COMPONENT_NAMES]
     return [entry for entry in entries if options.selects(entry)]

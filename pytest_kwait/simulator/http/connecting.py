@@ -8,31 +8,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhook_calls import consulted
+from pytest_kwait.simulator.admission.webhook_calls import await_webhooks
 from pytest_kwait.simulator.registry import Kind
 from pytest_kwait.simulator.status_error import bad_request, method_not_allowed
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["admit_connection", "is_set"]
+__all__ = ["admit_connection", "is_flag_set"]
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
-_KINDS = {
+_OPTION_KINDS = {
     "attach": "PodAttachOptions",
     "exec": "PodExecOptions",
     "portforward": "PodPortForwardOptions",
 }
-_FLAGS = {
+_OPTION_FLAGS = {
     "attach": ("stdin", "stdout", "stderr", "tty"),
     "exec": ("stdin", "stdout", "stderr", "tty"),
 }
 
 
 async def admit_connection(
-    api: ClusterApi, request: ApiRequest, kind: Kind, target: Target
+    api: SimulatedCluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> None:
     """Hold a request that connects to what the subresource takes, and ask webhooks about it.
 
@@ -43,7 +43,7 @@ async def admit_connection(
     verbs = kind.subresources[target.subresource].verbs
     if _VERBS.get(request.method, "delete") not in verbs and request.method != "OPTIONS":
         raise method_not_allowed()
-    options = _options(request, kind, target)
+    options = _connect_options(request, kind, target)
     content = Kind("", "v1", "", options["kind"], namespaced=kind.namespaced)
     asked = Attributes(
         "CONNECT", kind, target.namespace or "", target.name, options, None, target.subresource,
@@ -51,37 +51,37 @@ async def admit_connection(
     )  # fmt: skip
 
     def admit() -> None:
-        api.admission.admit_content(asked)
-        api.admission.validate_content(asked)
+        api.admission.admit_subresource(asked)
+        api.admission.validate_subresource(asked)
 
-    await consulted(request.caller, admit)
+    await await_webhooks(request.caller, admit)
 
 
-def is_set(request: ApiRequest, name: str) -> bool:
+def is_flag_set(request: ApiRequest, name: str) -> bool:
     """Whether a parameter is given and does not say no."""
     return name in request.query and request.query[name].lower() not in ("0", "false")
 
 
-def _options(request: ApiRequest, kind: Kind, target: Target) -> Obj:
-    name = _KINDS.get(target.subresource, f"{kind.kind}ProxyOptions")
+def _connect_options(request: ApiRequest, kind: Kind, target: RequestInfo) -> Obj:
+    name = _OPTION_KINDS.get(target.subresource, f"{kind.kind}ProxyOptions")
     options: Obj = {"kind": name, "apiVersion": "v1"}
-    for flag in _FLAGS.get(target.subresource, ()):
-        if is_set(request, flag):
+    for flag in _OPTION_FLAGS.get(target.subresource, ()):
+        if is_flag_set(request, flag):
             options[flag] = True
-    if target.subresource in _FLAGS and request.query.get("container"):
+    if target.subresource in _OPTION_FLAGS and request.query.get("container"):
         options["container"] = request.query["container"]
     command = [value for key, value in request.queries if key == "command"]
     if target.subresource == "exec" and command:
         options["command"] = command
     ports = [value for key, value in request.queries if key == "ports"]
     if target.subresource == "portforward" and ports:
-        options["ports"] = [_port(part) for text in ports for part in text.split(",")]
+        options["ports"] = [_parse_port(part) for text in ports for part in text.split(",")]
     if target.subresource == "proxy" and target.rest:
         options["path"] = f"/{target.rest}"
     return options
 
 
-def _port(text: str) -> int:
+def _parse_port(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise bad_request(
             f'cannot convert to []int32: strconv.ParseUint: parsing "{text}": invalid syntax'

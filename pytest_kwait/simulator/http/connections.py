@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import LineTooLong
 if TYPE_CHECKING:
     from aiohttp.web_protocol import _RequestHandler
 
-__all__ = ["HEADER_SECONDS", "Connections"]
+__all__ = ["HEADER_SECONDS", "HttpServer"]
 
 HEADER_SECONDS = 32.0
 """Until a request's head must have come, its first byte counting from the connection's start."""
@@ -22,11 +22,11 @@ HEADER_SECONDS = 32.0
 _IDLE_SECONDS = 90.0
 _LINGER_SECONDS = 5.0
 """How long what is left of a refused body is still read, so that its answer is seen."""
-_MOST_HEAD = 1024 * 1024
-_MOST_HEADERS = 10_000
+_MAX_HEAD_BYTES = 1024 * 1024
+_MAX_HEADERS = 10_000
 
 
-class Connections(web.Server):
+class HttpServer(web.Server):
     """All connections of one server.
 
     Args:
@@ -54,9 +54,7 @@ class _Connection(web.RequestHandler):
 
     __slots__ = ("_head", "_late", "_seconds")
 
-    def __init__(
-        self, server: Connections, loop: asyncio.AbstractEventLoop, seconds: float
-    ) -> None:
+    def __init__(self, server: HttpServer, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         super().__init__(
             server,
             loop=loop,
@@ -65,9 +63,9 @@ class _Connection(web.RequestHandler):
             lingering_time=_LINGER_SECONDS,
             # A body that is compressed is no more known to a real server.
             auto_decompress=False,
-            max_line_size=_MOST_HEAD,
-            max_field_size=_MOST_HEAD,
-            max_headers=_MOST_HEADERS,
+            max_line_size=_MAX_HEAD_BYTES,
+            max_field_size=_MAX_HEAD_BYTES,
+            max_headers=_MAX_HEADERS,
         )
         self._seconds = seconds
         self._head = 0
@@ -80,27 +78,27 @@ class _Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Let go of what is waited for."""
-        self._in_time()
+        self._stop_head_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Count what comes until it is a request's whole head."""
-        if not data or self._in_body():
+        if not data or self._is_in_body():
             super().data_received(data)
             return
         requests = self._request_count
         super().data_received(data)
         if self._request_count != requests:
             self._head = 0
-            self._in_time()
+            self._stop_head_timer()
             return
         self._head += len(data)
-        if self._head > _MOST_HEAD:
+        if self._head > _MAX_HEAD_BYTES:
             self._refuse("431 Request Header Fields Too Large")
         elif self._late is None:
             self._late = self._loop.call_later(self._seconds, self._too_late)
 
-    def _in_body(self) -> bool:
+    def _is_in_body(self) -> bool:
         """Whether what comes now belongs to a request whose head has come, or to a stream."""
         if self._payload_parser is not None:
             return True
@@ -110,7 +108,7 @@ class _Connection(web.RequestHandler):
             return not self._current_request.content.is_eof()
         return self._waiter is None  # it is about to be handled
 
-    def _in_time(self) -> None:
+    def _stop_head_timer(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None

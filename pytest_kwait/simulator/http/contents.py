@@ -13,17 +13,25 @@ from pytest_kwait.simulator.status_error import bad_request
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["BINDINGS", "CREATED", "EVICTIONS", "SCALES", "check_kind", "check_name", "read_content"]
+__all__ = [
+    "BINDING_KIND",
+    "CREATED_STATUS",
+    "EVICTION_KIND",
+    "SCALE_KIND",
+    "check_object_name",
+    "check_subresource_kind",
+    "read_subresource_object",
+]
 
-EVICTIONS = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
-BINDINGS = Kind("", "v1", "bindings", "Binding", namespaced=True)
-SCALES = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
+EVICTION_KIND = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
+BINDING_KIND = Kind("", "v1", "bindings", "Binding", namespaced=True)
+SCALE_KIND = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
 
-CREATED = {
+CREATED_STATUS = {
     "kind": "Status",
     "apiVersion": "v1",
     "metadata": {},
@@ -32,12 +40,12 @@ CREATED = {
 }
 """What answers a deed that leaves no object of its own."""
 
-_ALSO = {EVICTIONS.kind: ("policy/v1beta1",)}
+_OTHER_API_VERSIONS = {EVICTION_KIND.kind: ("policy/v1beta1",)}
 """Other versions that a body may have."""
 
 
-async def read_content(
-    api: ClusterApi, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
+async def read_subresource_object(
+    api: SimulatedCluster, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
 ) -> Obj:
     """The object in the body, decoded, in the namespace of the path.
 
@@ -46,7 +54,7 @@ async def read_content(
             media type that is not read.
     """
     obj = await read_object(request, kind, any_kind=True)
-    check_kind(api, obj, kind)
+    check_subresource_kind(api, obj, kind)
     clean = api.decode(kind, obj, caller)
     if clean["metadata"].get("namespace", namespace) != namespace:
         raise bad_request(
@@ -56,14 +64,14 @@ async def read_content(
     return clean
 
 
-def check_kind(api: ClusterApi, obj: Obj, kind: Kind) -> None:
+def check_subresource_kind(api: SimulatedCluster, obj: Obj, kind: Kind) -> None:
     """Hold a body to the kind that it must be of; one that names none is of that kind.
 
     Raises:
         StatusError: 400, it is of another one.
     """
     name, given = obj.get("kind") or kind.kind, obj.get("apiVersion") or kind.api_version
-    if name == kind.kind and given in (kind.api_version, *_ALSO.get(kind.kind, ())):
+    if name == kind.kind and given in (kind.api_version, *_OTHER_API_VERSIONS.get(kind.kind, ())):
         return
     version = str(given).rpartition("/")[2]
     if api.kinds.of_kind(str(given), str(name)) is None:
@@ -77,7 +85,7 @@ def check_kind(api: ClusterApi, obj: Obj, kind: Kind) -> None:
     raise bad_request(f'{name} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
-def check_name(obj: Obj, name: str, namespace: str) -> None:
+def check_object_name(obj: Obj, name: str, namespace: str) -> None:
     """Make the object's name and namespace those of the path.
 
     Raises:

@@ -9,27 +9,27 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.http.versions import shown_entries
-from pytest_kwait.simulator.http.watch import Stream, failed
+from pytest_kwait.simulator.http.versions import entries_to_requested_version
+from pytest_kwait.simulator.http.watch import WatchStream, error_event
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.custom_resources.conversion import Conversion
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.custom_resources.conversion import WebhookConverter
     from pytest_kwait.simulator.http.list_options import ListOptions
-    from pytest_kwait.simulator.http.outlet import Outlet
+    from pytest_kwait.simulator.http.outlet import StreamBuffer
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Change, Entry
 
-__all__ = ["ConvertedStream"]
+__all__ = ["ConvertedWatchStream"]
 
-_MOST_WAITING = 4096
+_MAX_PENDING_CHANGES = 4096
 
 
-class ConvertedStream(Stream):
+class ConvertedWatchStream(WatchStream):
     """One such watch.
 
     Args:
@@ -38,13 +38,13 @@ class ConvertedStream(Stream):
 
     def __init__(
         self,
-        api: ClusterApi,
+        api: SimulatedCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
         options: ListOptions,
         revision: int,
-        conversion: Conversion,
+        conversion: WebhookConverter,
     ) -> None:
         super().__init__(api, request, kind, namespace, options, revision)
         self._conversion = conversion
@@ -68,21 +68,21 @@ class ConvertedStream(Stream):
             self._initial_revision = store.revision
             try:
                 found = store.entries(bucket, namespace or None)
-                self._initial = await shown_entries(self._kind, found)
+                self._initial = await entries_to_requested_version(self._kind, found)
             except StatusError:
                 self._unsubscribe()
                 raise
 
-    def start(self, outlet: Outlet) -> None:
+    def start(self, outlet: StreamBuffer) -> None:
         """Send what there is, and follow what comes."""
         self._outlet = outlet
         if self._initial is not None:
-            outlet.begin(self._present(self._initial, self._initial_revision))
+            outlet.begin(self._initial_chunks(self._initial, self._initial_revision))
         elif self._revision:
             try:
                 past = [*self._api.store.since(self._kind.bucket, self._revision)]
             except StatusError as error:
-                outlet.send(failed(error))
+                outlet.send(error_event(error))
                 self._done.set()
                 return
             # What came since the watch began stands at the end of the past as well.
@@ -109,7 +109,7 @@ class ConvertedStream(Stream):
     def _on_change(self, change: Change) -> None:
         self._ahead.append(change)
         self._due.set()
-        if len(self._ahead) > _MOST_WAITING:
+        if len(self._ahead) > _MAX_PENDING_CHANGES:
             self._done.set()
 
     async def _follow(self) -> None:

@@ -9,25 +9,25 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.ages import age, since
-from pytest_kwait.simulator.http.columns import Columns, definition
+from pytest_kwait.simulator.http.ages import age_cell, elapsed_text
+from pytest_kwait.simulator.http.columns import Columns, column_definition
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["custom_columns", "read_path"]
+__all__ = ["custom_resource_columns", "find_json_path"]
 
-_STEP = re.compile(
+_PATH_STEP = re.compile(
     r"\.?([A-Za-z0-9_-]+)|\[(\d+|\*)\]|\[['\"]([^'\"]+)['\"]\]|\[\?\(@\.(\w+)==['\"]([^'\"]*)['\"]\)\]"
 )
 
 
-def read_path(obj: Any, path: str) -> list[Any]:
+def find_json_path(obj: Any, path: str) -> list[Any]:
     """The values that a simple JSONPath (fields, indexes, `[*]`, one equality filter) names."""
     values, text, at = [obj], path.replace("\\.", "\0"), 0
     while at < len(text):
-        step = _STEP.match(text, at)
+        step = _PATH_STEP.match(text, at)
         if step is None:
             return []
         field, index, quoted, key, wanted = step.groups()
@@ -50,18 +50,18 @@ def read_path(obj: Any, path: str) -> list[Any]:
     return values
 
 
-def custom_columns(kind: Kind) -> Columns:
+def custom_resource_columns(kind: Kind) -> Columns:
     """Name, then the definition's own columns; age where it has none."""
     structure = kind.structure
     printed = structure.printer_columns if structure is not None else []
     if not printed:
         return Columns(
-            [definition("Name", form="name"), definition("Age", "date")],
-            lambda obj: [obj["metadata"]["name"], age(obj)],
+            [column_definition("Name", form="name"), column_definition("Age", "date")],
+            lambda obj: [obj["metadata"]["name"], age_cell(obj)],
         )
-    heads = [definition("Name", form="name")]
+    heads = [column_definition("Name", form="name")]
     heads += [
-        definition(
+        column_definition(
             column["name"],
             column["type"],
             column.get("priority", 0),
@@ -72,18 +72,18 @@ def custom_columns(kind: Kind) -> Columns:
     ]
 
     def cells(obj: Obj) -> list[Any]:
-        return [obj["metadata"]["name"], *(_cell(obj, column) for column in printed)]
+        return [obj["metadata"]["name"], *(_custom_cell(obj, column) for column in printed)]
 
     return Columns(heads, cells)
 
 
-def _cell(obj: Obj, column: Obj) -> Any:
-    values = read_path(obj, column["jsonPath"])
+def _custom_cell(obj: Obj, column: Obj) -> Any:
+    values = find_json_path(obj, column["jsonPath"])
     if not values:
         return None
     value = values[0]
     if column["type"] == "date" and isinstance(value, str):
-        return since(value)
+        return elapsed_text(value)
     if column["type"] == "integer" and isinstance(value, int):
         return value
     if column["type"] == "number" and isinstance(value, int | float):

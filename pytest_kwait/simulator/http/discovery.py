@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.http.answer import fixed_answer, json_answer
+from pytest_kwait.simulator.http.answer import json_only_response, json_response
 from pytest_kwait.simulator.http.negotiation import (
     AGGREGATED,
     PRODUCED,
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind, Registry, SubResource
+    from pytest_kwait.simulator.registry import Kind, Scheme, SubResource
 
-__all__ = ["aggregated", "groups", "serve_discovery"]
+__all__ = ["list_groups", "serve_discovery", "to_aggregated"]
 
 
-def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None:
+def serve_discovery(request: ApiRequest, kinds: Scheme) -> web.Response | None:
     """The answer to a discovery path, None for any other path.
 
     Raises:
@@ -41,16 +41,16 @@ def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None
     match parts:
         case ["version"]:
             _check_route(request, ("application/json",))
-            return fixed_answer(request, kinds.version)
+            return json_only_response(request, kinds.version)
         case ["version", *_]:
             raise resource_not_found()
         case ["api" | "apis"] if negotiate_discovery(accept):
-            return _aggregated(request, kinds, parts[0])
+            return _aggregated_groups(request, kinds, parts[0])
         case ["api"]:
             _check_route(request, PRODUCED)
             server = request.header("Host")
             addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server}]
-            return json_answer(
+            return json_response(
                 request,
                 {
                     "kind": "APIVersions",
@@ -59,20 +59,20 @@ def serve_discovery(request: ApiRequest, kinds: Registry) -> web.Response | None
                 },
             )
         case ["apis"]:
-            return json_answer(
-                request, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(kinds)}
+            return json_response(
+                request, {"kind": "APIGroupList", "apiVersion": "v1", "groups": list_groups(kinds)}
             )
         case ["apis", name]:
-            for group in groups(kinds):
+            for group in list_groups(kinds):
                 if group["name"] == name:
-                    return json_answer(request, {"kind": "APIGroup", "apiVersion": "v1", **group})
+                    return json_response(request, {"kind": "APIGroup", "apiVersion": "v1", **group})
             return None
         case ["api", version]:
-            return _resources(request, kinds, "", version)
+            return _resource_list(request, kinds, "", version)
         case ["apis", name, version]:
-            if not any(group["name"] == name for group in groups(kinds)):
+            if not any(group["name"] == name for group in list_groups(kinds)):
                 return None
-            return _resources(request, kinds, name, version)
+            return _resource_list(request, kinds, name, version)
         case _:
             return None
 
@@ -88,7 +88,7 @@ def _check_route(request: ApiRequest, produced: tuple[str, ...]) -> None:
     check_produced(request.header("Accept"), produced)
 
 
-def groups(kinds: Registry) -> list[Obj]:
+def list_groups(kinds: Scheme) -> list[Obj]:
     """The groups that are served, custom ones and those of others last."""
     listed = []
     for group in kinds.groups:
@@ -111,8 +111,8 @@ def groups(kinds: Registry) -> list[Obj]:
     return listed
 
 
-def _resources(
-    request: ApiRequest, kinds: Registry, group: str, version: str
+def _resource_list(
+    request: ApiRequest, kinds: Scheme, group: str, version: str
 ) -> web.Response | None:
     served = kinds.served(group, version)
     if served is None:
@@ -124,11 +124,11 @@ def _resources(
     if group:
         body["apiVersion"] = "v1"
     body["groupVersion"] = f"{group}/{version}" if group else version
-    body["resources"] = [entry for kind in served.values() for entry in _entries(kind)]
-    return json_answer(request, body)
+    body["resources"] = [entry for kind in served.values() for entry in _resource_entries(kind)]
+    return json_response(request, body)
 
 
-def _entries(kind: Kind) -> Iterator[Obj]:
+def _resource_entries(kind: Kind) -> Iterator[Obj]:
     entry: Obj = {
         "name": kind.plural,
         "singularName": kind.singular,
@@ -158,9 +158,9 @@ def _entries(kind: Kind) -> Iterator[Obj]:
         yield entry
 
 
-def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response:
+def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Response:
     core: list[Obj] = [{"name": "", "versions": [{"version": "v1"}]}]
-    listed = core if root == "api" else groups(kinds)
+    listed = core if root == "api" else list_groups(kinds)
     items = []
     for group in listed:
         versions = []
@@ -177,7 +177,7 @@ def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response
             versions.append(
                 {
                     "version": entry["version"],
-                    "resources": [_aggregate(kind) for kind in served.values()],
+                    "resources": [_aggregated_resource(kind) for kind in served.values()],
                     "freshness": "Current",
                 }
             )
@@ -203,7 +203,7 @@ def _aggregated(request: ApiRequest, kinds: Registry, root: str) -> web.Response
     return web.Response(body=body, headers=headers)
 
 
-def _aggregate(kind: Kind) -> Obj:
+def _aggregated_resource(kind: Kind) -> Obj:
     entry: Obj = {
         "resource": kind.plural,
         "responseKind": _response_kind(kind, kind),
@@ -227,7 +227,7 @@ def _aggregate(kind: Kind) -> Obj:
     return entry
 
 
-def aggregated(listed: list[Obj], group: str, version: str) -> list[Obj]:
+def to_aggregated(listed: list[Obj], group: str, version: str) -> list[Obj]:
     """The resources of an APIResourceList in the aggregated form.
 
     Args:

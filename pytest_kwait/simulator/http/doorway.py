@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-__all__ = ["Doorway"]
+__all__ = ["Listener"]
 
 _BACKLOG = 1024
 _PAUSE = 0.1
 """Seconds until connections are accepted again after the process ran out of them."""
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_MANY_FAILED = 500
-_PLAIN = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
-_NO_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+_EXHAUSTION_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_FAILURES_BEFORE_COLLECTION = 500
+_PLAIN_HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
+_PLAIN_HTTP_RESPONSE = (
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+)
 
 
-class Doorway:
+class Listener:
     """Accepts connections.
 
     Args:
@@ -53,7 +55,7 @@ class Doorway:
         self._listener: socket.socket | None = None
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
         self._failed = 0
-        self._entering: set[asyncio.Task[None]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
 
     def open(self, host: str, port: int) -> int:
         """Listen; returns the port, which is a free one where `port` is 0.
@@ -83,8 +85,8 @@ class Doorway:
             self._listener.close()
             self._listener = None
         for client in list(self._silent):
-            self._send_away(client)
-        for task in self._entering:
+            self._drop(client)
+        for task in self._connecting:
             task.cancel()
 
     def _accept(self) -> None:
@@ -96,16 +98,16 @@ class Doorway:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _EXHAUSTED:
+                if error.errno not in _EXHAUSTION_ERRORS:
                     raise
                 self._loop.remove_reader(self._listener)
                 self._loop.call_later(_PAUSE, self._again)
                 return
             client.setblocking(False)
             if self._tls is None:
-                self._let_in(client)
+                self._start_connection(client)
                 continue
-            self._silent[client] = self._loop.call_later(self._seconds, self._send_away, client)
+            self._silent[client] = self._loop.call_later(self._seconds, self._drop, client)
             self._loop.add_reader(client, self._heard, client)
 
     def _again(self) -> None:
@@ -120,30 +122,30 @@ class Doorway:
             return
         except OSError:
             said = b""
-        if not said or said in _PLAIN:
+        if not said or said in _PLAIN_HTTP_STARTS:
             if said:
                 with suppress(OSError):
                     client.recv(65536)  # what is left unread would cut the answer off
-                    client.send(_NO_TLS)
-            self._send_away(client)
+                    client.send(_PLAIN_HTTP_RESPONSE)
+            self._drop(client)
             return
         self._silent.pop(client).cancel()
         self._loop.remove_reader(client)
-        self._let_in(client)
+        self._start_connection(client)
 
-    def _send_away(self, client: socket.socket) -> None:
+    def _drop(self, client: socket.socket) -> None:
         timer = self._silent.pop(client, None)
         if timer is not None:
             timer.cancel()
             self._loop.remove_reader(client)
         client.close()
 
-    def _let_in(self, client: socket.socket) -> None:
-        task = self._loop.create_task(self._enter(client))
-        self._entering.add(task)
-        task.add_done_callback(self._entering.discard)
+    def _start_connection(self, client: socket.socket) -> None:
+        task = self._loop.create_task(self._connect(client))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
-    async def _enter(self, client: socket.socket) -> None:
+    async def _connect(self, client: socket.socket) -> None:
         limit = self._seconds if self._tls is not None else None
         try:
             await self._loop.connect_accepted_socket(
@@ -151,7 +153,7 @@ class Doorway:
             )
         except OSError:  # the client went, or spoke no TLS that we know
             self._failed += 1
-            if self._failed >= _MANY_FAILED:
+            if self._failed >= _FAILURES_BEFORE_COLLECTION:
                 # What is left of them refers to itself in circles, and is large.
                 self._failed = 0
                 self._loop.call_soon(gc.collect)

@@ -8,28 +8,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhook_calls import consulted
-from pytest_kwait.simulator.evictions import EVICTED, budget_to_spend, is_unguarded, spent
-from pytest_kwait.simulator.http.answer import json_answer
-from pytest_kwait.simulator.http.contents import CREATED, EVICTIONS, read_content
+from pytest_kwait.simulator.admission.webhook_calls import await_webhooks
+from pytest_kwait.simulator.evictions import (
+    EVICTION_SUCCESS,
+    can_ignore_budgets,
+    decrement_budget,
+    find_disruption_budget,
+)
+from pytest_kwait.simulator.http.answer import json_response
+from pytest_kwait.simulator.http.contents import (
+    CREATED_STATUS,
+    EVICTION_KIND,
+    read_subresource_object,
+)
 from pytest_kwait.simulator.objects import labels_of, name_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.status_error import bad_request, invalid, invalid_value
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["serve_eviction"]
 
 _BUDGETS = "poddisruptionbudgets.policy"
-_BREAKING = "ignoreStoreReadErrorWithClusterBreakingPotential"
+_UNSAFE_DELETE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 
-async def serve_eviction(api: ClusterApi, request: ApiRequest, target: Target) -> web.Response:
+async def serve_eviction(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.Response:
     """Evict a pod.
 
     Raises:
@@ -37,25 +48,25 @@ async def serve_eviction(api: ClusterApi, request: ApiRequest, target: Target) -
             for what is no eviction of it.
     """
     caller, namespace = request.writer(), target.namespace or ""
-    eviction = await read_content(api, request, EVICTIONS, namespace, caller)
+    eviction = await read_subresource_object(api, request, EVICTION_KIND, namespace, caller)
     pods = api.kinds["pods"]
 
     def evict() -> None:
         asked = Attributes(
             "CREATE", pods, namespace, target.name, eviction, None, "eviction", caller,
-            content=EVICTIONS,
+            content=EVICTION_KIND,
         )  # fmt: skip
-        api.admission.admit_content(asked)
+        api.admission.admit_subresource(asked)
         wanted = asked.obj or eviction
-        options = _options(target.name, wanted, dry_run=caller.dry_run)
-        api.admission.validate_content(asked)
+        options = _delete_options(target.name, wanted, dry_run=caller.dry_run)
+        api.admission.validate_subresource(asked)
         _evict(api, api.get("pods", target.name, namespace), options)
 
-    await consulted(caller, evict)
-    return json_answer(request, CREATED, 201)
+    await await_webhooks(caller, evict)
+    return json_response(request, CREATED_STATUS, 201)
 
 
-def _options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
+def _delete_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
     """How the pod is to be deleted.
 
     Raises:
@@ -64,27 +75,27 @@ def _options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
     if name_of(eviction) != name:
         raise bad_request("name in URL does not match name in Eviction object")
     options = dict(eviction.get("deleteOptions") or {})
-    if options.get(_BREAKING):
+    if options.get(_UNSAFE_DELETE_OPTION):
         why = "can not be set for pod eviction, try after removing the option"
-        error = invalid_value(f"deleteOptions.{_BREAKING}", True, why)
+        error = invalid_value(f"deleteOptions.{_UNSAFE_DELETE_OPTION}", True, why)
         raise invalid("policy", "Eviction", name, [error])
     if dry_run:
         options["dryRun"] = ["All"]
     return options
 
 
-def _evict(api: ClusterApi, pod: Obj, options: Obj) -> None:
+def _evict(api: SimulatedCluster, pod: Obj, options: Obj) -> None:
     name, namespace = name_of(pod), pod["metadata"]["namespace"]
     dry_run = bool(options.get("dryRun"))
-    if not is_unguarded(pod):
+    if not can_ignore_budgets(pod):
         guards = [
             budget
             for budget in api.list(_BUDGETS, namespace)
-            if matches(budget["spec"].get("selector"), labels_of(pod))
+            if matches_selector(budget["spec"].get("selector"), labels_of(pod))
         ]
-        budget = budget_to_spend(pod, guards)
+        budget = find_disruption_budget(pod, guards)
         if budget is not None and not dry_run:
-            status = spent(budget, name, api.clock.stamp())
+            status = decrement_budget(budget, name, api.clock.stamp())
             api.modify(
                 _BUDGETS,
                 name_of(budget),
@@ -97,7 +108,11 @@ def _evict(api: ClusterApi, pod: Obj, options: Obj) -> None:
         value == pod["metadata"][field] for field, value in wanted.items() if value
     ):
         marked = api.modify(
-            "pods", name, namespace, lambda one: _mark(one, api.clock.stamp()), subresource="status"
+            "pods",
+            name,
+            namespace,
+            lambda one: _set_disruption_target(one, api.clock.stamp()),
+            subresource="status",
         )
         if wanted.get("resourceVersion"):
             version = marked["metadata"]["resourceVersion"]
@@ -105,14 +120,14 @@ def _evict(api: ClusterApi, pod: Obj, options: Obj) -> None:
     api.delete_admitted("pods", name, namespace, options=options, dry_run=dry_run)
 
 
-def _mark(pod: Obj, stamp: str) -> None:
+def _set_disruption_target(pod: Obj, stamp: str) -> None:
     """Say in its conditions that the pod is evicted."""
     status = pod.setdefault("status", {})
     conditions = list(status.get("conditions") or ())
-    before = next((one for one in conditions if one["type"] == EVICTED["type"]), None)
+    before = next((one for one in conditions if one["type"] == EVICTION_SUCCESS["type"]), None)
     since = stamp
-    if before is not None and before["status"] == EVICTED["status"]:
+    if before is not None and before["status"] == EVICTION_SUCCESS["status"]:
         since = before.get("lastTransitionTime", stamp)
-    condition = {"lastProbeTime": None, "lastTransitionTime": since, **EVICTED}
+    condition = {"lastProbeTime": None, "lastTransitionTime": since, **EVICTION_SUCCESS}
     others = [one for one in conditions if one is not before]
     status["conditions"] = [*others, condition]

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.faults.requested import make_fault
-from pytest_kwait.simulator.http.answer import fixed_answer
+from pytest_kwait.simulator.http.answer import json_only_response
 from pytest_kwait.simulator.http.bodies import read_body
 from pytest_kwait.simulator.json_text import read_json
 from pytest_kwait.simulator.status_error import (
@@ -28,18 +28,18 @@ from pytest_kwait.simulator.status_error import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.faults.board import Record
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.faults.board import ActiveFault
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["serve_faults"]
+__all__ = ["serve_faults_api"]
 
-_BEAT = 1.0
+_HEARTBEAT_SECONDS = 1.0
 """Seconds between signs of life of a hold."""
 
 
-async def serve_faults(api: ClusterApi, request: ApiRequest) -> web.StreamResponse | None:
+async def serve_faults_api(api: SimulatedCluster, request: ApiRequest) -> web.StreamResponse | None:
     """Answer a request below `/kwait/v1/`; None where nothing is there.
 
     Raises:
@@ -47,12 +47,12 @@ async def serve_faults(api: ClusterApi, request: ApiRequest) -> web.StreamRespon
     """
     match request.path.strip("/").split("/")[2:]:
         case ["hold"]:
-            return await _hold(api, request)
+            return await _serve_holder(api, request)
         case ["faults"]:
             if request.method == "GET":
-                every = [_shown(record) for record in api.faults.records.values()]
-                return fixed_answer(request, {"faults": every})
-            return await _make(api, request)
+                every = [_fault_object(record) for record in api.faults.records.values()]
+                return json_only_response(request, {"faults": every})
+            return await _create_fault(api, request)
         case ["faults", name]:
             record = api.faults.records.get(name)
             if record is None:
@@ -61,16 +61,16 @@ async def serve_faults(api: ClusterApi, request: ApiRequest) -> web.StreamRespon
                 api.faults.undo(name)
             elif request.method != "GET":
                 raise method_not_allowed()
-            return fixed_answer(request, _shown(record))
+            return json_only_response(request, _fault_object(record))
         case _:
             return None
 
 
-def _shown(record: Record) -> Obj:
+def _fault_object(record: ActiveFault) -> Obj:
     return {"id": record.id, "holder": record.holder, "hits": record.hits()}
 
 
-async def _make(api: ClusterApi, request: ApiRequest) -> web.Response:
+async def _create_fault(api: SimulatedCluster, request: ApiRequest) -> web.Response:
     if request.method != "POST":
         raise method_not_allowed()
     try:
@@ -80,10 +80,10 @@ async def _make(api: ClusterApi, request: ApiRequest) -> web.Response:
     if not isinstance(asked, dict):
         raise bad_request("a fault is an object")
     record = make_fault(api, asked)
-    return fixed_answer(request, {} if record is None else _shown(record))
+    return json_only_response(request, {} if record is None else _fault_object(record))
 
 
-async def _hold(api: ClusterApi, request: ApiRequest) -> web.StreamResponse:
+async def _serve_holder(api: SimulatedCluster, request: ApiRequest) -> web.StreamResponse:
     if request.method != "GET":
         raise method_not_allowed()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -94,7 +94,7 @@ async def _hold(api: ClusterApi, request: ApiRequest) -> web.StreamResponse:
         await response.write(msgspec.json.encode({"holder": holder}) + b"\n")
         # Whoever goes cancels this; a connection that is gone without a word fails at a beat.
         while True:
-            await async_sleep(_BEAT)
+            await async_sleep(_HEARTBEAT_SECONDS)
             await response.write(b"\n")
     except ConnectionError:
         return response

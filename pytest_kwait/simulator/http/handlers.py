@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.webhook_calls import consulted
+from pytest_kwait.simulator.admission.webhook_calls import await_webhooks
 from pytest_kwait.simulator.http.answer import (
-    json_answer,
-    list_answer,
-    object_answer,
-    stored_answer,
+    json_response,
+    list_response,
+    object_response,
+    stored_object_response,
 )
 from pytest_kwait.simulator.http.bindings import serve_binding
 from pytest_kwait.simulator.http.bodies import read_delete_options, read_object
 from pytest_kwait.simulator.http.components import (
     COMPONENTS,
-    component_status,
-    component_statuses,
+    get_component_status,
+    list_component_statuses,
 )
-from pytest_kwait.simulator.http.contents import check_name
+from pytest_kwait.simulator.http.contents import check_object_name
 from pytest_kwait.simulator.http.list_options import read_options
 from pytest_kwait.simulator.http.listing import find_page, parse_revision, wait_for_revision
 from pytest_kwait.simulator.http.negotiation import PRODUCED, STREAMED, check_produced
 from pytest_kwait.simulator.http.patching import patch_object
-from pytest_kwait.simulator.http.reviews import Reviews
-from pytest_kwait.simulator.http.tables import check_table
+from pytest_kwait.simulator.http.reviews import AccessReviews
+from pytest_kwait.simulator.http.tables import check_table_options
 from pytest_kwait.simulator.http.timeouts import check_timeout
-from pytest_kwait.simulator.http.versions import shown, shown_entry
+from pytest_kwait.simulator.http.versions import entry_to_requested_version, to_requested_version
 from pytest_kwait.simulator.http.watch import serve_watch
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.status_error import (
@@ -47,27 +47,27 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.auth import Gate
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
-    from pytest_kwait.simulator.http.subresources import SubResources
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.auth import AuthFilters
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.http.subresources import SubresourceHandler
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Resources"]
+__all__ = ["ResourceHandler"]
 
-_JOB_WARNING = (
+_JOB_DELETION_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-_DEPRECATED = {
+_DEPRECATION_WARNINGS = {
     COMPONENTS: "v1 ComponentStatus is deprecated in v1.19+",
     "endpoints": ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
 }
 
 
-class Resources:
+class ResourceHandler:
     """The handlers, over one cluster.
 
     Args:
@@ -76,12 +76,14 @@ class Resources:
         gate: who is known, for reviews of tokens.
     """
 
-    def __init__(self, api: ClusterApi, subresources: SubResources, gate: Gate) -> None:
+    def __init__(
+        self, api: SimulatedCluster, subresources: SubresourceHandler, gate: AuthFilters
+    ) -> None:
         self._api = api
         self._subresources = subresources
-        self._reviews = Reviews(api, gate)
+        self._reviews = AccessReviews(api, gate)
 
-    async def handle(self, request: ApiRequest, target: Target) -> web.StreamResponse | None:
+    async def handle(self, request: ApiRequest, target: RequestInfo) -> web.StreamResponse | None:
         """The answer, None where nothing is there that could refuse the path in its own words.
 
         Raises:
@@ -94,7 +96,7 @@ class Resources:
             return None
         kind = served.get(target.resource)
         if not self._api.kinds.built_in(target.group):
-            if kind is None or not _in_scope(request, kind, target):
+            if kind is None or not _is_in_scope(request, kind, target):
                 return None
             if target.rest or (target.subresource and target.subresource not in kind.subresources):
                 raise not_found(kind.group, kind.plural, target.name)
@@ -106,9 +108,9 @@ class Resources:
             check_timeout(request)
         if target.subresource:
             return await self._subresources.handle(request, kind, target)
-        verb = _verb(request, kind, target)
-        if kind.bucket in _DEPRECATED:
-            request.caller.warn(_DEPRECATED[kind.bucket])
+        verb = _request_verb(request, kind, target)
+        if kind.bucket in _DEPRECATION_WARNINGS:
+            request.caller.warn(_DEPRECATION_WARNINGS[kind.bucket])
         if kind.structure is not None and kind.structure.deprecation:
             request.caller.warn(kind.structure.deprecation)
         produced = STREAMED if verb in ("list", "watch") else PRODUCED
@@ -116,7 +118,7 @@ class Resources:
         return await self._verb(request, kind, target, verb)
 
     async def _verb(
-        self, request: ApiRequest, kind: Kind, target: Target, verb: str
+        self, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
     ) -> web.StreamResponse:
         match verb:
             case "get":
@@ -134,15 +136,15 @@ class Resources:
             case _:
                 return await self._delete_collection(request, kind, target)
 
-    async def _get(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+    async def _get(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         if request.form.convert == "Table":
-            check_table(request.query)
+            check_table_options(request.query)
         if request.query:
             await self._check_get(request)
         if kind.bucket == COMPONENTS:
-            return object_answer(request, kind, component_status(target.name))
+            return object_response(request, kind, get_component_status(target.name))
         entry = self._api.entry(kind, target.name, target.namespace or "")
-        return stored_answer(request, kind, await shown_entry(kind, entry))
+        return stored_object_response(request, kind, await entry_to_requested_version(kind, entry))
 
     async def _check_get(self, request: ApiRequest) -> None:
         """Hold the query of a GET of one object to what there is.
@@ -160,21 +162,23 @@ class Resources:
             raise StatusError(500, "", str(error)) from None
         await wait_for_revision(self._api, revision)
 
-    async def _list(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
+    async def _list(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
+    ) -> web.StreamResponse:
         # An Accept header that cannot be met is refused before anything else.
         if request.form.convert == "Table":
-            check_table(request.query)
+            check_table_options(request.query)
         options = read_options(request, kind, name=target.name, watch=target.watch)
         if options.watch:
             if "watch" not in kind.verbs:
                 raise verb_not_supported(kind.group, kind.plural, "watch")
             return await serve_watch(self._api, request, kind, target.namespace, options)
         if kind.bucket == COMPONENTS:
-            return list_answer(request, kind, component_statuses(options), {})
+            return list_response(request, kind, list_component_statuses(options), {})
         found = await find_page(self._api, kind, target.namespace, options)
-        return list_answer(request, kind, found.entries, found.metadata)
+        return list_response(request, kind, found.entries, found.metadata)
 
-    async def _create(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+    async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
         caller = request.writer()
         if kind.bucket == "bindings":
@@ -182,28 +186,28 @@ class Resources:
         obj = await read_object(request, kind)
         if "get" not in kind.verbs:
             answer = self._reviews.answer(request, kind, obj, target.namespace or "")
-            return json_answer(request, answer, 201)
-        stored = await consulted(
+            return json_response(request, answer, 201)
+        stored = await await_webhooks(
             caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
         )
-        return object_answer(request, kind, await shown(kind, stored), 201)
+        return object_response(request, kind, await to_requested_version(kind, stored), 201)
 
-    async def _update(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+    async def _update(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
         caller = request.writer()
         obj = await read_object(request, kind)
-        check_name(obj, target.name, target.namespace or "")
+        check_object_name(obj, target.name, target.namespace or "")
         key = key_of(target.name, target.namespace or "")
         strategy = self._api.strategy(kind)
-        if strategy.created_by_update and self._api.store.get(kind.bucket, key) is None:
-            stored = await consulted(
+        if strategy.allows_create_on_update and self._api.store.get(kind.bucket, key) is None:
+            stored = await await_webhooks(
                 caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
             )
-            return object_answer(request, kind, await shown(kind, stored), 201)
-        stored = await consulted(caller, lambda: self._api.update(kind, obj, caller=caller))
-        return object_answer(request, kind, await shown(kind, stored))
+            return object_response(request, kind, await to_requested_version(kind, stored), 201)
+        stored = await await_webhooks(caller, lambda: self._api.update(kind, obj, caller=caller))
+        return object_response(request, kind, await to_requested_version(kind, stored))
 
-    async def _delete(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+    async def _delete(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
         options = await read_delete_options(request)
         if (
@@ -211,19 +215,21 @@ class Resources:
             and "propagationPolicy" not in options
             and "orphanDependents" not in options
         ):
-            request.caller.warn(_JOB_WARNING)
+            request.caller.warn(_JOB_DELETION_WARNING)
         caller = request.caller
-        outcome = await consulted(
+        outcome = await await_webhooks(
             caller,
             lambda: self._api.delete(
                 kind, target.name, target.namespace or "", options=options, caller=caller
             ),
         )
-        kept = options.get("orphanDependents") is False and _is_kept(outcome)
-        return object_answer(request, kind, await shown(kind, outcome), 202 if kept else 200)
+        kept = options.get("orphanDependents") is False and _is_deletion_pending(outcome)
+        return object_response(
+            request, kind, await to_requested_version(kind, outcome), 202 if kept else 200
+        )
 
     async def _delete_collection(
-        self, request: ApiRequest, kind: Kind, target: Target
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
     ) -> web.Response:
         _ = request.form
         options = await read_delete_options(request)
@@ -231,11 +237,13 @@ class Resources:
         found = await find_page(self._api, kind, target.namespace, chosen)
         for entry in found.entries:
             try:
-                await consulted(request.caller, self._deletion(request, kind, entry.obj, options))
+                await await_webhooks(
+                    request.caller, self._deletion(request, kind, entry.obj, options)
+                )
             except StatusError as error:
                 if error.code != 404:
                     raise
-        return list_answer(request, kind, found.entries, found.metadata)
+        return list_response(request, kind, found.entries, found.metadata)
 
     def _deletion(
         self, request: ApiRequest, kind: Kind, obj: Obj, options: Obj
@@ -246,7 +254,7 @@ class Resources:
         )
 
 
-def _is_kept(outcome: Obj) -> bool:
+def _is_deletion_pending(outcome: Obj) -> bool:
     """Whether a deletion left the object where it is, for a time."""
     metadata = outcome.get("metadata", {})
     return "deletionTimestamp" in metadata and bool(
@@ -254,7 +262,7 @@ def _is_kept(outcome: Obj) -> bool:
     )
 
 
-def _in_scope(request: ApiRequest, kind: Kind, target: Target) -> bool:
+def _is_in_scope(request: ApiRequest, kind: Kind, target: RequestInfo) -> bool:
     """Whether a path leads to a custom kind; across namespaces it does for lists alone.
 
     Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_handler.go, func ServeHTTP.
@@ -264,7 +272,7 @@ def _in_scope(request: ApiRequest, kind: Kind, target: Target) -> bool:
     return target.watch or (request.method == "GET" and not target.name)
 
 
-def _verb(request: ApiRequest, kind: Kind, target: Target) -> str:
+def _request_verb(request: ApiRequest, kind: Kind, target: RequestInfo) -> str:
     """What is asked of the kind.
 
     Raises:

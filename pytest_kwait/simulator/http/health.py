@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.http.answer import text_answer
+from pytest_kwait.simulator.http.answer import text_response
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.http.request import ApiRequest
 
-__all__ = ["CHECKS", "serve_health"]
+__all__ = ["HEALTH_CHECKS", "serve_healthz"]
 
-_STARTED = (
+_FIRST_HOOKS = (
     "start-apiserver-admission-initializer",
     "generic-apiserver-start-informers",
     "priority-and-fairness-config-consumer",
@@ -45,38 +45,38 @@ _STARTED = (
     "apiservice-discovery-controller",
     "kube-apiserver-autoregistration",
 )
-_LAST = ("apiservice-openapi-controller", "apiservice-openapiv3-controller")
+_LAST_HOOKS = ("apiservice-openapi-controller", "apiservice-openapiv3-controller")
 _HOOKS = (
-    *(f"poststarthook/{name}" for name in _STARTED),
+    *(f"poststarthook/{name}" for name in _FIRST_HOOKS),
     "autoregister-completion",
-    *(f"poststarthook/{name}" for name in _LAST),
+    *(f"poststarthook/{name}" for name in _LAST_HOOKS),
 )
-_ALIVE = ("ping", "log", "loopback-serving-certificate", "etcd", *_HOOKS)
+_LIVENESS_CHECKS = ("ping", "log", "loopback-serving-certificate", "etcd", *_HOOKS)
 
-CHECKS: dict[str, tuple[str, ...]] = {
-    "healthz": _ALIVE,
-    "livez": _ALIVE,
+HEALTH_CHECKS: dict[str, tuple[str, ...]] = {
+    "healthz": _LIVENESS_CHECKS,
+    "livez": _LIVENESS_CHECKS,
     "readyz": ("ping", "log", "etcd", "etcd-readiness", "informer-sync", *_HOOKS, "shutdown"),
 }
 """The checks of each path, in the order in which they are told of."""
 
 
-def serve_health(request: ApiRequest) -> web.Response | None:
+def serve_healthz(request: ApiRequest) -> web.Response | None:
     """The answer to a path of health, None for any other path."""
     group, _, name = request.path.removeprefix("/").partition("/")
-    checks = CHECKS.get(group)
+    checks = HEALTH_CHECKS.get(group)
     if checks is None:
         return None
     if name:
-        return text_answer("ok", nosniff=False) if name in checks else None
+        return text_response("ok", nosniff=False) if name in checks else None
     if request.path.endswith("/"):
         return None
     if "verbose" not in request.query:
-        return text_answer("ok")
+        return text_response("ok")
     excluded = {value for key, value in request.queries if key == "exclude"}
     lines = [f"[+]{check}{' excluded:' if check in excluded else ''} ok" for check in checks]
     unknown = ",".join(f'"{check}"' for check in sorted(excluded - set(checks)))
     if unknown:
         lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
     lines.append(f"{group} check passed")
-    return text_answer("\n".join(lines) + "\n")
+    return text_response("\n".join(lines) + "\n")

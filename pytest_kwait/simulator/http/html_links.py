@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["relinked"]
+__all__ = ["rewrite_links"]
 
 _TAG = re.compile(r"<([A-Za-z][A-Za-z0-9]*)((?:\s+[^<>]*?)?)(/?)>")
 _ATTRIBUTE = re.compile(r"""([^\s=/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']+))?""")
-_LINKS = {
+_LINK_ATTRIBUTES = {
     "a": ("href",), "applet": ("codebase",), "area": ("href",), "audio": ("src",),
     "base": ("href",), "blockquote": ("cite",), "body": ("background",),
     "button": ("formaction",), "command": ("icon",), "del": ("cite",), "embed": ("src",),
@@ -23,7 +23,7 @@ _LINKS = {
 }  # fmt: skip
 
 
-def relinked(page: str, base: str) -> str:
+def rewrite_links(page: str, base: str) -> str:
     """The page with absolute paths of its own server below `base`.
 
     Every opening tag comes out in the form in which the server writes it: names in lower case,
@@ -32,7 +32,7 @@ def relinked(page: str, base: str) -> str:
 
     def tag(found: re.Match[str]) -> str:
         name = found[1].lower()
-        links = _LINKS.get(name, ())
+        links = _LINK_ATTRIBUTES.get(name, ())
         parts = [name]
         for each in _ATTRIBUTE.finditer(found[2]):
             attribute, value = each[1].lower(), (each[2] or "").strip("\"'")

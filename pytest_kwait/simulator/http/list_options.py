@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.simulator.field_selectors import FieldSelector, parse_fields
-from pytest_kwait.simulator.json_errors import json_error
+from pytest_kwait.simulator.json_errors import find_json_error
 from pytest_kwait.simulator.selectors import LabelSelector, parse_labels
 from pytest_kwait.simulator.status_error import (
     FieldError,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Entry
 
-__all__ = ["ListOptions", "continue_token", "read_continue", "read_options"]
+__all__ = ["ListOptions", "decode_continue_token", "encode_continue_token", "read_options"]
 
-_MATCHES = ("Exact", "NotOlderThan")
+_RESOURCE_VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ListOptions:
     timeout: int | None
 
     @property
-    def selective(self) -> bool:
+    def is_selective(self) -> bool:
         """Whether a selector may leave objects out."""
         return bool(self.labels) or bool(self.fields)
 
@@ -125,8 +125,10 @@ def _list_errors(match: str, version: str, initial: bool | None, token: str) -> 
         if token:
             text = "resourceVersionMatch is forbidden when continue is provided"
             errors.append(forbidden_field("resourceVersionMatch", text))
-        if match not in _MATCHES:
-            errors.append(not_supported("resourceVersionMatch", match, (*_MATCHES, "")))
+        if match not in _RESOURCE_VERSION_MATCHES:
+            errors.append(
+                not_supported("resourceVersionMatch", match, (*_RESOURCE_VERSION_MATCHES, ""))
+            )
         if match == "Exact" and version == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             errors.append(forbidden_field("resourceVersionMatch", text))
@@ -155,13 +157,13 @@ def _watch_errors(match: str, initial: bool | None, token: str) -> list[FieldErr
     return errors
 
 
-def continue_token(revision: int, last_key: str) -> str:
+def encode_continue_token(revision: int, last_key: str) -> str:
     """The token that goes on after `last_key` in the state of `revision`; -1 for any state."""
     content = {"v": _TOKEN_VERSION, "rv": revision, "start": f"{last_key}\0"}
     return base64.urlsafe_b64encode(msgspec.json.encode(content)).decode().rstrip("=")
 
 
-def read_continue(token: str) -> tuple[int, str]:
+def decode_continue_token(token: str) -> tuple[int, str]:
     """Revision and first key of a token.
 
     Raises:
@@ -172,15 +174,17 @@ def read_continue(token: str) -> tuple[int, str]:
     content = _token_content(token)
     version = content.get("v") or ""
     if version != _TOKEN_VERSION:
-        raise _bad_token(f"server does not recognize this encoded version {version}")
+        raise _invalid_token_error(f"server does not recognize this encoded version {version}")
     revision, start = content.get("rv") or 0, content.get("start") or ""
     if revision == 0:
-        raise _bad_token(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
+        raise _invalid_token_error(
+            f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})"
+        )
     if not start:
-        raise _bad_token(f"encoded start key empty (version {_TOKEN_VERSION})")
+        raise _invalid_token_error(f"encoded start key empty (version {_TOKEN_VERSION})")
     rooted = start if start.startswith("/") else f"/{start}"
     if posixpath.normpath(rooted) != rooted:
-        raise _bad_token(start)
+        raise _invalid_token_error(start)
     return revision, rooted[1:]
 
 
@@ -192,30 +196,30 @@ def _token_content(token: str) -> dict[str, Any]:
     sign = re.search(r"[^A-Za-z0-9_-]", token)
     if sign or len(token) % 4 == 1:
         at = sign.start() if sign else len(token) - 1
-        raise _bad_token(f"illegal base64 data at input byte {at}")
+        raise _invalid_token_error(f"illegal base64 data at input byte {at}")
     try:
         data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         content = msgspec.json.decode(data)
     except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _bad_token(json_error(data)) from None
+        raise _invalid_token_error(find_json_error(data)) from None
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise _bad_token(
-            f"json: cannot unmarshal {_go_name(content)} into Go value of type "
+        raise _invalid_token_error(
+            f"json: cannot unmarshal {_json_type_name(content)} into Go value of type "
             "storage.continueToken"
         )
     for name, (kind, shown) in _TOKEN_TYPES.items():
         value = content.get(name)
         if value is not None and type(value) is not kind:
-            raise _bad_token(
-                f"json: cannot unmarshal {_go_name(value)} into Go struct field "
+            raise _invalid_token_error(
+                f"json: cannot unmarshal {_json_type_name(value)} into Go struct field "
                 f"continueToken.{name} of type {shown}"
             )
     return content
 
 
-def _go_name(value: object) -> str:
+def _json_type_name(value: object) -> str:
     """What Go's JSON reader calls a value of a wrong type."""
     if isinstance(value, float):
         return f"number {value}"
@@ -223,5 +227,5 @@ def _go_name(value: object) -> str:
     return names.get(type(value), "number")
 
 
-def _bad_token(why: str) -> StatusError:
+def _invalid_token_error(why: str) -> StatusError:
     return bad_request(f"invalid continue token: continue key is not valid: {why}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.go_numbers import parse_uint
-from pytest_kwait.simulator.http.list_options import continue_token, read_continue
-from pytest_kwait.simulator.http.versions import shown_entries
+from pytest_kwait.simulator.http.list_options import decode_continue_token, encode_continue_token
+from pytest_kwait.simulator.http.versions import entries_to_requested_version
 from pytest_kwait.simulator.status_error import (
     StatusError,
     bad_request,
@@ -22,18 +22,18 @@ from pytest_kwait.simulator.status_error import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.http.list_options import ListOptions
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Entry
 
-__all__ = ["PATIENCE", "Page", "find_page", "parse_revision", "wait_for_revision"]
+__all__ = ["REVISION_TIMEOUT", "Page", "find_page", "parse_revision", "wait_for_revision"]
 
-PATIENCE = 3.0
+REVISION_TIMEOUT = 3.0
 """Seconds that a state which is yet to come is waited for."""
-_PAUSE = 0.02
-_COMPACTED = (
+_REVISION_POLL_SECONDS = 0.02
+_COMPACTED_TEXT = (
     "The provided continue parameter is too old to display a consistent list result. You can "
     "start a new list without the continue parameter, or use the continue token in this response "
     "to retrieve the remainder of the results. Continuing with the provided token results in an "
@@ -71,7 +71,9 @@ def parse_revision(version: str) -> int:
         raise ValueError(str(invalid_value("resourceVersion", version, str(error)))) from None
 
 
-async def wait_for_revision(api: ClusterApi, revision: int, patience: float = PATIENCE) -> None:
+async def wait_for_revision(
+    api: SimulatedCluster, revision: int, patience: float = REVISION_TIMEOUT
+) -> None:
     """Return once the cluster's state is as new as `revision`.
 
     Raises:
@@ -81,12 +83,12 @@ async def wait_for_revision(api: ClusterApi, revision: int, patience: float = PA
     while revision > api.store.revision:
         if waited >= patience:
             raise too_large_resource_version(revision, api.store.revision)
-        await async_sleep(_PAUSE)
-        waited += _PAUSE
+        await async_sleep(_REVISION_POLL_SECONDS)
+        waited += _REVISION_POLL_SECONDS
 
 
 async def find_page(
-    api: ClusterApi, kind: Kind, namespace: str | None, options: ListOptions
+    api: SimulatedCluster, kind: Kind, namespace: str | None, options: ListOptions
 ) -> Page:
     """The page that `options` ask for, once the cluster's state is new enough for it.
 
@@ -102,13 +104,13 @@ async def find_page(
         raise bad_request(f"invalid resource version: {error}") from None
     start = ""
     if options.token:
-        asked, start = read_continue(options.token)
+        asked, start = decode_continue_token(options.token)
     await wait_for_revision(api, asked)
-    return await _page(api, kind, namespace, options, asked, start)
+    return await _build_page(api, kind, namespace, options, asked, start)
 
 
-async def _page(
-    api: ClusterApi,
+async def _build_page(
+    api: SimulatedCluster,
     kind: Kind,
     namespace: str | None,
     options: ListOptions,
@@ -123,8 +125,8 @@ async def _page(
         try:
             entries = store.entries_at(kind.bucket, revision, namespace)
         except StatusError:
-            rest = {"continue": continue_token(-1, start.rstrip("\0"))}
-            raise StatusError(410, "Expired", _COMPACTED, metadata=rest) from None
+            rest = {"continue": encode_continue_token(-1, start.rstrip("\0"))}
+            raise StatusError(410, "Expired", _COMPACTED_TEXT, metadata=rest) from None
     elif asked > 0 and (options.match == "Exact" or (options.limit and not options.match)):
         revision = asked
         entries = store.entries_at(kind.bucket, revision, namespace)
@@ -136,13 +138,13 @@ async def _page(
     any_time = options.version == "0" and options.match != "Exact"
     limit = 0 if any_time else options.limit
     if not kind.custom:
-        return _cut(entries, options, revision, prefix, limit)
-    seen = await shown_entries(kind, entries) if options.selective else entries
-    page = _cut(seen, options, revision, prefix, limit)
-    return Page(await shown_entries(kind, page.entries), page.metadata)
+        return _take_page(entries, options, revision, prefix, limit)
+    seen = await entries_to_requested_version(kind, entries) if options.is_selective else entries
+    page = _take_page(seen, options, revision, prefix, limit)
+    return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
 
 
-def _cut(
+def _take_page(
     entries: Sequence[Entry], options: ListOptions, revision: int, prefix: str, limit: int
 ) -> Page:
     """The first `limit` of `entries` that are wanted.
@@ -151,7 +153,7 @@ def _cut(
     """
     chosen: Sequence[Entry] = entries
     last = len(entries) - 1
-    if options.selective:
+    if options.is_selective:
         chosen = wanted = []
         for at, entry in enumerate(entries):
             if options.selects(entry):
@@ -164,7 +166,7 @@ def _cut(
     metadata: Obj = {"resourceVersion": str(revision)}
     if last + 1 < len(entries):
         key = entries[last].key.removeprefix(prefix)
-        metadata["continue"] = continue_token(revision, key)
-        if not options.selective:
+        metadata["continue"] = encode_continue_token(revision, key)
+        if not options.is_selective:
             metadata["remainingItemCount"] = len(entries) - limit
     return Page(chosen, metadata)

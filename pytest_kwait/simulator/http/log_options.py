@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.http.connecting import is_set
+from pytest_kwait.simulator.http.connecting import is_flag_set
 from pytest_kwait.simulator.status_error import (
     bad_request,
     forbidden_field,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LogOptions", "read_log_options"]
 
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ def read_log_options(request: ApiRequest, pod: str) -> LogOptions:
     """
     options = LogOptions(
         container=request.query.get("container", ""),
-        follow=is_set(request, "follow"),
-        previous=is_set(request, "previous"),
-        timestamps=is_set(request, "timestamps"),
+        follow=is_flag_set(request, "follow"),
+        previous=is_flag_set(request, "previous"),
+        timestamps=is_flag_set(request, "timestamps"),
         since_seconds=request.number("sinceSeconds"),
-        since=_time(request.query.get("sinceTime", "")),
+        since=_parse_time(request.query.get("sinceTime", "")),
         tail=request.number("tailLines"),
         limit=request.number("limitBytes"),
     )
@@ -88,7 +88,7 @@ def read_log_options(request: ApiRequest, pod: str) -> LogOptions:
     return options
 
 
-def _time(text: str) -> float | None:
+def _parse_time(text: str) -> float | None:
     if not text:
         return None
     if _RFC3339.fullmatch(text):
@@ -96,4 +96,4 @@ def _time(text: str) -> float | None:
             return datetime.fromisoformat(text).timestamp()
         except ValueError:
             raise bad_request(f'parsing time "{text}": day out of range') from None
-    raise bad_request(f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{text}" as "2006"')
+    raise bad_request(f'parsing time "{text}" as "{_TIME_LAYOUT}": cannot parse "{text}" as "2006"')

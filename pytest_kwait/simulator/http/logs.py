@@ -13,23 +13,25 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from pytest_kwait.simulator.http.log_options import read_log_options
-from pytest_kwait.simulator.http.pod_places import choose_container, kubelet_of
+from pytest_kwait.simulator.http.pod_places import choose_container, find_kubelet
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.status_error import bad_request, method_not_allowed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.http.log_options import LogOptions
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.kubelets import LogLine
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["serve_logs"]
 
 
-async def serve_logs(api: ClusterApi, request: ApiRequest, target: Target) -> web.StreamResponse:
+async def serve_logs(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.StreamResponse:
     """Send what a container has written, and with `follow` what it writes until it ends.
 
     Raises:
@@ -43,14 +45,14 @@ async def serve_logs(api: ClusterApi, request: ApiRequest, target: Target) -> we
     container = choose_container(pod, options.container)
     if not pod["spec"].get("nodeName"):
         return web.Response(status=204, content_type="text/plain")
-    kubelet = kubelet_of(api, pod)
+    kubelet = find_kubelet(api, pod)
     _check_started(pod, container, previous=options.previous)
     lines = kubelet.logs(namespace, target.name, container, previous=options.previous)
-    wanted = _wanted(lines, options, api.clock.time())
+    wanted = _select_lines(lines, options, api.clock.time())
     if options.follow and not options.previous:
         following = kubelet.follow(namespace, target.name, container)
         return await _follow(request, following, len(lines), wanted, options)
-    body = b"".join(_line(line, options) for line in wanted)
+    body = b"".join(_format_line(line, options) for line in wanted)
     return web.Response(body=body[: options.limit], content_type="text/plain")
 
 
@@ -85,7 +87,7 @@ def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {text}')
 
 
-def _wanted(lines: Sequence[LogLine], options: LogOptions, now: float) -> Sequence[LogLine]:
+def _select_lines(lines: Sequence[LogLine], options: LogOptions, now: float) -> Sequence[LogLine]:
     since = options.since
     if options.since_seconds is not None:
         since = now - options.since_seconds
@@ -96,7 +98,7 @@ def _wanted(lines: Sequence[LogLine], options: LogOptions, now: float) -> Sequen
     return lines
 
 
-def _line(line: LogLine, options: LogOptions) -> bytes:
+def _format_line(line: LogLine, options: LogOptions) -> bytes:
     stamp, text = line
     if options.timestamps:
         moment = datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
@@ -118,8 +120,8 @@ async def _follow(
     # A client that goes ends the stream and nothing else.
     with suppress(ConnectionError):
         await response.prepare(request.http)
-        async for line in _joined(lines, known, wanted):
-            data = _line(line, options)
+        async for line in _new_lines(lines, known, wanted):
+            data = _format_line(line, options)
             if left is not None:
                 data = data[:left]
                 left -= len(data)
@@ -130,7 +132,7 @@ async def _follow(
     return response
 
 
-async def _joined(
+async def _new_lines(
     lines: AsyncIterator[LogLine], known: int, wanted: Sequence[LogLine]
 ) -> AsyncIterator[LogLine]:
     for line in wanted:

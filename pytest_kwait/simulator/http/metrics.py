@@ -14,30 +14,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
-from pytest_kwait.simulator.http.answer import text_answer
-from pytest_kwait.simulator.http.health import CHECKS
+from pytest_kwait.simulator.http.answer import text_response
+from pytest_kwait.simulator.http.health import HEALTH_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
 
-__all__ = ["METRICS_PATHS", "Tally"]
+__all__ = ["METRICS_PATHS", "RequestMetrics"]
 
 METRICS_PATHS = ("/metrics", "/metrics/slis", "/statusz")
 """The paths that are served."""
 
-_MEDIA = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+_PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-_CONNECTED = frozenset({"attach", "exec", "portforward", "proxy"})
-_NOTE = (
+_CONNECT_SUBRESOURCES = frozenset({"attach", "exec", "portforward", "proxy"})
+_STATUSZ_NOTE = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting "
     "compatibility guarantees and is for debugging purposes only."
 )
 
 
-class _Row(NamedTuple):
+class _RequestLabels(NamedTuple):
     """Requests of one kind."""
 
     method: str
@@ -56,7 +56,7 @@ class _Row(NamedTuple):
         """What such requests do, as kube-apiserver calls it."""
         if self.watch:
             return "WATCH"
-        if self.subresource in _CONNECTED:
+        if self.subresource in _CONNECT_SUBRESOURCES:
             return "CONNECT"
         many = self.scope != "resource"
         if self.method == "GET" and many and self.resource:
@@ -66,29 +66,29 @@ class _Row(NamedTuple):
         return "APPLY" if self.apply else self.method
 
 
-class Tally:
+class RequestMetrics:
     """What is counted of one server's requests.
 
     Args:
         api: the cluster, whose objects are counted when somebody asks.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._rows: Counter[_Row] = Counter()
+        self._rows: Counter[_RequestLabels] = Counter()
         self._started = api.clock.time()
 
-    def note(self, request: ApiRequest, target: Target | None, code: int) -> None:
+    def note(self, request: ApiRequest, target: RequestInfo | None, code: int) -> None:
         """Count a request that was answered with that status."""
         method = request.method if request.method in _METHODS else "other"
         kinds = self._api.kinds.served(target.group, target.version) if target else None
         kind = kinds.get(target.resource) if kinds and target else None
         if target is None or kind is None:
             # What nobody serves is not told apart: clients may ask for anything.
-            self._rows[_Row(method, "", "", "", "", "", False, False, "", code)] += 1
+            self._rows[_RequestLabels(method, "", "", "", "", "", False, False, "", code)] += 1
             return
         query = request.query
-        row = _Row(
+        row = _RequestLabels(
             method,
             kind.group,
             kind.version,
@@ -107,10 +107,10 @@ class Tally:
         if request.path not in METRICS_PATHS:
             return None
         if request.path == "/statusz":
-            return text_answer(self._status(), nosniff=False)
-        lines = self._metrics() if request.path == "/metrics" else _checks()
+            return text_response(self._status(), nosniff=False)
+        lines = self._metrics() if request.path == "/metrics" else _health_check_metrics()
         text = "".join(f"{line}\n" for line in lines)
-        return web.Response(body=text.encode(), headers={"Content-Type": _MEDIA})
+        return web.Response(body=text.encode(), headers={"Content-Type": _PROMETHEUS_MEDIA_TYPE})
 
     def _metrics(self) -> Iterator[str]:
         yield "# HELP apiserver_request_total Requests that were answered, by what they asked for."
@@ -138,7 +138,9 @@ class Tally:
         version = self._api.kinds.version
         up = int(self._api.clock.time() - self._started)
         started = datetime.fromtimestamp(self._started, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
-        paths = sorted(["/metrics", "/statusz", "/version", *(f"/{group}" for group in CHECKS)])
+        paths = sorted(
+            ["/metrics", "/statusz", "/version", *(f"/{group}" for group in HEALTH_CHECKS)]
+        )
         facts = {
             "Started": started,
             "Up": f"{up // 3600} hr {up % 3600 // 60:02d} min {up % 60:02d} sec",
@@ -147,17 +149,19 @@ class Tally:
             "Paths": " ".join(paths),
         }
         lines = "".join(f"{name}: {value}\n" for name, value in facts.items())
-        return f"\napiserver statusz\n{_NOTE}\n\n{lines}"
+        return f"\napiserver statusz\n{_STATUSZ_NOTE}\n\n{lines}"
 
 
-def _scope(method: str, target: Target) -> str:
+def _scope(method: str, target: RequestInfo) -> str:
     if target.name or method == "POST":
         return "resource"
     return "cluster" if target.namespace is None else "namespace"
 
 
-def _checks() -> Iterator[str]:
+def _health_check_metrics() -> Iterator[str]:
     yield "# HELP kubernetes_healthcheck Whether a check of the server passes."
     yield "# TYPE kubernetes_healthcheck gauge"
-    for name, group in sorted((name, group) for group, names in CHECKS.items() for name in names):
+    for name, group in sorted(
+        (name, group) for group, names in HEALTH_CHECKS.items() for name in names
+    ):
         yield f'kubernetes_healthcheck{{name="{name}",type="{group}"}} 1'

@@ -22,7 +22,7 @@ __all__ = [
     "AGGREGATED",
     "PRODUCED",
     "STREAMED",
-    "Form",
+    "ResponseForm",
     "check_produced",
     "negotiate",
     "negotiate_discovery",
@@ -47,7 +47,7 @@ _CONVERSIONS: dict[str, Convert] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResponseForm:
     """The form that an answer is to have."""
 
     media: Literal["json", "yaml"] = "json"
@@ -83,32 +83,32 @@ def check_produced(accept: str, produced: tuple[str, ...]) -> None:
 
 
 @lru_cache(maxsize=256)
-def negotiate(accept: str) -> Form:
+def negotiate(accept: str) -> ResponseForm:
     """The form that objects are wanted in.
 
     Raises:
         StatusError: 406, the server does not have it.
     """
-    form = _form(accept, lambda target: target is None or _converts(target))
+    form = _choose_form(accept, lambda target: target is None or _is_conversion(target))
     if form is None:
-        raise _unmet(PRODUCED)
+        raise _not_acceptable_error(PRODUCED)
     return form
 
 
 @lru_cache(maxsize=256)
-def negotiate_plain(accept: str) -> Form:
+def negotiate_plain(accept: str) -> ResponseForm:
     """The form of what is never converted.
 
     Raises:
         StatusError: 406, the server does not have it.
     """
-    form = _form(accept, lambda target: target is None)
+    form = _choose_form(accept, lambda target: target is None)
     if form is None:
-        raise _unmet(PRODUCED)
+        raise _not_acceptable_error(PRODUCED)
     return form
 
 
-def negotiate_stream(accept: str) -> Form:
+def negotiate_stream(accept: str) -> ResponseForm:
     """The form that the events of a watch are wanted in.
 
     Raises:
@@ -116,7 +116,7 @@ def negotiate_stream(accept: str) -> Form:
     """
     form = negotiate(accept)
     if form.media != "json":
-        raise _unmet(tuple(media for media in STREAMED if ";" in media))
+        raise _not_acceptable_error(tuple(media for media in STREAMED if ";" in media))
     return form
 
 
@@ -124,25 +124,25 @@ def negotiate_stream(accept: str) -> Form:
 def negotiate_discovery(accept: str) -> bool:
     """Whether groups are wanted in the aggregated form."""
     wanted = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
-    form = _form(accept, lambda target: target in (None, wanted))
+    form = _choose_form(accept, lambda target: target in (None, wanted))
     return form is not None and form.version == "aggregated"
 
 
-def _unmet(accepted: tuple[str, ...]) -> StatusError:
+def _not_acceptable_error(accepted: tuple[str, ...]) -> StatusError:
     message = f"only the following media types are accepted: {', '.join(accepted)}"
     return StatusError(406, "NotAcceptable", message)
 
 
-def _converts(target: _Target) -> bool:
+def _is_conversion(target: _Target) -> bool:
     group, version, kind = target
     return group == "meta.k8s.io" and version in ("v1", "v1beta1") and kind in _CONVERSIONS
 
 
-def _form(accept: str, allowed: Callable[[_Target | None], bool]) -> Form | None:
+def _choose_form(accept: str, allowed: Callable[[_Target | None], bool]) -> ResponseForm | None:
     """The first form that the header names and the server has."""
     if not accept:
-        return Form()
-    for clause in _clauses(accept):
+        return ResponseForm()
+    for clause in _parse_clauses(accept):
         given = clause.parameters
         target: _Target | None = None
         if {"g", "v", "as"} & given.keys():
@@ -161,14 +161,14 @@ def _form(accept: str, allowed: Callable[[_Target | None], bool]) -> Form | None
                 continue
             shown: Literal["json", "yaml"] = "json" if media == "json" else "yaml"
             if target is None:
-                return Form(shown)
+                return ResponseForm(shown)
             if target[2] not in _CONVERSIONS:
-                return Form(shown, "", "aggregated")
-            return Form(shown, _CONVERSIONS[target[2]], target[1])
+                return ResponseForm(shown, "", "aggregated")
+            return ResponseForm(shown, _CONVERSIONS[target[2]], target[1])
     return None
 
 
-def _clauses(accept: str) -> list[_Clause]:
+def _parse_clauses(accept: str) -> list[_Clause]:
     """The clauses of a header, the ones that are liked best first."""
     found = []
     for text in accept.split(","):
@@ -183,7 +183,7 @@ def _clauses(accept: str) -> list[_Clause]:
         for parameter in parameters:
             name, _, value = (part.strip() for part in parameter.partition("="))
             if name == "q":
-                quality = _quality(value)
+                quality = _parse_quality(value)
             else:
                 values[name] = value
         found.append(_Clause(kind.strip(), sub.strip(), quality, values))
@@ -191,7 +191,7 @@ def _clauses(accept: str) -> list[_Clause]:
     return found
 
 
-def _quality(text: str) -> float:
+def _parse_quality(text: str) -> float:
     try:
         return float(text)
     except ValueError:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.ages import age
-from pytest_kwait.simulator.http.workload_cells import NONE, labels_text, selector_cell
+from pytest_kwait.simulator.http.ages import age_cell
+from pytest_kwait.simulator.http.workload_cells import NONE, format_labels, selector_cell
 from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ __all__ = [
     "service_range_cells",
 ]
 
-_SHOWN = 3
-_DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
+_MAX_SHOWN_ADDRESSES = 3
+_DEFAULT_INGRESS_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
 
 
 def service_cells(obj: Obj) -> list[Any]:
@@ -41,25 +41,25 @@ def service_cells(obj: Obj) -> list[Any]:
         name_of(obj),
         spec.get("type", ""),
         addresses[0],
-        _outside(obj),
+        _external_addresses(obj),
         ",".join(ports) or NONE,
-        age(obj),
-        labels_text(spec.get("selector")),
+        age_cell(obj),
+        format_labels(spec.get("selector")),
     ]
 
 
-def _outside(obj: Obj) -> str:
+def _external_addresses(obj: Obj) -> str:
     """Where a service is reached from outside the cluster."""
     spec = obj.get("spec", {})
     kind, given = spec.get("type"), list(spec.get("externalIPs") or ())
     if kind in ("ClusterIP", "NodePort"):
         return ",".join(given) or NONE
     if kind == "LoadBalancer":
-        return ",".join([*_balanced(obj), *given]) or "<pending>"
+        return ",".join([*_load_balancer_addresses(obj), *given]) or "<pending>"
     return str(spec.get("externalName", "")) if kind == "ExternalName" else "<unknown>"
 
 
-def _balanced(obj: Obj) -> list[str]:
+def _load_balancer_addresses(obj: Obj) -> list[str]:
     """The addresses of a load balancer."""
     points = obj.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
     return sorted({one.get("ip") or one.get("hostname") or "" for one in points} - {""})
@@ -72,32 +72,32 @@ def ingress_cells(obj: Obj) -> list[Any]:
     hosts: list[str] = []
     more = False
     for rule in rules:
-        more = more or len(hosts) == _SHOWN
+        more = more or len(hosts) == _MAX_SHOWN_ADDRESSES
         if not more and rule.get("host"):
             hosts.append(rule["host"])
     shown = ",".join(hosts) or "*"
     if more:
-        shown += f" + {len(rules) - _SHOWN} more..."
+        shown += f" + {len(rules) - _MAX_SHOWN_ADDRESSES} more..."
     return [
         name_of(obj),
         spec.get("ingressClassName", NONE),
         shown,
-        ",".join(_balanced(obj)),
+        ",".join(_load_balancer_addresses(obj)),
         "80, 443" if spec.get("tls") else "80",
-        age(obj),
+        age_cell(obj),
     ]
 
 
 def ingress_class_cells(obj: Obj) -> list[Any]:
     """An ingress class's row."""
     spec, name = obj.get("spec", {}), name_of(obj)
-    if (obj["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true":
+    if (obj["metadata"].get("annotations") or {}).get(_DEFAULT_INGRESS_CLASS_ANNOTATION) == "true":
         name += " (default)"
     parameters, shown = spec.get("parameters"), NONE
     if parameters:
         group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") is not None else ""
         shown = f"{parameters['kind']}{group}/{parameters['name']}"
-    return [name, spec.get("controller", ""), shown, age(obj)]
+    return [name, spec.get("controller", ""), shown, age_cell(obj)]
 
 
 def endpoints_cells(obj: Obj) -> list[Any]:
@@ -109,14 +109,14 @@ def endpoints_cells(obj: Obj) -> list[Any]:
         if not ports:
             found += addresses
         for port in ports or ():
-            found += [_joined(address, port["port"]) for address in addresses]
-    shown = ",".join(found[:_SHOWN])
-    if len(found) > _SHOWN:
-        shown += f" + {len(found) - _SHOWN} more..."
-    return [name_of(obj), shown if obj.get("subsets") else NONE, age(obj)]
+            found += [_join_address(address, port["port"]) for address in addresses]
+    shown = ",".join(found[:_MAX_SHOWN_ADDRESSES])
+    if len(found) > _MAX_SHOWN_ADDRESSES:
+        shown += f" + {len(found) - _MAX_SHOWN_ADDRESSES} more..."
+    return [name_of(obj), shown if obj.get("subsets") else NONE, age_cell(obj)]
 
 
-def _joined(address: str, port: int) -> str:
+def _join_address(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
@@ -129,25 +129,31 @@ def endpoint_slice_cells(obj: Obj) -> list[Any]:
     addresses = [
         address for one in obj.get("endpoints") or () for address in one.get("addresses") or ()
     ]
-    return [name_of(obj), obj.get("addressType", ""), _first(ports), _first(addresses), age(obj)]
+    return [
+        name_of(obj),
+        obj.get("addressType", ""),
+        _join_first(ports),
+        _join_first(addresses),
+        age_cell(obj),
+    ]
 
 
-def _first(values: list[str]) -> str:
+def _join_first(values: list[str]) -> str:
     """The first ones of several values, and how many more there are."""
-    shown = ",".join(values[:_SHOWN])
-    if len(values) > _SHOWN:
-        return f"{shown} + {len(values) - _SHOWN} more..."
+    shown = ",".join(values[:_MAX_SHOWN_ADDRESSES])
+    if len(values) > _MAX_SHOWN_ADDRESSES:
+        return f"{shown} + {len(values) - _MAX_SHOWN_ADDRESSES} more..."
     return shown or "<unset>"
 
 
 def network_policy_cells(obj: Obj) -> list[Any]:
     """A network policy's row."""
-    return [name_of(obj), selector_cell(obj.get("spec", {}).get("podSelector")), age(obj)]
+    return [name_of(obj), selector_cell(obj.get("spec", {}).get("podSelector")), age_cell(obj)]
 
 
 def service_range_cells(obj: Obj) -> list[Any]:
     """The row of a range of services' addresses."""
-    return [name_of(obj), ",".join(obj.get("spec", {}).get("cidrs") or ()), age(obj)]
+    return [name_of(obj), ",".join(obj.get("spec", {}).get("cidrs") or ()), age_cell(obj)]
 
 
 def ip_address_cells(obj: Obj) -> list[Any]:
@@ -157,4 +163,4 @@ def ip_address_cells(obj: Obj) -> list[Any]:
         group = f".{parent['group']}" if parent.get("group") else ""
         place = f"/{parent['namespace']}" if parent.get("namespace") else ""
         shown = f"{parent.get('resource', '')}{group}".lower() + f"{place}/{parent['name']}"
-    return [name_of(obj), shown, age(obj)]
+    return [name_of(obj), shown, age_cell(obj)]

@@ -8,62 +8,62 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.http.answer import json_answer, text_answer
+from pytest_kwait.simulator.http.answer import json_response, text_response
 from pytest_kwait.simulator.http.logs import serve_logs
-from pytest_kwait.simulator.http.proxying import redirected, split_id
+from pytest_kwait.simulator.http.proxying import redirect_with_slash, split_scheme_name_port
 from pytest_kwait.simulator.status_error import StatusError, bad_request
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.kubelets import Kubelet
 
 __all__ = ["serve_node_proxy"]
 
-_PORT = "10250"
+_KUBELET_PORT = "10250"
 
 
 async def serve_node_proxy(
-    api: ClusterApi, request: ApiRequest, target: Target
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """What the node's kubelet answers.
 
     Raises:
         StatusError: 404 for a node that does not exist, 503 for one whose kubelet is gone.
     """
-    place = split_id(target.name)
+    place = split_scheme_name_port(target.name)
     if place is None:
         raise bad_request(f'invalid node request "{target.name}"')
     node = api.get("nodes", place.name)
-    redirect = redirected(request, target)
+    redirect = redirect_with_slash(request, target)
     if redirect is not None:
         return redirect
     kubelet = api.kubelets.get(place.name)
-    if kubelet is None or place.port not in ("", _PORT):
+    if kubelet is None or place.port not in ("", _KUBELET_PORT):
         addresses = node.get("status", {}).get("addresses") or [{"address": place.name}]
-        address = f"{addresses[0]['address']}:{place.port or _PORT}"
+        address = f"{addresses[0]['address']}:{place.port or _KUBELET_PORT}"
         text = f"error trying to reach service: dial tcp {address}: connect: connection refused"
         raise StatusError(503, "ServiceUnavailable", text)
     match target.rest.strip("/").split("/"):
         case ["pods"]:
-            return json_answer(request, kubelet.pods())
+            return json_response(request, kubelet.pods())
         case ["runningpods"]:
-            return json_answer(request, kubelet.running_pods())
+            return json_response(request, kubelet.running_pods())
         case ["healthz"]:
-            return text_answer("ok")
+            return text_response("ok")
         case ["metrics"]:
-            return text_answer(_metrics(kubelet))
+            return text_response(_kubelet_metrics(kubelet))
         case ["containerLogs", namespace, pod, container]:
             if api.find("pods", pod, namespace) is None:
-                return text_answer(f'pod "{pod}" does not exist\n', 404)
+                return text_response(f'pod "{pod}" does not exist\n', 404)
             request.query["container"] = container
             return await serve_logs(api, request, replace(target, name=pod, namespace=namespace))
-    return text_answer("404 page not found\n", 404)
+    return text_response("404 page not found\n", 404)
 
 
-def _metrics(kubelet: Kubelet) -> str:
+def _kubelet_metrics(kubelet: Kubelet) -> str:
     """How much runs; what a real kubelet measures beyond that is not there."""
     states = kubelet.counts()
     lines = [

@@ -17,12 +17,12 @@ from aiohttp import web
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.simulator.documents import (
-    SWAGGER,
-    collect,
-    document,
-    hashes,
-    lowered,
-    swagger,
+    V2_PATH,
+    collect_types,
+    document_hashes,
+    read_document,
+    read_v2_document,
+    to_v2_schema,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind, Registry
+    from pytest_kwait.simulator.registry import Kind, Scheme
 
 __all__ = ["serve_openapi"]
 
@@ -54,51 +54,51 @@ _VALIDATION = {
 }
 
 
-def serve_openapi(request: ApiRequest, kinds: Registry) -> web.Response | None:
+def serve_openapi(request: ApiRequest, kinds: Scheme) -> web.Response | None:
     """The answer to a path under `/openapi`, None for any other path."""
     path = request.path
     if path == "/openapi/v2":
-        return _swagger(request, kinds)
+        return _serve_swagger(request, kinds)
     if path == "/openapi/v3":
         index = {
             name: {"serverRelativeURL": f"/openapi/v3/{name}?hash={tag}"}
-            for name, tag in sorted(_tags(kinds).items())
+            for name, tag in sorted(_document_hashes(kinds).items())
         }
         body = msgspec.json.encode({"paths": index})
         return web.Response(body=body, content_type="text/plain", charset="utf-8")
     if not path.startswith("/openapi/v3/"):
         return None
     name = path.removeprefix("/openapi/v3/")
-    tag = _tags(kinds).get(name)
+    tag = _document_hashes(kinds).get(name)
     if tag is None:
         return web.Response(status=404)
-    return _document(request, kinds, name, tag)
+    return _serve_document(request, kinds, name, tag)
 
 
-def _tags(kinds: Registry) -> dict[str, str]:
+def _document_hashes(kinds: Scheme) -> dict[str, str]:
     """Every document with a text that changes whenever it does."""
-    tags = {name: tag for name, tag in hashes().items() if name != SWAGGER}
+    tags = {name: tag for name, tag in document_hashes().items() if name != V2_PATH}
     for group, version in kinds.group_versions():
-        name = _path(group, version)
+        name = _document_path(group, version)
         if name not in tags:
-            tags[name] = _tag(_custom(kinds, group, version))
+            tags[name] = _hash_document(_custom_document(kinds, group, version))
     return tags
 
 
-def _tag(body: bytes) -> str:
+def _hash_document(body: bytes) -> str:
     return hashlib.sha512(body).hexdigest().upper()
 
 
-def _accepts(request: ApiRequest) -> bool:
+def _accepts_json(request: ApiRequest) -> bool:
     """Whether the client takes JSON, the one form that the documents have here."""
     accepted = request.header("Accept") or "*/*"
     forms = [form.partition(";")[0].strip() for form in accepted.split(",")]
     return any(form in ("*/*", "application/*", "application/json") for form in forms)
 
 
-def _document(request: ApiRequest, kinds: Registry, name: str, tag: str) -> web.Response:
+def _serve_document(request: ApiRequest, kinds: Scheme, name: str, tag: str) -> web.Response:
     headers = {"ETag": f'"{tag}"', "Vary": "Accept"}
-    if not _accepts(request):
+    if not _accepts_json(request):
         return web.Response(status=406, headers={"Vary": "Accept"})
     asked = request.query.get("hash", "")
     if asked and asked != tag:
@@ -109,37 +109,40 @@ def _document(request: ApiRequest, kinds: Registry, name: str, tag: str) -> web.
         headers["Expires"] = formatdate(SYSTEM_CLOCK.time() + _YEAR, usegmt=True)
     if request.header("If-None-Match") == headers["ETag"]:
         return web.Response(status=304, headers=headers)
-    if name in hashes():
-        body = document(name)
+    if name in document_hashes():
+        body = read_document(name)
     else:
         group, _, version = name.removeprefix("apis/").rpartition("/")
-        body = _custom(kinds, group, version)
+        body = _custom_document(kinds, group, version)
     return web.Response(body=body, content_type="application/json", headers=headers)
 
 
-def _swagger(request: ApiRequest, kinds: Registry) -> web.Response:
+def _serve_swagger(request: ApiRequest, kinds: Scheme) -> web.Response:
     """The document of version 2; custom kinds are among its definitions, not among its paths."""
-    media = _swagger_form(request)
+    media = _negotiate_swagger(request)
     if not media:
         return web.Response(status=406, headers={"Vary": "Accept-Encoding, Accept"})
-    content = swagger()
+    content = read_v2_document()
     custom = {
-        _type_name(kind): {**lowered(_typed(kind)), _GVK: [_gvk(kind)]}
+        _schema_name(kind): {
+            **to_v2_schema(_custom_schema(kind)),
+            _GVK: [_group_version_kind(kind)],
+        }
         for group, version in kinds.group_versions()
         for kind in (kinds.served(group, version) or {}).values()
         if kind.structure is not None
     }
     full = {**content, "definitions": {**content["definitions"], **custom}}
     body = msgspec.json.encode(full)
-    headers = {"ETag": f'"{_tag(body)}"', "Vary": "Accept-Encoding, Accept"}
+    headers = {"ETag": f'"{_hash_document(body)}"', "Vary": "Accept-Encoding, Accept"}
     if request.header("If-None-Match") == headers["ETag"]:
         return web.Response(status=304, headers=headers)
     if media == _PROTOBUF:
-        body = _in_protobuf(headers["ETag"], full)
+        body = _encode_protobuf(headers["ETag"], full)
     return web.Response(body=body, content_type=media, headers=headers)
 
 
-def _swagger_form(request: ApiRequest) -> str:
+def _negotiate_swagger(request: ApiRequest) -> str:
     """The form that the client takes the document of version 2 in, empty if it takes none."""
     accepted = request.header("Accept") or "*/*"
     for form in accepted.split(","):
@@ -151,29 +154,29 @@ def _swagger_form(request: ApiRequest) -> str:
     return ""
 
 
-_WRITTEN: dict[str, bytes] = {}
+_ENCODED_DOCUMENTS: dict[str, bytes] = {}
 """The document in protobuf, by its tag; the latest one alone."""
 
 
-def _in_protobuf(tag: str, content: Obj) -> bytes:
+def _encode_protobuf(tag: str, content: Obj) -> bytes:
     """The document in protobuf, which is written once for each state of it."""
-    from pytest_kwait.simulator.swagger_protobuf import swagger_protobuf
+    from pytest_kwait.simulator.swagger_protobuf import encode_v2_protobuf
 
-    if tag not in _WRITTEN:
-        _WRITTEN.clear()
-        _WRITTEN[tag] = swagger_protobuf(content)
-    return _WRITTEN[tag]
+    if tag not in _ENCODED_DOCUMENTS:
+        _ENCODED_DOCUMENTS.clear()
+        _ENCODED_DOCUMENTS[tag] = encode_v2_protobuf(content)
+    return _ENCODED_DOCUMENTS[tag]
 
 
-def _path(group: str, version: str) -> str:
+def _document_path(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
 
 
-def _type_name(kind: Kind) -> str:
+def _schema_name(kind: Kind) -> str:
     return ".".join(reversed(kind.group.split("."))) + f".{kind.version}.{kind.kind}"
 
 
-def _typed(kind: Kind) -> Obj:
+def _custom_schema(kind: Kind) -> Obj:
     """The schema of a custom kind with what every object has."""
     schema = kind.structure.schema if kind.structure is not None else {}
     properties = {**schema.get("properties", {}), "metadata": {"$ref": _PREFIX + _META}}
@@ -182,15 +185,15 @@ def _typed(kind: Kind) -> Obj:
     return {**schema, "properties": dict(sorted(properties.items()))}
 
 
-def _custom(kinds: Registry, group: str, version: str) -> bytes:
+def _custom_document(kinds: Scheme, group: str, version: str) -> bytes:
     types: dict[str, Obj] = {}
     paths: dict[str, Obj] = {}
-    collect(_META, types)
-    collect(_PATCH, types)
+    collect_types(_META, types)
+    collect_types(_PATCH, types)
     for kind in (kinds.served(group, version) or {}).values():
-        name = _type_name(kind)
-        types[name] = {**_typed(kind), _GVK: [_gvk(kind)]}
-        paths.update(_operations(kind, name))
+        name = _schema_name(kind)
+        types[name] = {**_custom_schema(kind), _GVK: [_group_version_kind(kind)]}
+        paths.update(_path_operations(kind, name))
     return msgspec.json.encode(
         {
             "openapi": "3.0.0",
@@ -201,19 +204,19 @@ def _custom(kinds: Registry, group: str, version: str) -> bytes:
     )
 
 
-def _gvk(kind: Kind) -> Obj:
+def _group_version_kind(kind: Kind) -> Obj:
     return {"group": kind.group, "kind": kind.kind, "version": kind.version}
 
 
-def _operations(kind: Kind, name: str) -> Iterator[tuple[str, Obj]]:
-    root = "/" + _path(kind.group, kind.version)
+def _path_operations(kind: Kind, name: str) -> Iterator[tuple[str, Obj]]:
+    root = "/" + _document_path(kind.group, kind.version)
     where = (
         f"{root}/namespaces/{{namespace}}/{kind.plural}"
         if kind.namespaced
         else (f"{root}/{kind.plural}")
     )
     answer = {"200": {"content": {"application/json": {"schema": {"$ref": _PREFIX + name}}}}}
-    about = {"responses": answer, "x-kubernetes-group-version-kind": _gvk(kind)}
+    about = {"responses": answer, "x-kubernetes-group-version-kind": _group_version_kind(kind)}
     body = {"content": {"*/*": {"schema": {"$ref": _PREFIX + name}}}}
     many: Obj = {}
     if "list" in kind.verbs:

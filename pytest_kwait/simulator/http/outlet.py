@@ -17,18 +17,18 @@ from pytest_kwait.clock import async_sleep
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["Outlet"]
+__all__ = ["StreamBuffer"]
 
-_PORTION = 256 * 1024
+_WRITE_BYTES = 256 * 1024
 """Bytes that are handed to a connection at a time."""
-_FULL = 256 * 1024
+_TRANSPORT_HIGH_WATER = 256 * 1024
 """Bytes that a connection has taken and not sent, from which on what follows waits here."""
-_MOST_WAITING = 16 * 1024 * 1024
-_MOST_SECONDS = 60.0
+_MAX_BUFFERED_BYTES = 16 * 1024 * 1024
+_MAX_STALLED_SECONDS = 60.0
 """How long a client may read nothing at all while something waits for it."""
 
 
-class Outlet:
+class StreamBuffer:
     """The way out of one stream.
 
     Args:
@@ -43,7 +43,7 @@ class Outlet:
         transport: asyncio.Transport,
         drained: Callable[[], Awaitable[None]],
         ended: Callable[[], None],
-        most: int = _MOST_WAITING,
+        most: int = _MAX_BUFFERED_BYTES,
     ) -> None:
         self._transport = transport
         self._drained = drained
@@ -84,7 +84,7 @@ class Outlet:
         if self._transport.is_closing():
             self._end()
             return
-        if self._transport.get_write_buffer_size() < _FULL:
+        if self._transport.get_write_buffer_size() < _TRANSPORT_HIGH_WATER:
             self._write()
         if self._waiting or self._source is not None:
             self._pump = self._loop.create_task(self._follow())
@@ -101,7 +101,7 @@ class Outlet:
         """Write one portion after the other as the client reads them."""
         try:
             while self._waiting or self._source is not None:
-                async with asyncio.timeout(_MOST_SECONDS):
+                async with asyncio.timeout(_MAX_STALLED_SECONDS):
                     await self._drained()
                 self._write()
                 await async_sleep(0)
@@ -113,7 +113,7 @@ class Outlet:
     def _write(self) -> None:
         parts: list[bytes] = []
         size = 0
-        while size < _PORTION:
+        while size < _WRITE_BYTES:
             if self._source is not None:
                 part = next(self._source, b"")
                 if not part:

@@ -8,15 +8,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhook_calls import consulted
+from pytest_kwait.simulator.admission.webhook_calls import await_webhooks
 from pytest_kwait.simulator.apply import apply_object, read_apply
-from pytest_kwait.simulator.http.answer import object_answer
-from pytest_kwait.simulator.http.bodies import check_type, kind_error, read_body, yaml_aside
-from pytest_kwait.simulator.http.versions import shown
+from pytest_kwait.simulator.http.answer import object_response
+from pytest_kwait.simulator.http.bodies import (
+    check_object_type,
+    kind_error,
+    read_body,
+    run_in_thread_if_large,
+)
+from pytest_kwait.simulator.http.versions import to_requested_version
 from pytest_kwait.simulator.json_text import check_depth
-from pytest_kwait.simulator.kind_view import seen
+from pytest_kwait.simulator.kind_view import to_version
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.patches import json_patch, merge_patch, no_map, read_patch
+from pytest_kwait.simulator.patches import (
+    apply_json_patch,
+    apply_merge_patch,
+    not_a_map_message,
+    read_patch,
+)
 from pytest_kwait.simulator.schema import shape_of
 from pytest_kwait.simulator.status_error import (
     StatusError,
@@ -28,42 +38,46 @@ from pytest_kwait.simulator.status_error import (
     unsupported_media_type,
 )
 from pytest_kwait.simulator.store import key_of
-from pytest_kwait.simulator.strategic_merge import strategic_merge
-from pytest_kwait.simulator.typed_check import go_value
-from pytest_kwait.simulator.unstructured import misfit
+from pytest_kwait.simulator.strategic_merge import apply_strategic_merge
+from pytest_kwait.simulator.typed_check import format_go_value
+from pytest_kwait.simulator.unstructured import from_unstructured_error
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["patch_object", "patched", "read_patch_form"]
+__all__ = ["apply_patch", "patch_object", "read_patch_type"]
 
-APPLY = "application/apply-patch+yaml"
-JSON = "application/json-patch+json"
-MERGE = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
-def read_patch_form(request: ApiRequest, kind: Kind) -> str:
+def read_patch_type(request: ApiRequest, kind: Kind) -> str:
     """The media type of the patch.
 
     Raises:
         StatusError: 415 for one that the kind does not take, 422 for options that do not fit it.
     """
     media = request.header("Content-Type").partition(";")[0].strip()
-    forms = [JSON, MERGE] if kind.custom else [JSON, MERGE, STRATEGIC]
-    forms.append(APPLY)
-    if media not in (APPLY, JSON, MERGE, STRATEGIC):
+    forms = (
+        [JSON_PATCH, MERGE_PATCH]
+        if kind.custom
+        else [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH]
+    )
+    forms.append(APPLY_PATCH)
+    if media not in (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if media not in forms:
         raise unsupported_media_type(", ".join(forms))
     errors = []
-    if media == APPLY:
+    if media == APPLY_PATCH:
         if not request.query.get("fieldManager"):
             errors.append(required("fieldManager", "is required for apply patch"))
     elif "force" in request.query:
@@ -73,23 +87,23 @@ def read_patch_form(request: ApiRequest, kind: Kind) -> str:
     return media
 
 
-def patched(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
+def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
     """`target` with the patch in `data`.
 
     Raises:
         StatusError: 400 or 422, it cannot be patched so.
     """
-    patch = read_patch(data, "" if media == STRATEGIC else "error decoding patch: ")
-    if media == JSON:
-        result = json_patch(clone(target), patch)
-    elif media == MERGE:
+    patch = read_patch(data, "" if media == STRATEGIC_MERGE_PATCH else "error decoding patch: ")
+    if media == JSON_PATCH:
+        result = apply_json_patch(clone(target), patch)
+    elif media == MERGE_PATCH:
         if patch is None:
             raise bad_request("Invalid JSON Patch")
         if not isinstance(patch, dict):
-            raise bad_request(f"error decoding patch: {no_map(patch)}")
-        result = merge_patch(target, patch)
+            raise bad_request(f"error decoding patch: {not_a_map_message(patch)}")
+        result = apply_merge_patch(target, patch)
     else:
-        result = strategic_merge(target, patch, shape_of(kind.group, kind.version, kind.kind))
+        result = apply_strategic_merge(target, patch, shape_of(kind.group, kind.version, kind.kind))
     if not isinstance(result, dict):
         raise bad_request("the patched object is no object")
     try:
@@ -100,7 +114,7 @@ def patched(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
 
 
 async def patch_object(
-    api: ClusterApi, request: ApiRequest, kind: Kind, target: Target
+    api: SimulatedCluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> web.Response:
     """Serve a PATCH of an object or of its status.
 
@@ -109,39 +123,39 @@ async def patch_object(
     """
     _ = request.form
     caller = request.writer()
-    media = read_patch_form(request, kind)
+    media = read_patch_type(request, kind)
     data = await read_body(request)
     subresource = target.subresource or None
-    if media == APPLY:
-        configuration = await yaml_aside(
+    if media == APPLY_PATCH:
+        configuration = await run_in_thread_if_large(
             data, lambda: read_apply(data, kind, target.name, target.namespace or "", caller)
         )
-        _name(api, kind, configuration, target)
+        _resolve_name(api, kind, configuration, target)
         key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
         present = api.store.get(kind.bucket, key)
         if present is not None:
             _check_uid(kind, configuration, present.obj)
         force = request.flag("force")
-        stored, created = await consulted(
+        stored, created = await await_webhooks(
             caller,
             lambda: apply_object(api, kind, configuration, subresource, caller, force=force),
         )
         status = 201 if created else 200
-        return object_answer(request, kind, await shown(kind, stored), status)
-    stored = await consulted(caller, lambda: _patch(api, kind, target, media, data, caller))
-    return object_answer(request, kind, await shown(kind, stored))
+        return object_response(request, kind, await to_requested_version(kind, stored), status)
+    stored = await await_webhooks(caller, lambda: _patch(api, kind, target, media, data, caller))
+    return object_response(request, kind, await to_requested_version(kind, stored))
 
 
 def _patch(
-    api: ClusterApi, kind: Kind, target: Target, media: str, data: bytes, caller: Caller
+    api: SimulatedCluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
 ) -> Obj:
     """Patch the object as it is now."""
     entry = api.entry(kind, target.name, target.namespace or "")
-    before = seen(kind, entry.obj, caller)
-    result = patched(media, before, data, kind)
+    before = to_version(kind, entry.obj, caller)
+    result = apply_patch(media, before, data, kind)
     metadata = result.get("metadata")
     if not isinstance(metadata, dict | None):
-        _decoded(api, kind, result, caller, data if media == STRATEGIC else None)
+        _decode_result(api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None)
     if not isinstance(metadata, dict) or metadata.get("name") != target.name:
         given = metadata.get("name", "") if isinstance(metadata, dict) else ""
         raise bad_request(
@@ -155,8 +169,10 @@ def _patch(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     if kind.custom:
-        check_type(result, kind)
-    new = _decoded(api, kind, result, caller, data if media == STRATEGIC else None)
+        check_object_type(result, kind)
+    new = _decode_result(
+        api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
+    )
     _check_uid(kind, new, entry.obj)
     return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
 
@@ -174,7 +190,9 @@ def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
         raise invalid(kind.group, kind.kind, present["metadata"]["name"], errors)
 
 
-def _name(api: ClusterApi, kind: Kind, configuration: Obj, target: Target) -> None:
+def _resolve_name(
+    api: SimulatedCluster, kind: Kind, configuration: Obj, target: RequestInfo
+) -> None:
     """Name what a configuration without a name is for, which must be there then.
 
     Raises:
@@ -191,8 +209,8 @@ def _name(api: ClusterApi, kind: Kind, configuration: Obj, target: Target) -> No
     configuration["metadata"]["name"] = target.name
 
 
-def _decoded(
-    api: ClusterApi, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
+def _decode_result(
+    api: SimulatedCluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
 ) -> Obj:
     """The patched object; what it is refused for is a fault of the patch.
 
@@ -211,14 +229,14 @@ def _decoded(
             raise
     text = json.dumps({name: result[name] for name in sorted(result)}, separators=(",", ":"))
     if strategic is not None:
-        text = go_value(_merged_parts(read_patch(strategic)))
-        why = misfit(result, shape_of(kind.group, kind.version, kind.kind)) or why
+        text = format_go_value(_strip_directives(read_patch(strategic)))
+        why = from_unstructured_error(result, shape_of(kind.group, kind.version, kind.kind)) or why
     raise invalid("", "", "", [invalid_value("patch", text, why)])
 
 
-def _merged_parts(patch: Any) -> Any:
+def _strip_directives(patch: Any) -> Any:
     """A strategic merge patch without what merging takes out of it."""
     if isinstance(patch, dict):
         kept = {name: value for name, value in patch.items() if name != "$retainKeys"}
-        return {name: _merged_parts(value) for name, value in kept.items()}
-    return [_merged_parts(one) for one in patch] if isinstance(patch, list) else patch
+        return {name: _strip_directives(value) for name, value in kept.items()}
+    return [_strip_directives(one) for one in patch] if isinstance(patch, list) else patch

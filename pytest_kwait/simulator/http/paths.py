@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.http.answer import text_answer
-from pytest_kwait.simulator.http.discovery import groups
-from pytest_kwait.simulator.http.health import CHECKS
+from pytest_kwait.simulator.http.answer import text_response
+from pytest_kwait.simulator.http.discovery import list_groups
+from pytest_kwait.simulator.http.health import HEALTH_CHECKS
 from pytest_kwait.simulator.http.metrics import METRICS_PATHS
 from pytest_kwait.simulator.http.request import SPECIAL_VERBS
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.http.request import ApiRequest
-    from pytest_kwait.simulator.registry import Registry
+    from pytest_kwait.simulator.registry import Scheme
 
-__all__ = ["serve_paths"]
+__all__ = ["serve_index"]
 
-_INDEX = ("/", "/index.html")
-_OTHERS = (
+_INDEX_PATHS = ("/", "/index.html")
+_STATIC_PATHS = (
     *METRICS_PATHS,
     "/.well-known/openid-configuration",
     "/api",
@@ -39,17 +39,17 @@ _OTHERS = (
 )
 
 
-def serve_paths(request: ApiRequest, kinds: Registry) -> web.Response | None:
+def serve_index(request: ApiRequest, kinds: Scheme) -> web.Response | None:
     """The list of paths, or why a path is none; None for what others answer."""
     path = request.path
-    if path in _INDEX:
-        index = msgspec.json.encode({"paths": sorted(_paths(kinds))})
+    if path in _INDEX_PATHS:
+        index = msgspec.json.encode({"paths": sorted(_list_paths(kinds))})
         body = msgspec.json.format(index, indent=2)
         return web.Response(body=body, headers={"Content-Type": "application/json"})
     parts = path.strip("/").split("/")
     verb = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
     if len(verb) == 1 and verb[0] in SPECIAL_VERBS:
-        return text_answer(
+        return text_response(
             f'Internal Server Error: "{path}": failed to create RequestInfo: unable to determine '
             f"kind and namespace from url, {path}\n",
             500,
@@ -57,12 +57,12 @@ def serve_paths(request: ApiRequest, kinds: Registry) -> web.Response | None:
     return None
 
 
-def _paths(kinds: Registry) -> Iterator[str]:
-    yield from _OTHERS
-    for group, checks in CHECKS.items():
+def _list_paths(kinds: Scheme) -> Iterator[str]:
+    yield from _STATIC_PATHS
+    for group, checks in HEALTH_CHECKS.items():
         yield f"/{group}"
         yield from (f"/{group}/{check}" for check in checks)
     yield "/api/v1"
-    for found in groups(kinds):
+    for found in list_groups(kinds):
         yield f"/apis/{found['name']}"
         yield from (f"/apis/{entry['groupVersion']}" for entry in found["versions"])

@@ -21,7 +21,7 @@ def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[An
     """Name, ready, status, restarts, age, and what wide output adds."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     restarts, ready, last = 0, 0, ""
-    reason = _initializing(spec, status)
+    reason = _init_container_reason(spec, status)
     initializing = reason is not None
     if reason is None:
         reason, running = status.get("reason") or status.get("phase", ""), False
@@ -36,7 +36,7 @@ def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[An
             elif terminated and terminated.get("reason"):
                 reason = terminated["reason"]
             elif terminated:
-                reason = _ended(terminated)
+                reason = _termination_reason(terminated)
             elif state.get("ready") and state.get("state", {}).get("running") is not None:
                 running = True
                 ready += 1
@@ -77,7 +77,7 @@ def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[An
     ]
 
 
-def _initializing(spec: Obj, status: Obj) -> str | None:
+def _init_container_reason(spec: Obj, status: Obj) -> str | None:
     """What init containers wait for, None when they are done."""
     total = len(spec.get("initContainers", ()))
     for index, state in enumerate(status.get("initContainerStatuses", ())):
@@ -85,22 +85,22 @@ def _initializing(spec: Obj, status: Obj) -> str | None:
         waiting = state.get("state", {}).get("waiting")
         if terminated and terminated.get("exitCode", 0) == 0:
             continue
-        if state.get("started") and _sidecar(spec, index):
+        if state.get("started") and _is_sidecar(spec, index):
             continue
         if terminated:
-            return f"Init:{terminated.get('reason') or _ended(terminated)}"
+            return f"Init:{terminated.get('reason') or _termination_reason(terminated)}"
         if waiting and waiting.get("reason") not in (None, "", "PodInitializing"):
             return f"Init:{waiting['reason']}"
         return f"Init:{index}/{total}"
     return None
 
 
-def _sidecar(spec: Obj, index: int) -> bool:
+def _is_sidecar(spec: Obj, index: int) -> bool:
     containers = spec.get("initContainers", ())
     return index < len(containers) and containers[index].get("restartPolicy") == "Always"
 
 
-def _ended(terminated: Obj) -> str:
+def _termination_reason(terminated: Obj) -> str:
     if terminated.get("signal"):
         return f"Signal:{terminated['signal']}"
     return f"ExitCode:{terminated.get('exitCode', 0)}"

@@ -11,13 +11,13 @@ from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.status_error import StatusError, bad_request, not_found
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.kubelets import Kubelet
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["choose_container", "kubelet_of"]
+__all__ = ["choose_container", "find_kubelet"]
 
-_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def choose_container(pod: Obj, asked: str) -> str:
@@ -26,7 +26,7 @@ def choose_container(pod: Obj, asked: str) -> str:
     Raises:
         StatusError: 400, there is no such one or it could be several.
     """
-    every = [one["name"] for field in _LISTS for one in pod["spec"].get(field, ())]
+    every = [one["name"] for field in _CONTAINER_FIELDS for one in pod["spec"].get(field, ())]
     if asked:
         if asked not in every:
             raise bad_request(f"container {asked} is not valid for pod {name_of(pod)}")
@@ -40,7 +40,7 @@ def choose_container(pod: Obj, asked: str) -> str:
     )
 
 
-def kubelet_of(api: ClusterApi, pod: Obj) -> Kubelet:
+def find_kubelet(api: SimulatedCluster, pod: Obj) -> Kubelet:
     """The kubelet of the pod's node.
 
     Raises:

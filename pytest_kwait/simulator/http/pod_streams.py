@@ -15,36 +15,38 @@ import msgspec
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.http.channels import (
     BASE64,
-    CLOSED,
+    CLOSE_CHANNEL,
     V4,
     V5,
-    Channels,
-    open_socket,
-    plain_error,
+    WebSocketChannels,
+    open_websocket,
+    plain_text_error,
 )
-from pytest_kwait.simulator.http.connecting import is_set
-from pytest_kwait.simulator.http.pod_places import choose_container, kubelet_of
+from pytest_kwait.simulator.http.connecting import is_flag_set
+from pytest_kwait.simulator.http.pod_places import choose_container, find_kubelet
 from pytest_kwait.simulator.kubelets import StartError
 from pytest_kwait.simulator.status_error import bad_request
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.kubelets import Kubelet, Session
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["serve_command"]
+__all__ = ["serve_remote_command"]
 
 _OLD = ("channel.k8s.io", "base64.channel.k8s.io")
 _PROTOCOLS = (V5, V4, BASE64, *_OLD)
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
-_MOST_UNREAD = 4 << 20
-_BREATH = 0.02
+_MAX_UNREAD_BYTES = 4 << 20
+_UNREAD_POLL_SECONDS = 0.02
 
 
-async def serve_command(api: ClusterApi, request: ApiRequest, target: Target) -> web.StreamResponse:
+async def serve_remote_command(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.StreamResponse:
     """Serve `exec` and `attach`: input and output while it runs, then how it ended.
 
     Raises:
@@ -53,15 +55,15 @@ async def serve_command(api: ClusterApi, request: ApiRequest, target: Target) ->
     namespace = target.namespace or ""
     pod = api.get("pods", target.name, namespace)
     container = choose_container(pod, request.query.get("container", ""))
-    kubelet = kubelet_of(api, pod)
+    kubelet = find_kubelet(api, pod)
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
-    wanted = {name for name in ("stdin", "stdout", "stderr", "tty") if is_set(request, name)}
+    wanted = {name for name in ("stdin", "stdout", "stderr", "tty") if is_flag_set(request, name)}
     if not wanted & {"stdin", "stdout", "stderr"}:
-        return plain_error("you must specify at least 1 of stdin, stdout, stderr", 400)
-    if target.subresource == "attach" and "stderr" in wanted and _has_terminal(pod, container):
+        return plain_text_error("you must specify at least 1 of stdin, stdout, stderr", 400)
+    if target.subresource == "attach" and "stderr" in wanted and _has_tty(pod, container):
         why = "rpc error: code = InvalidArgument desc = tty and stderr cannot both be true"
-        return plain_error(why, 500)
+        return plain_text_error(why, 500)
     if "tty" in wanted:
         # A terminal has one stream for all that is written.
         wanted.discard("stderr")
@@ -70,12 +72,12 @@ async def serve_command(api: ClusterApi, request: ApiRequest, target: Target) ->
     try:
         session = _start(kubelet, request, target, container, wanted)
     except LookupError as error:
-        return plain_error(str(error.args[0]), 500)
+        return plain_text_error(str(error.args[0]), 500)
     except StartError as error:
         failure = str(error)
     opened = None
     try:
-        opened = await open_socket(request, _PROTOCOLS)
+        opened = await open_websocket(request, _PROTOCOLS)
     finally:
         if session is not None and not isinstance(opened, tuple):
             session.stop()
@@ -83,14 +85,14 @@ async def serve_command(api: ClusterApi, request: ApiRequest, target: Target) ->
         return opened
     socket, protocol = opened
     command = [value for name, value in request.queries if name == "command"]
-    conversation = _Conversation(Channels(socket, protocol), protocol, wanted, command)
+    conversation = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, wanted, command)
     # A client that goes ends the conversation and nothing else.
     with suppress(ConnectionError):
         await conversation.hold(session, failure)
     return socket
 
 
-def _has_terminal(pod: Obj, container: str) -> bool:
+def _has_tty(pod: Obj, container: str) -> bool:
     return any(
         one.get("tty", False)
         for field in ("initContainers", "containers", "ephemeralContainers")
@@ -100,7 +102,7 @@ def _has_terminal(pod: Obj, container: str) -> bool:
 
 
 def _start(
-    kubelet: Kubelet, request: ApiRequest, target: Target, container: str, wanted: set[str]
+    kubelet: Kubelet, request: ApiRequest, target: RequestInfo, container: str, wanted: set[str]
 ) -> Session:
     namespace, stdin, tty = target.namespace or "", "stdin" in wanted, "tty" in wanted
     if target.subresource == "attach":
@@ -109,11 +111,11 @@ def _start(
     return kubelet.run(namespace, target.name, container, command, stdin=stdin, tty=tty)
 
 
-class _Conversation:
+class _RemoteCommand:
     """One command and one client."""
 
     def __init__(
-        self, channels: Channels, protocol: str, wanted: set[str], command: list[str]
+        self, channels: WebSocketChannels, protocol: str, wanted: set[str], command: list[str]
     ) -> None:
         self._channels = channels
         self._protocol = protocol
@@ -140,7 +142,7 @@ class _Conversation:
                         await self._channels.send(stream, data)
                 await self._tell(session.outlet.code or 0)
             else:
-                await self._tell_failure(failure)
+                await self._send_start_error(failure)
         finally:
             if session is not None:
                 session.stop()
@@ -158,9 +160,9 @@ class _Conversation:
                 continue
             if channel == _STDIN:
                 stdin.send(data)
-                while len(stdin) > _MOST_UNREAD and session.outlet.code is None:
-                    await async_sleep(_BREATH)
-            elif channel == CLOSED and self._protocol == V5 and data[:1] == bytes([_STDIN]):
+                while len(stdin) > _MAX_UNREAD_BYTES and session.outlet.code is None:
+                    await async_sleep(_UNREAD_POLL_SECONDS)
+            elif channel == CLOSE_CHANNEL and self._protocol == V5 and data[:1] == bytes([_STDIN]):
                 stdin.close()
         session.stop()
 
@@ -186,7 +188,7 @@ class _Conversation:
             }
         )
 
-    async def _tell_failure(self, why: str) -> None:
+    async def _send_start_error(self, why: str) -> None:
         text = f"error executing command in container: {why}"
         if self._protocol == V5:
             # What the container runtime says is told by the kubelet as an error of its own.

@@ -16,12 +16,12 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.http.channels import (
     BASE64,
     V4,
-    Channels,
-    offered,
-    open_socket,
-    plain_error,
+    WebSocketChannels,
+    open_websocket,
+    plain_text_error,
+    read_offered_protocols,
 )
-from pytest_kwait.simulator.http.pod_places import kubelet_of
+from pytest_kwait.simulator.http.pod_places import find_kubelet
 from pytest_kwait.simulator.objects import uid_of
 from pytest_kwait.simulator.status_error import bad_request
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.http.spdy import SpdyStream
     from pytest_kwait.simulator.kubelets import Ports, Session
 
@@ -39,13 +39,13 @@ __all__ = ["serve_port_forward"]
 
 _TUNNEL = "SPDY/3.1+portforward.k8s.io"
 _DATA, _ERROR = range(2)
-_MOST_PORT = 65535
-_MOST_UNREAD = 4 << 20
-_BREATH = 0.02
+_MAX_PORT = 65535
+_MAX_UNREAD_BYTES = 4 << 20
+_UNREAD_POLL_SECONDS = 0.02
 
 
 async def serve_port_forward(
-    api: ClusterApi, request: ApiRequest, target: Target
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Connect a client with ports of a pod.
 
@@ -54,28 +54,28 @@ async def serve_port_forward(
     """
     namespace = target.namespace or ""
     pod = api.get("pods", target.name, namespace)
-    kubelet = kubelet_of(api, pod)
+    kubelet = find_kubelet(api, pod)
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
-    tunnel = _TUNNEL in offered(request)
+    tunnel = _TUNNEL in read_offered_protocols(request)
     ports: list[int] = []
     if not tunnel:
         # What is no number at all was refused before.
         texts = [value for name, value in request.queries if name == "ports"]
         if not texts:
-            return plain_error('query parameter "port" is required', 400)
+            return plain_text_error('query parameter "port" is required', 400)
         ports = [int(part) for text in texts for part in text.split(",")]
         for port in ports:
             if port < 1:
-                return plain_error(f'port "{port}" must be > 0', 400)
-            if port > _MOST_PORT:
+                return plain_text_error(f'port "{port}" must be > 0', 400)
+            if port > _MAX_PORT:
                 why = f'strconv.ParseUint: parsing "{port}": value out of range'
-                return plain_error(f'unable to parse "{port}" as a port: {why}', 400)
+                return plain_text_error(f'unable to parse "{port}" as a port: {why}', 400)
     try:
         network = kubelet.network_of(namespace, target.name)
     except LookupError as error:
-        return plain_error(str(error.args[0]), 500)
-    opened = await open_socket(request, (_TUNNEL,) if tunnel else (V4, BASE64))
+        return plain_text_error(str(error.args[0]), 500)
+    opened = await open_websocket(request, (_TUNNEL,) if tunnel else (V4, BASE64))
     if not isinstance(opened, tuple):
         return opened
     socket, protocol = opened
@@ -84,7 +84,7 @@ async def serve_port_forward(
         if tunnel:
             await _serve_tunnel(socket, forwarder)
         else:
-            await _serve_channels(Channels(socket, protocol), ports, forwarder)
+            await _serve_channels(WebSocketChannels(socket, protocol), ports, forwarder)
         await socket.close()
     return socket
 
@@ -115,7 +115,9 @@ class _Forwarder:
         )
 
 
-async def _serve_channels(channels: Channels, ports: list[int], forwarder: _Forwarder) -> None:
+async def _serve_channels(
+    channels: WebSocketChannels, ports: list[int], forwarder: _Forwarder
+) -> None:
     """Two channels for each port: its bytes, and what went wrong."""
     sessions: dict[int, Session] = {}
     pumps: list[asyncio.Task[None]] = []
@@ -128,9 +130,9 @@ async def _serve_channels(channels: Channels, ports: list[int], forwarder: _Forw
             await channels.send(2 * index + _ERROR, session.encode())
             continue
         sessions[2 * index] = session
-        send = _sender(channels, 2 * index)
+        send = _channel_sender(channels, 2 * index)
         pumps.append(asyncio.create_task(_pump(session, send)))
-    feeding = asyncio.create_task(_feed(channels, sessions))
+    feeding = asyncio.create_task(_feed_sessions(channels, sessions))
     try:
         if pumps:
             done = asyncio.gather(*pumps)
@@ -143,7 +145,9 @@ async def _serve_channels(channels: Channels, ports: list[int], forwarder: _Forw
         await asyncio.gather(feeding, *pumps, return_exceptions=True)
 
 
-def _sender(channels: Channels, channel: int) -> Callable[[bytes], Awaitable[None]]:
+def _channel_sender(
+    channels: WebSocketChannels, channel: int
+) -> Callable[[bytes], Awaitable[None]]:
     return lambda data: channels.send(channel, data)
 
 
@@ -155,13 +159,13 @@ async def _pump(session: Session, send: Callable[[bytes], Awaitable[None]]) -> N
             await send(data)
 
 
-async def _feed(channels: Channels, sessions: dict[int, Session]) -> None:
+async def _feed_sessions(channels: WebSocketChannels, sessions: dict[int, Session]) -> None:
     async for channel, data in channels.received():
         session = sessions.get(channel)
         if session is not None and session.stdin is not None:
             session.stdin.send(data)
-            while len(session.stdin) > _MOST_UNREAD and session.outlet.code is None:
-                await async_sleep(_BREATH)
+            while len(session.stdin) > _MAX_UNREAD_BYTES and session.outlet.code is None:
+                await async_sleep(_UNREAD_POLL_SECONDS)
 
 
 async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) -> None:
@@ -177,7 +181,7 @@ async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) ->
         pair[stream.headers.get("streamtype", "")] = stream
         if {"data", "error"} <= pair.keys():
             del pairs[stream.headers.get("requestid", "")]
-            task = asyncio.create_task(_serve_pair(pair["data"], pair["error"], forwarder))
+            task = asyncio.create_task(_serve_stream_pair(pair["data"], pair["error"], forwarder))
             pumps.add(task)
             task.add_done_callback(pumps.discard)
 
@@ -192,14 +196,14 @@ async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) ->
         await asyncio.gather(*pumps, return_exceptions=True)
 
 
-async def _serve_pair(data: SpdyStream, errors: SpdyStream, forwarder: _Forwarder) -> None:
+async def _serve_stream_pair(data: SpdyStream, errors: SpdyStream, forwarder: _Forwarder) -> None:
     port = data.headers.get("port", "")
     session = forwarder.connect(int(port) if port.isdigit() else 0)
     try:
         if isinstance(session, str):
             await errors.send(session.encode())
             return
-        data.deliver_to(session)
+        data.connect_session(session)
         await _pump(session, data.send)
     finally:
         if not isinstance(session, str):

@@ -11,27 +11,38 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
-from pytest_kwait.simulator.http.html_links import relinked
+from pytest_kwait.simulator.http.html_links import rewrite_links
 from pytest_kwait.simulator.status_error import StatusError, bad_request, not_found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.kubelets import Session
 
-__all__ = ["Place", "redirected", "serve_pod_proxy", "serve_service_proxy", "split_id"]
+__all__ = [
+    "ProxyTarget",
+    "redirect_with_slash",
+    "serve_pod_proxy",
+    "serve_service_proxy",
+    "split_scheme_name_port",
+]
 
-_MOST_HEAD = 256 * 1024
-_HOP_BY_HOP = frozenset(
+_MAX_HEAD_BYTES = 256 * 1024
+_HOP_BY_HOP_HEADERS = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
      "transfer-encoding", "upgrade"}
 )  # fmt: skip
-_NOT_SENT = _HOP_BY_HOP | {"authorization", "host", "content-length", "accept-encoding"}
+_UNFORWARDED_HEADERS = _HOP_BY_HOP_HEADERS | {
+    "authorization",
+    "host",
+    "content-length",
+    "accept-encoding",
+}
 
 
-class Place(NamedTuple):
+class ProxyTarget(NamedTuple):
     """What a proxy request is for."""
 
     scheme: str
@@ -39,7 +50,7 @@ class Place(NamedTuple):
     port: str
 
 
-def split_id(text: str) -> Place | None:
+def split_scheme_name_port(text: str) -> ProxyTarget | None:
     """`name`, `name:port` or `scheme:name:port`; None for anything else."""
     parts = text.split(":")
     if len(parts) > 3:
@@ -50,15 +61,15 @@ def split_id(text: str) -> Place | None:
         name = parts[1]
     if scheme not in ("", "http", "https") or not name:
         return None
-    return Place(scheme, name, parts[-1] if len(parts) > 1 else "")
+    return ProxyTarget(scheme, name, parts[-1] if len(parts) > 1 else "")
 
 
-def _unavailable(text: str) -> StatusError:
+def _unavailable_error(text: str) -> StatusError:
     return StatusError(503, "ServiceUnavailable", text)
 
 
 async def serve_pod_proxy(
-    api: ClusterApi, request: ApiRequest, target: Target
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Answer what a port of the pod answers; by default the first that it declares.
 
@@ -66,7 +77,7 @@ async def serve_pod_proxy(
         StatusError: 404 without the pod, 400 for one without an address, 503 where nothing
             listens.
     """
-    place = split_id(target.name)
+    place = split_scheme_name_port(target.name)
     if place is None:
         raise bad_request(f'invalid pod request "{target.name}"')
     pod = api.get("pods", place.name, target.namespace or "")
@@ -81,18 +92,18 @@ async def serve_pod_proxy(
     addresses = pod.get("status", {}).get("podIPs") or ()
     if not addresses:
         raise bad_request("address not allowed")
-    return await _pass_on(api, request, target, place.scheme, addresses[0]["ip"], port)
+    return await _forward(api, request, target, place.scheme, addresses[0]["ip"], port)
 
 
 async def serve_service_proxy(
-    api: ClusterApi, request: ApiRequest, target: Target
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Answer what one of the service's pods answers.
 
     Raises:
         StatusError: 404 without the service, 503 without endpoints, or where nothing listens.
     """
-    place = split_id(target.name)
+    place = split_scheme_name_port(target.name)
     if place is None:
         raise bad_request(f'invalid service request "{target.name}"')
     namespace, wanted = target.namespace or "", place.port
@@ -100,7 +111,7 @@ async def serve_service_proxy(
         ports = api.get("services", place.name, namespace)["spec"].get("ports", ())
         named = [one.get("name", "") for one in ports if one["port"] == int(wanted)]
         if not named:
-            raise _unavailable(f'no service port {wanted} found for service "{place.name}"')
+            raise _unavailable_error(f'no service port {wanted} found for service "{place.name}"')
         wanted = named[0]
     endpoints = api.find("endpoints", place.name, namespace)
     if endpoints is None:
@@ -108,17 +119,17 @@ async def serve_service_proxy(
         raise not_found("", "services", place.name)
     subsets = endpoints.get("subsets")
     if not subsets:
-        raise _unavailable(f'no endpoints available for service "{place.name}"')
+        raise _unavailable_error(f'no endpoints available for service "{place.name}"')
     for subset in subsets:
         for port in subset.get("ports") or ():
             for address in subset.get("addresses") or ():
                 if port.get("name", "") == wanted and "targetRef" in address:
                     where = (address["ip"], str(port["port"]))
-                    return await _pass_on(api, request, target, place.scheme, *where)
-    raise _unavailable(f'no endpoints available for service "{target.name}"')
+                    return await _forward(api, request, target, place.scheme, *where)
+    raise _unavailable_error(f'no endpoints available for service "{target.name}"')
 
 
-def redirected(request: ApiRequest, target: Target) -> web.Response | None:
+def redirect_with_slash(request: ApiRequest, target: RequestInfo) -> web.Response | None:
     """The way to the same with a slash at the end, which relative links need."""
     if target.rest or request.path.endswith("/") or request.method not in ("GET", "HEAD"):
         return None
@@ -126,32 +137,37 @@ def redirected(request: ApiRequest, target: Target) -> web.Response | None:
     return web.Response(status=301, headers={"Location": f"{request.path}/{query}"})
 
 
-async def _pass_on(
-    api: ClusterApi, request: ApiRequest, target: Target, scheme: str, address: str, port: str
+async def _forward(
+    api: SimulatedCluster,
+    request: ApiRequest,
+    target: RequestInfo,
+    scheme: str,
+    address: str,
+    port: str,
 ) -> web.StreamResponse:
-    redirect = redirected(request, target)
+    redirect = redirect_with_slash(request, target)
     if redirect is not None:
         return redirect
     number = port or ("443" if scheme == "https" else "80")
     session = _dial(api, address, number)
     if session is None:
-        raise _trouble(f"dial tcp {address}:{number}: connect: connection refused")
+        raise _proxy_error(f"dial tcp {address}:{number}: connect: connection refused")
     try:
         if scheme == "https":
-            raise _trouble("tls: first record does not look like a TLS handshake")
+            raise _proxy_error("tls: first record does not look like a TLS handshake")
         host = f"{address}:{port}" if port else address
         return await _exchange(request, target, session, host)
     finally:
         session.stop()
 
 
-def _trouble(why: str) -> StatusError:
-    return _unavailable(f"error trying to reach service: {why}")
+def _proxy_error(why: str) -> StatusError:
+    return _unavailable_error(f"error trying to reach service: {why}")
 
 
-def _dial(api: ClusterApi, address: str, port: str) -> Session | None:
+def _dial(api: SimulatedCluster, address: str, port: str) -> Session | None:
     if not port.isdigit():
-        raise _trouble(f"dial tcp: lookup tcp/{port}: unknown port")
+        raise _proxy_error(f"dial tcp: lookup tcp/{port}: unknown port")
     for kubelet in api.kubelets.values():
         session = kubelet.dial(address, int(port))
         if session is not None:
@@ -160,7 +176,7 @@ def _dial(api: ClusterApi, address: str, port: str) -> Session | None:
 
 
 async def _exchange(
-    request: ApiRequest, target: Target, session: Session, host: str
+    request: ApiRequest, target: RequestInfo, session: Session, host: str
 ) -> web.StreamResponse:
     body: bytes = await request.http.read()
     path = f"/{target.rest}"
@@ -171,7 +187,7 @@ async def _exchange(
     lines += [
         f"{name}: {value}"
         for name, value in request.http.headers.items()
-        if name.lower() not in _NOT_SENT
+        if name.lower() not in _UNFORWARDED_HEADERS
     ]
     if body or request.method in ("POST", "PUT", "PATCH"):
         lines.append(f"Content-Length: {len(body)}")
@@ -183,32 +199,32 @@ async def _exchange(
     ]
     if session.stdin is not None:
         session.stdin.send("\r\n".join([*lines, "", ""]).encode() + body)
-    stream = _bytes(session)
+    stream = _read_bytes(session)
     head = b""
     while b"\r\n\r\n" not in head and b"\n\n" not in head:
         piece = await anext(stream, b"")
-        if not piece or len(head) > _MOST_HEAD:
-            raise _trouble("EOF")
+        if not piece or len(head) > _MAX_HEAD_BYTES:
+            raise _proxy_error("EOF")
         head += piece
     end = "\r\n\r\n" if b"\r\n\r\n" in head else "\n\n"
     top, _, rest = head.partition(end.encode())
-    return await _answer(request, target, top.decode("latin-1"), rest, stream)
+    return await _build_response(request, target, top.decode("latin-1"), rest, stream)
 
 
-async def _bytes(session: Session) -> AsyncIterator[bytes]:
+async def _read_bytes(session: Session) -> AsyncIterator[bytes]:
     while (piece := await session.outlet.take()) is not None:
         if piece[0] == 1:
             yield piece[1]
 
 
-async def _answer(
-    request: ApiRequest, target: Target, top: str, rest: bytes, stream: AsyncIterator[bytes]
+async def _build_response(
+    request: ApiRequest, target: RequestInfo, top: str, rest: bytes, stream: AsyncIterator[bytes]
 ) -> web.StreamResponse:
     first, *lines = top.replace("\r\n", "\n").split("\n")
     version, _, status = first.partition(" ")
     code = status[:3]
     if not version.startswith("HTTP/") or not code.isdigit() or int(code) < 100:
-        raise _trouble(f'malformed HTTP response "{first}"')
+        raise _proxy_error(f'malformed HTTP response "{first}"')
     response = web.StreamResponse(status=int(code), reason=status[4:] or None)
     base = request.path[: request.path.index("/proxy") + len("/proxy")]
     left: int | None = None
@@ -222,16 +238,16 @@ async def _answer(
             page = value.partition(";")[0].strip() == "text/html"
         if lower == "location" and value.startswith("/"):
             value = f"{base}{value}"
-        if lower and lower not in _HOP_BY_HOP:
+        if lower and lower not in _HOP_BY_HOP_HEADERS:
             words = (word.capitalize() for word in lower.split("-"))
             response.headers.add("-".join(words), value)
     if page and request.method != "HEAD":
         response.headers.popall("Content-Length", None)
-    pieces = _body(rest, left, stream)
+    pieces = _iterate_body(rest, left, stream)
     whole = b""
     if page and request.method != "HEAD":
         text = b"".join([piece async for piece in pieces]).decode("utf-8", "surrogateescape")
-        whole = relinked(text, base).encode("utf-8", "surrogateescape")
+        whole = rewrite_links(text, base).encode("utf-8", "surrogateescape")
         response.content_length = len(whole)
     with suppress(ConnectionError):
         await response.prepare(request.http)
@@ -245,7 +261,7 @@ async def _answer(
     return response
 
 
-async def _body(
+async def _iterate_body(
     first: bytes, left: int | None, stream: AsyncIterator[bytes]
 ) -> AsyncIterator[bytes]:
     """The body piece by piece: `left` bytes, or all that come."""

@@ -29,21 +29,28 @@ from pytest_kwait.simulator.status_error import (
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest
 
-    from pytest_kwait.simulator.http.negotiation import Form
+    from pytest_kwait.simulator.http.negotiation import ResponseForm
 
-__all__ = ["SPECIAL_VERBS", "ApiRequest", "Target", "integer", "parse_target", "truth"]
+__all__ = [
+    "SPECIAL_VERBS",
+    "ApiRequest",
+    "RequestInfo",
+    "parse_flag",
+    "parse_integer",
+    "parse_request_info",
+]
 
 SPECIAL_VERBS = ("proxy", "watch")
 """Verbs that once stood in paths; only the latter still leads somewhere."""
 _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
 """What follows a namespace's own name and is no resource in it."""
-_MANAGER_MAX = 128
-_AUDITED = new_uid()[:24]
-_numbers = count(1)
+_MAX_FIELD_MANAGER_LENGTH = 128
+_AUDIT_ID_PREFIX = new_uid()[:24]
+_request_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestInfo:
     """The resource that a path names."""
 
     group: str
@@ -57,7 +64,7 @@ class Target:
 
 
 @lru_cache(maxsize=4096)
-def parse_target(path: str) -> Target | None:
+def parse_request_info(path: str) -> RequestInfo | None:
     """The resource that `path` names, None for a path that names none."""
     parts = path.removeprefix("/").rstrip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
@@ -77,7 +84,7 @@ def parse_target(path: str) -> Target | None:
     namespace: str | None = None
     if names[0] == "namespaces" and len(names) > 2 and names[2] not in _CLUSTER_SUBRESOURCES:
         namespace, names, rest = names[1], names[2:], rest[2:]
-    return Target(
+    return RequestInfo(
         group=group,
         version=version,
         resource=names[0],
@@ -102,7 +109,7 @@ class ApiRequest:
         raw, _, self.query_text = http.raw_path.partition("?")
         self.path = raw
         self._query: dict[str, str] | None = None
-        self._form: Form | None = None
+        self._form: ResponseForm | None = None
         self.expired: StatusError | None = None
         """Why a watch has no history to begin with; None where it has, as far as is known."""
         self.caller = Caller(user="system:anonymous", groups=("system:unauthenticated",))
@@ -128,7 +135,7 @@ class ApiRequest:
     @property
     def audit_id(self) -> str:
         """What the request is known by: as its client says, or else in its turn."""
-        return self.header("Audit-ID") or f"{_AUDITED}{next(_numbers):012x}"
+        return self.header("Audit-ID") or f"{_AUDIT_ID_PREFIX}{next(_request_numbers):012x}"
 
     def header(self, name: str) -> str:
         """A header's value, empty without the header."""
@@ -136,7 +143,7 @@ class ApiRequest:
         return value
 
     @property
-    def form(self) -> Form:
+    def form(self) -> ResponseForm:
         """The form that the client wants its answer in.
 
         Raises:
@@ -148,7 +155,7 @@ class ApiRequest:
 
     def flag(self, name: str) -> bool:
         """Whether a parameter is there and not set to something false."""
-        return name in self.query and truth(self.query[name])
+        return name in self.query and parse_flag(self.query[name])
 
     def number(self, name: str) -> int | None:
         """A parameter's whole number, None without the parameter.
@@ -158,7 +165,7 @@ class ApiRequest:
         """
         if name not in self.query:
             return None
-        return integer(self.query[name])
+        return parse_integer(self.query[name])
 
     def writer(self) -> Caller:
         """The caller with what the query says about how to write.
@@ -168,12 +175,12 @@ class ApiRequest:
         """
         caller, query = self.caller, self.query
         if not query:
-            caller.manager = _manager_of(self.header("User-Agent"))
+            caller.manager = _default_field_manager(self.header("User-Agent"))
             caller.field_validation = "Warn"
             return caller
         manager = query.get("fieldManager", "")
         dry_run = [value for name, value in self.queries if name == "dryRun"]
-        errors = _manager_errors(manager)
+        errors = _field_manager_errors(manager)
         if any(value != "All" for value in dry_run):
             errors.append(not_supported("dryRun", dry_run, ["All"]))
         validation = query.get("fieldValidation", "")
@@ -184,7 +191,7 @@ class ApiRequest:
         if errors:
             kinds = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
             raise invalid("meta.k8s.io", kinds.get(self.method, "DeleteOptions"), "", errors)
-        caller.manager = manager or _manager_of(self.header("User-Agent"))
+        caller.manager = manager or _default_field_manager(self.header("User-Agent"))
         caller.dry_run = bool(dry_run)
         if validation == "Ignore":
             caller.field_validation = "Ignore"
@@ -195,16 +202,16 @@ class ApiRequest:
         return caller
 
 
-def _manager_of(user_agent: str) -> str:
+def _default_field_manager(user_agent: str) -> str:
     """The field manager of a client that names none: its program, as its user agent has it."""
-    name = user_agent.partition("/")[0][:_MANAGER_MAX]
+    name = user_agent.partition("/")[0][:_MAX_FIELD_MANAGER_LENGTH]
     return name or "unknown"
 
 
-def _manager_errors(manager: str) -> list[FieldError]:
+def _field_manager_errors(manager: str) -> list[FieldError]:
     """What is wrong with the name of a field manager."""
-    if len(manager.encode()) > _MANAGER_MAX:
-        return [too_long("fieldManager", _MANAGER_MAX)]
+    if len(manager.encode()) > _MAX_FIELD_MANAGER_LENGTH:
+        return [too_long("fieldManager", _MAX_FIELD_MANAGER_LENGTH)]
     for at, sign in enumerate(manager):
         if not sign.isprintable():
             why = f"invalid character U+{ord(sign):04X} (at position {at})"
@@ -212,12 +219,12 @@ def _manager_errors(manager: str) -> list[FieldError]:
     return []
 
 
-def truth(text: str) -> bool:
+def parse_flag(text: str) -> bool:
     """Whether a parameter of this text is true: all are but `0` and `false`."""
     return text != "0" and text.lower() != "false"
 
 
-def integer(text: str) -> int:
+def parse_integer(text: str) -> int:
     """The whole number of 64 bits that `text` spells.
 
     Raises:

@@ -23,19 +23,19 @@ from pytest_kwait.simulator.status_error import (
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.auth import Gate
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.auth import AuthFilters
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["Reviews"]
+__all__ = ["AccessReviews"]
 
 _GROUP = "authorization.k8s.io"
 _RESOURCE, _PATH = "resourceAttributes", "nonResourceAttributes"
 
 
-class Reviews:
+class AccessReviews:
     """Answers them over one cluster.
 
     Args:
@@ -43,7 +43,7 @@ class Reviews:
         gate: who knows tokens.
     """
 
-    def __init__(self, api: ClusterApi, gate: Gate) -> None:
+    def __init__(self, api: SimulatedCluster, gate: AuthFilters) -> None:
         self._api = api
         self._gate = gate
 
@@ -96,12 +96,12 @@ class Reviews:
         rules = self._api.rbac.rules_for(user, namespace)
         status: Obj = {
             "resourceRules": [
-                _picked(rule, "verbs", "apiGroups", "resources", "resourceNames")
+                _non_empty_fields(rule, "verbs", "apiGroups", "resources", "resourceNames")
                 for rule in rules
                 if rule.get("resources")
             ],
             "nonResourceRules": [
-                _picked(rule, "verbs", "nonResourceURLs")
+                _non_empty_fields(rule, "verbs", "nonResourceURLs")
                 for rule in rules
                 if rule.get("nonResourceURLs")
             ],
@@ -114,7 +114,7 @@ class Reviews:
 
     def _access(self, kind: Kind, review: Obj, user: User) -> Obj:
         spec, own = review["spec"], kind.plural.startswith("self")
-        errors = _wrong(review, kind, own=own)
+        errors = _review_errors(review, kind, own=own)
         if errors:
             raise invalid(_GROUP, "", "", errors)
         if not own:
@@ -139,18 +139,18 @@ class Reviews:
         status: Obj = {"allowed": decision.allowed}
         if decision.reason:
             status["reason"] = decision.reason
-        ignored = "; ".join(_ignored(given or {}))
+        ignored = "; ".join(_selector_parse_errors(given or {}))
         if ignored:
             status["evaluationError"] = ignored
         review["status"] = status
         return review
 
 
-def _picked(rule: Obj, *fields: str) -> Obj:
+def _non_empty_fields(rule: Obj, *fields: str) -> Obj:
     return {field: rule[field] for field in fields if rule.get(field)}
 
 
-def _wrong(review: Obj, kind: Kind, *, own: bool) -> list[FieldError]:
+def _review_errors(review: Obj, kind: Kind, *, own: bool) -> list[FieldError]:
     spec, errors = review["spec"], []
     resource, path = spec.get(_RESOURCE), spec.get(_PATH)
     shown = None if path is None else {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
@@ -163,7 +163,7 @@ def _wrong(review: Obj, kind: Kind, *, own: bool) -> list[FieldError]:
     if not own and not spec.get("user") and not spec.get("groups"):
         why = "at least one of user or group must be specified"
         errors.append(invalid_value("spec.user", "", why))
-    errors += _wrong_selectors(resource or {})
+    errors += _selector_errors(resource or {})
     metadata = {name: value for name, value in review["metadata"].items() if value}
     beside = {*metadata} - {"managedFields"} - ({"namespace"} if kind.namespaced else set())
     if beside:
@@ -180,7 +180,7 @@ def _wrong(review: Obj, kind: Kind, *, own: bool) -> list[FieldError]:
     return errors
 
 
-def _wrong_selectors(resource: Obj) -> list[FieldError]:
+def _selector_errors(resource: Obj) -> list[FieldError]:
     errors = []
     for name in ("fieldSelector", "labelSelector"):
         selector, path = resource.get(name), f"spec.{_RESOURCE}.{name}"
@@ -196,7 +196,7 @@ def _wrong_selectors(resource: Obj) -> list[FieldError]:
     return errors
 
 
-def _ignored(resource: Obj) -> list[str]:
+def _selector_parse_errors(resource: Obj) -> list[str]:
     """What is told of selectors that cannot be read; no rule of RBAC asks for any."""
     told = []
     fields = (resource.get("fieldSelector") or {}).get("rawSelector", "")

@@ -22,10 +22,10 @@ __all__ = ["SpdyConnection", "SpdyStream", "header_dictionary"]
 _VERSION = 3
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _FIN = 1
-_MOST_FRAME = 8 << 20
-_MOST_STREAMS = 4096
-_MOST_UNREAD = 4 << 20
-_BREATH = 0.02
+_MAX_FRAME_BYTES = 8 << 20
+_MAX_STREAMS = 4096
+_MAX_UNREAD_BYTES = 4 << 20
+_UNREAD_POLL_SECONDS = 0.02
 
 _WORDS = """
     options head post put delete trace accept accept-charset accept-encoding accept-language
@@ -76,14 +76,14 @@ class SpdyStream:
         self._over = False
         self._session: Session | None = None
 
-    def deliver_to(self, session: Session) -> None:
+    def connect_session(self, session: Session) -> None:
         """Give the connection to a pod what came and what comes."""
         self._session = session
         early, self._early = bytes(self._early), bytearray()
         if early:
             self._give(early)
         if self._ended:
-            self.no_more()
+            self.end_input()
 
     def _give(self, data: bytes) -> None:
         if self._session is not None and self._session.stdin is not None:
@@ -104,7 +104,7 @@ class SpdyStream:
             return 0
         return len(session.stdin)
 
-    def no_more(self) -> None:
+    def end_input(self) -> None:
         """The client sends nothing more."""
         self._ended = True
         if self._session is not None and self._session.stdin is not None:
@@ -167,7 +167,7 @@ class SpdyConnection:
         while len(self._buffer) >= 8:
             first, flags_length = struct.unpack_from(">II", self._buffer)
             flags, length = flags_length >> 24, flags_length & 0xFFFFFF
-            if length > _MOST_FRAME:
+            if length > _MAX_FRAME_BYTES:
                 return False
             if len(self._buffer) < 8 + length:
                 return True
@@ -199,9 +199,9 @@ class SpdyConnection:
         if body:
             stream.received(body)
         if flags & _FIN:
-            stream.no_more()
-        while stream.unread > _MOST_UNREAD:
-            await async_sleep(_BREATH)
+            stream.end_input()
+        while stream.unread > _MAX_UNREAD_BYTES:
+            await async_sleep(_UNREAD_POLL_SECONDS)
 
     async def _control(self, kind: int, flags: int, body: bytes) -> bool:
         if kind == _SYN_STREAM:
@@ -215,11 +215,11 @@ class SpdyConnection:
         return kind != _GOAWAY
 
     async def _open(self, flags: int, body: bytes) -> bool:
-        if len(body) < 10 or len(self._streams) >= _MOST_STREAMS:
+        if len(body) < 10 or len(self._streams) >= _MAX_STREAMS:
             return False
         number = struct.unpack_from(">I", body)[0] & 0x7FFFFFFF
         try:
-            headers = _headers(self._inflate.decompress(body[10:], _MOST_FRAME))
+            headers = _parse_headers(self._inflate.decompress(body[10:], _MAX_FRAME_BYTES))
         except (zlib.error, struct.error):
             return False
         block = self._deflate.compress(struct.pack(">I", 0))
@@ -227,7 +227,7 @@ class SpdyConnection:
         await self._send_control(_SYN_REPLY, struct.pack(">I", number) + block)
         stream = self._streams[number] = SpdyStream(self, number, headers)
         if flags & _FIN:
-            stream.no_more()
+            stream.end_input()
         self._opened(stream)
         return True
 
@@ -236,7 +236,7 @@ class SpdyConnection:
         await self._send(head + body)
 
 
-def _headers(block: bytes) -> dict[str, str]:
+def _parse_headers(block: bytes) -> dict[str, str]:
     """The headers of a block; of several values the first.
 
     Raises:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.ages import age
+from pytest_kwait.simulator.http.ages import age_cell
 from pytest_kwait.simulator.http.workload_cells import NONE
 from pytest_kwait.simulator.objects import name_of
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "aged_cells",
-    "attachment_cells",
     "attributes_class_cells",
     "claim_cells",
     "device_claim_cells",
     "device_slice_cells",
     "driver_cells",
     "driver_node_cells",
+    "name_and_age_cells",
     "storage_class_cells",
+    "volume_attachment_cells",
     "volume_cells",
 ]
 
 UNSET = "<unset>"
-_CLASS = "volume.beta.kubernetes.io/storage-class"
-_DEFAULT_CLASSES = (
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-_MODES = {
+_SHORT_ACCESS_MODES = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
     "ReadWriteMany": "RWX",
@@ -45,16 +45,16 @@ def _annotations(obj: Obj) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
-def _modes(modes: Any) -> str:
-    return ",".join(short for mode, short in _MODES.items() if mode in (modes or ()))
+def _format_access_modes(modes: Any) -> str:
+    return ",".join(short for mode, short in _SHORT_ACCESS_MODES.items() if mode in (modes or ()))
 
 
-def _class_of(obj: Obj) -> str:
+def _storage_class_name(obj: Obj) -> str:
     named: str = obj.get("spec", {}).get("storageClassName") or ""
-    return _annotations(obj).get(_CLASS, named)
+    return _annotations(obj).get(_CLASS_ANNOTATION, named)
 
 
-def _phase(obj: Obj) -> str:
+def _phase_cell(obj: Obj) -> str:
     if obj["metadata"].get("deletionTimestamp"):
         return "Terminating"
     return str(obj.get("status", {}).get("phase", ""))
@@ -66,13 +66,13 @@ def claim_cells(obj: Obj) -> list[Any]:
     volume = spec.get("volumeName", "")
     return [
         name_of(obj),
-        _phase(obj),
+        _phase_cell(obj),
         volume,
         status.get("capacity", {}).get("storage", "0") if volume else "",
-        _modes(status.get("accessModes")) if volume else "",
-        _class_of(obj),
+        _format_access_modes(status.get("accessModes")) if volume else "",
+        _storage_class_name(obj),
         spec.get("volumeAttributesClassName", UNSET),
-        age(obj),
+        age_cell(obj),
         spec.get("volumeMode", UNSET),
     ]
 
@@ -84,14 +84,14 @@ def volume_cells(obj: Obj) -> list[Any]:
     return [
         name_of(obj),
         spec.get("capacity", {}).get("storage", "0"),
-        _modes(spec.get("accessModes")),
+        _format_access_modes(spec.get("accessModes")),
         spec.get("persistentVolumeReclaimPolicy", ""),
-        _phase(obj),
+        _phase_cell(obj),
         f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
-        _class_of(obj),
+        _storage_class_name(obj),
         spec.get("volumeAttributesClassName", UNSET),
         obj.get("status", {}).get("reason", ""),
-        age(obj),
+        age_cell(obj),
         spec.get("volumeMode", UNSET),
     ]
 
@@ -99,7 +99,7 @@ def volume_cells(obj: Obj) -> list[Any]:
 def storage_class_cells(obj: Obj) -> list[Any]:
     """A storage class's row."""
     name = name_of(obj)
-    if any(_annotations(obj).get(one) == "true" for one in _DEFAULT_CLASSES):
+    if any(_annotations(obj).get(one) == "true" for one in _DEFAULT_CLASS_ANNOTATIONS):
         name += " (default)"
     return [
         name,
@@ -107,16 +107,16 @@ def storage_class_cells(obj: Obj) -> list[Any]:
         obj.get("reclaimPolicy", "Delete"),
         obj.get("volumeBindingMode", "Immediate"),
         obj.get("allowVolumeExpansion", False),
-        age(obj),
+        age_cell(obj),
     ]
 
 
 def attributes_class_cells(obj: Obj) -> list[Any]:
     """The row of a class of volumes' attributes."""
-    return [name_of(obj), obj.get("driverName", ""), age(obj)]
+    return [name_of(obj), obj.get("driverName", ""), age_cell(obj)]
 
 
-def attachment_cells(obj: Obj) -> list[Any]:
+def volume_attachment_cells(obj: Obj) -> list[Any]:
     """The row of a volume's attachment."""
     spec = obj.get("spec", {})
     return [
@@ -125,7 +125,7 @@ def attachment_cells(obj: Obj) -> list[Any]:
         spec.get("source", {}).get("persistentVolumeName", ""),
         spec.get("nodeName", ""),
         obj.get("status", {}).get("attached", False),
-        age(obj),
+        age_cell(obj),
     ]
 
 
@@ -141,13 +141,13 @@ def driver_cells(obj: Obj) -> list[Any]:
         UNSET if requests is None else ",".join(one.get("audience", "") for one in requests),
         spec.get("requiresRepublish", False),
         ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
-        age(obj),
+        age_cell(obj),
     ]
 
 
 def driver_node_cells(obj: Obj) -> list[Any]:
     """The row of a node's storage drivers."""
-    return [name_of(obj), len(obj.get("spec", {}).get("drivers") or ()), age(obj)]
+    return [name_of(obj), len(obj.get("spec", {}).get("drivers") or ()), age_cell(obj)]
 
 
 def device_claim_cells(obj: Obj) -> list[Any]:
@@ -162,16 +162,16 @@ def device_claim_cells(obj: Obj) -> list[Any]:
             states.append("reserved")
     elif not deleted:
         states.append("pending")
-    return [name_of(obj), ",".join(states), age(obj)]
+    return [name_of(obj), ",".join(states), age_cell(obj)]
 
 
 def device_slice_cells(obj: Obj) -> list[Any]:
     """The row of a pool's part of devices."""
     spec = obj.get("spec", {})
     pool = spec.get("pool", {}).get("name", "")
-    return [name_of(obj), spec.get("nodeName", ""), spec.get("driver", ""), pool, age(obj)]
+    return [name_of(obj), spec.get("nodeName", ""), spec.get("driver", ""), pool, age_cell(obj)]
 
 
-def aged_cells(obj: Obj) -> list[Any]:
+def name_and_age_cells(obj: Obj) -> list[Any]:
     """The row of what has but a name and an age."""
-    return [name_of(obj), age(obj)]
+    return [name_of(obj), age_cell(obj)]

@@ -9,19 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
-from pytest_kwait.simulator.admission.webhook_calls import consulted
+from pytest_kwait.simulator.admission.webhook_calls import await_webhooks
 from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
-from pytest_kwait.simulator.http.answer import json_answer, object_answer, stored_answer
+from pytest_kwait.simulator.http.answer import (
+    json_response,
+    object_response,
+    stored_object_response,
+)
 from pytest_kwait.simulator.http.bindings import serve_binding
 from pytest_kwait.simulator.http.bodies import read_object
 from pytest_kwait.simulator.http.connecting import admit_connection
-from pytest_kwait.simulator.http.contents import check_kind, check_name
+from pytest_kwait.simulator.http.contents import check_object_name, check_subresource_kind
 from pytest_kwait.simulator.http.evictions import serve_eviction
 from pytest_kwait.simulator.http.logs import serve_logs
 from pytest_kwait.simulator.http.negotiation import PRODUCED, check_produced
 from pytest_kwait.simulator.http.patching import patch_object
 from pytest_kwait.simulator.http.scaling import serve_scale
-from pytest_kwait.simulator.http.versions import shown, shown_entry
+from pytest_kwait.simulator.http.versions import entry_to_requested_version, to_requested_version
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.ownership import record_update
 from pytest_kwait.simulator.status_error import (
@@ -32,27 +36,29 @@ from pytest_kwait.simulator.status_error import (
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.http.request import ApiRequest, Target
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["SubResources"]
+__all__ = ["SubresourceHandler"]
 
-_CONNECTING = ("attach", "exec", "portforward", "proxy")
+_CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 
 
-class SubResources:
+class SubresourceHandler:
     """The handlers, over one cluster.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
 
-    async def handle(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
+    async def handle(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
+    ) -> web.StreamResponse:
         """The answer.
 
         Raises:
@@ -60,7 +66,7 @@ class SubResources:
         """
         if target.rest and target.subresource != "proxy":
             raise resource_not_found()
-        if target.subresource in _CONNECTING:
+        if target.subresource in _CONNECT_SUBRESOURCES:
             await admit_connection(self._api, request, kind, target)
             return await self._connect(request, kind, target)
         if target.subresource == "log":
@@ -77,24 +83,28 @@ class SubResources:
             return await serve_scale(self._api, request, kind, target, verb)
         if verb == "get":
             entry = self._api.entry(kind, target.name, target.namespace or "")
-            return stored_answer(request, kind, await shown_entry(kind, entry))
+            return stored_object_response(
+                request, kind, await entry_to_requested_version(kind, entry)
+            )
         if verb == "patch":
             return await patch_object(self._api, request, kind, target)
         caller = request.writer()
         obj = await read_object(request, kind)
-        check_name(obj, target.name, target.namespace or "")
-        stored = await consulted(
+        check_object_name(obj, target.name, target.namespace or "")
+        stored = await await_webhooks(
             caller,
             lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
         )
-        return object_answer(request, kind, await shown(kind, stored))
+        return object_response(request, kind, await to_requested_version(kind, stored))
 
-    async def _connect(self, request: ApiRequest, kind: Kind, target: Target) -> web.StreamResponse:
+    async def _connect(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
+    ) -> web.StreamResponse:
         # Not at import: a cluster starts without anybody who connects.
         if target.subresource in ("attach", "exec"):
-            from pytest_kwait.simulator.http.pod_streams import serve_command
+            from pytest_kwait.simulator.http.pod_streams import serve_remote_command
 
-            return await serve_command(self._api, request, target)
+            return await serve_remote_command(self._api, request, target)
         if target.subresource == "portforward":
             from pytest_kwait.simulator.http.port_forwards import serve_port_forward
 
@@ -108,7 +118,7 @@ class SubResources:
         serve = serve_pod_proxy if kind.bucket == "pods" else serve_service_proxy
         return await serve(self._api, request, target)
 
-    async def _create(self, request: ApiRequest, kind: Kind, target: Target) -> web.Response:
+    async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         match target.subresource:
             case "binding":
                 return await serve_binding(self._api, request, target)
@@ -116,11 +126,11 @@ class SubResources:
                 return await serve_eviction(self._api, request, target)
             case "token":
                 obj = await read_object(request, kind, any_kind=True)
-                check_kind(self._api, obj, TOKEN_REQUESTS)
-                return json_answer(request, await self._token(request, target, obj), 201)
+                check_subresource_kind(self._api, obj, TOKEN_REQUESTS)
+                return json_response(request, await self._token(request, target, obj), 201)
         raise method_not_allowed()
 
-    async def _token(self, request: ApiRequest, target: Target, asked: Obj) -> Obj:
+    async def _token(self, request: ApiRequest, target: RequestInfo, asked: Obj) -> Obj:
         caller = request.writer()
         namespace = target.namespace or ""
         clean = self._api.decode(TOKEN_REQUESTS, asked, caller)
@@ -140,11 +150,11 @@ class SubResources:
                 caller,
                 content=TOKEN_REQUESTS,
             )
-            self._api.admission.admit_content(attributes)
-            self._api.admission.validate_content(attributes)
+            self._api.admission.admit_subresource(attributes)
+            self._api.admission.validate_subresource(attributes)
             return self._api.accounts.issue(account, attributes.obj or clean)
 
-        issued = await consulted(caller, issue)
+        issued = await await_webhooks(caller, issue)
         stamp = self._api.clock.stamp()
         record_update(TOKEN_REQUESTS, issued, None, caller, stamp, "token")
         return issued

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import to_version_without_webhook
 from pytest_kwait.simulator.status_error import bad_request, invalid_value
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["check_table", "partial_object", "row", "table"]
+__all__ = ["check_table_options", "table_row", "to_partial_object_metadata", "to_table"]
 
-_INCLUDED = ("None", "Metadata", "Object")
+_INCLUDE_OBJECT_POLICIES = ("None", "Metadata", "Object")
 
 
-def partial_object(obj: Obj, version: str = "v1") -> Obj:
+def to_partial_object_metadata(obj: Obj, version: str = "v1") -> Obj:
     """The object's metadata as an object of its own."""
     return {
         "kind": "PartialObjectMetadata",
@@ -32,43 +32,43 @@ def partial_object(obj: Obj, version: str = "v1") -> Obj:
     }
 
 
-def columns_of(kind: Kind) -> Columns:
+def find_columns(kind: Kind) -> Columns:
     """The columns of a kind; name and age where it has none of its own."""
     # Few requests want tables: what they look like is read with the first one.
-    from pytest_kwait.simulator.http.columns import BUILT_IN, GENERIC
-    from pytest_kwait.simulator.http.custom_columns import custom_columns
+    from pytest_kwait.simulator.http.columns import BUILT_IN_COLUMNS, GENERIC_COLUMNS
+    from pytest_kwait.simulator.http.custom_columns import custom_resource_columns
 
     if kind.structure is not None:
-        return custom_columns(kind)
-    return BUILT_IN.get(kind.bucket, GENERIC)
+        return custom_resource_columns(kind)
+    return BUILT_IN_COLUMNS.get(kind.bucket, GENERIC_COLUMNS)
 
 
-def check_table(query: Mapping[str, str]) -> None:
+def check_table_options(query: Mapping[str, str]) -> None:
     """Hold what a table's rows are to include to what there is.
 
     Raises:
         StatusError: 400, it is none of that.
     """
     include = query.get("includeObject", "")
-    if include not in ("", *_INCLUDED):
+    if include not in ("", *_INCLUDE_OBJECT_POLICIES):
         wrong = invalid_value(
             "includeObject", include, "must be 'Metadata', 'Object', 'None', or empty"
         )
         raise bad_request(f"Unable to convert to Table as requested: {wrong}")
 
 
-def row(kind: Kind, obj: Obj, include: str, version: str = "v1") -> Obj:
+def table_row(kind: Kind, obj: Obj, include: str, version: str = "v1") -> Obj:
     """The row of an object, which is as it is stored."""
-    cells: list[Any] = columns_of(kind).cells(obj)
+    cells: list[Any] = find_columns(kind).cells(obj)
     if include == "None":
         return {"cells": cells, "object": None}
-    shown = view(kind, obj)
+    shown = to_version_without_webhook(kind, obj)
     if include != "Object":
-        shown = partial_object(shown, version)
+        shown = to_partial_object_metadata(shown, version)
     return {"cells": cells, "object": shown}
 
 
-def table(
+def to_table(
     kind: Kind,
     objects: Sequence[Obj],
     metadata: Obj,
@@ -84,6 +84,6 @@ def table(
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": {key: metadata[key] for key in kept if key in metadata},
-        "columnDefinitions": columns_of(kind).definitions if headed else None,
-        "rows": [row(kind, obj, include, version) for obj in objects],
+        "columnDefinitions": find_columns(kind).definitions if headed else None,
+        "rows": [table_row(kind, obj, include, version) for obj in objects],
     }

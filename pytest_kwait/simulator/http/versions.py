@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.kind_view import to_version_without_webhook
 from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.store import Entry
 
@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
 
-__all__ = ["shown", "shown_entries", "shown_entry", "unlisted"]
+__all__ = [
+    "entries_to_requested_version",
+    "entry_to_requested_version",
+    "list_conversion_error",
+    "to_requested_version",
+]
 
 
-async def shown(kind: Kind, obj: Obj) -> Obj:
+async def to_requested_version(kind: Kind, obj: Obj) -> Obj:
     """An object as `kind` has it; what is no custom one stays as it is.
 
     Raises:
@@ -30,21 +35,21 @@ async def shown(kind: Kind, obj: Obj) -> Obj:
     if kind.structure is None or obj.get("apiVersion") in (kind.api_version, "v1"):
         return obj
     if kind.structure.conversion is None:
-        return view(kind, obj)
+        return to_version_without_webhook(kind, obj)
     return await kind.structure.conversion.read(obj, kind)
 
 
-async def shown_entry(kind: Kind, entry: Entry) -> Entry:
+async def entry_to_requested_version(kind: Kind, entry: Entry) -> Entry:
     """The same for what is stored.
 
     Raises:
         StatusError: 500, the webhook fails.
     """
-    obj = await shown(kind, entry.obj)
+    obj = await to_requested_version(kind, entry.obj)
     return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
-async def shown_entries(kind: Kind, entries: Sequence[Entry]) -> Sequence[Entry]:
+async def entries_to_requested_version(kind: Kind, entries: Sequence[Entry]) -> Sequence[Entry]:
     """The same for a list.
 
     Raises:
@@ -53,14 +58,14 @@ async def shown_entries(kind: Kind, entries: Sequence[Entry]) -> Sequence[Entry]
     if kind.structure is None:
         return entries
     if kind.structure.conversion is None:
-        return [await shown_entry(kind, entry) for entry in entries]
+        return [await entry_to_requested_version(kind, entry) for entry in entries]
     try:
         return await kind.structure.conversion.entries(entries, kind)
     except StatusError as error:
-        raise unlisted(kind, error) from None
+        raise list_conversion_error(kind, error) from None
 
 
-def unlisted(kind: Kind, error: StatusError) -> StatusError:
+def list_conversion_error(kind: Kind, error: StatusError) -> StatusError:
     """What a list or a watch ends with where the webhook fails."""
     which = f"{kind.api_version}, Kind={kind.kind}"
     text = f"storage is (re)initializing: failed to list {which}: {error.message}"

@@ -12,51 +12,51 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.faults.request_faults import CLIENT
-from pytest_kwait.simulator.http.answer import add_heads
-from pytest_kwait.simulator.http.listing import PATIENCE, parse_revision, wait_for_revision
+from pytest_kwait.simulator.faults.request_faults import CLIENT_HEADER
+from pytest_kwait.simulator.http.answer import add_response_headers
+from pytest_kwait.simulator.http.listing import REVISION_TIMEOUT, parse_revision, wait_for_revision
 from pytest_kwait.simulator.http.negotiation import negotiate_stream
-from pytest_kwait.simulator.http.outlet import Outlet
-from pytest_kwait.simulator.http.tables import partial_object, table
-from pytest_kwait.simulator.kind_view import view
+from pytest_kwait.simulator.http.outlet import StreamBuffer
+from pytest_kwait.simulator.http.tables import to_partial_object_metadata, to_table
+from pytest_kwait.simulator.kind_view import to_version_without_webhook
 from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.store import Entry, with_revision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.http.list_options import ListOptions
     from pytest_kwait.simulator.http.request import ApiRequest
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["Stream", "failed", "serve_watch"]
+__all__ = ["WatchStream", "error_event", "serve_watch"]
 
-_SHORTEST = 1800
+_MIN_TIMEOUT = 1800
 _BOOKMARK_PAUSE = 60.0
-_LAST_BOOKMARK = 2.0
+_LAST_BOOKMARK_LEAD = 2.0
 
 _encode = msgspec.json.Encoder().encode
 
 
-def _framed(event: str, raw: bytes) -> bytes:
+def _frame_event(event: str, raw: bytes) -> bytes:
     """An event as a line in a chunk of its own."""
     line = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
     return b"%x\r\n%b\r\n" % (len(line), line)
 
 
-def failed(error: StatusError) -> bytes:
+def error_event(error: StatusError) -> bytes:
     """The event that a watch ends with where it is refused."""
-    return _framed("ERROR", _encode(error.status()))
+    return _frame_event("ERROR", _encode(error.status()))
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     pass
 
 
-class _Memory:
+class _LatestChunk:
     """The latest change's chunk, shared by all watches that show it the same way."""
 
     key: tuple[int, str, str] = (0, "", "")
@@ -64,7 +64,7 @@ class _Memory:
 
 
 async def serve_watch(
-    api: ClusterApi,
+    api: SimulatedCluster,
     request: ApiRequest,
     kind: Kind,
     namespace: str | None,
@@ -81,28 +81,28 @@ async def serve_watch(
     except ValueError as error:
         raise StatusError(500, "", str(error)) from None
     negotiate_stream(request.header("Accept"))
-    stream = Stream(api, request, kind, namespace, options, revision)
+    stream = WatchStream(api, request, kind, namespace, options, revision)
     if kind.structure is not None and kind.structure.conversion is not None:
         # Not at import: hardly any definition has a webhook.
-        from pytest_kwait.simulator.http.converted_watch import ConvertedStream
+        from pytest_kwait.simulator.http.converted_watch import ConvertedWatchStream
 
         conversion = kind.structure.conversion
-        stream = ConvertedStream(api, request, kind, namespace, options, revision, conversion)
+        stream = ConvertedWatchStream(api, request, kind, namespace, options, revision, conversion)
         await stream.prepare()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    add_heads(response, request)
+    add_response_headers(response, request)
     response.enable_chunked_encoding()
     await response.prepare(request.http)
     if request.http.transport is None:
         stream.end()
         return response
-    outlet = Outlet(request.http.transport, request.http.writer.drain, stream.end)
-    seconds = options.timeout or random.uniform(_SHORTEST, 2 * _SHORTEST)  # noqa: S311 - spread
+    outlet = StreamBuffer(request.http.transport, request.http.writer.drain, stream.end)
+    seconds = options.timeout or random.uniform(_MIN_TIMEOUT, 2 * _MIN_TIMEOUT)  # noqa: S311 - spread
     if options.initial_events:
         try:
-            await wait_for_revision(api, revision, min(PATIENCE, seconds))
+            await wait_for_revision(api, revision, min(REVISION_TIMEOUT, seconds))
         except StatusError as error:
-            outlet.send(failed(error))
+            outlet.send(error_event(error))
             stream.end()
             if outlet.finish():
                 await response.write_eof()
@@ -119,12 +119,12 @@ async def serve_watch(
     return response
 
 
-class Stream:
+class WatchStream:
     """One watch."""
 
     def __init__(
         self,
-        api: ClusterApi,
+        api: SimulatedCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
@@ -140,35 +140,35 @@ class Stream:
         self._version = request.form.version
         self._query = request.query
         self._expired = request.expired
-        self.place = (namespace or "", request.header(CLIENT), kind.plural)
+        self.place = (namespace or "", request.header(CLIENT_HEADER), kind.plural)
         """Namespace, client and resource, for those who cut watches."""
         self._headed = True
         self._plain = not self._convert and kind.stored and not kind.custom
         self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
         self._done = asyncio.Event()
-        self._outlet: Outlet
-        self._unsubscribe: Callable[[], None] = _nothing
+        self._outlet: StreamBuffer
+        self._unsubscribe: Callable[[], None] = _no_op
         self._loop = asyncio.get_running_loop()
 
     # -- life
 
-    def start(self, outlet: Outlet) -> None:
+    def start(self, outlet: StreamBuffer) -> None:
         """Send what there is, and follow what comes."""
         self._outlet = outlet
         if self._expired is not None:
-            outlet.send(failed(self._expired))
+            outlet.send(error_event(self._expired))
             self._done.set()
             return
         options, store = self._options, self._api.store
         if options.initial_events or (options.initial_events is None and not self._revision):
             namespace = self._prefix[:-1] or None
             entries = store.entries(self._kind.bucket, namespace)
-            outlet.begin(self._present(entries, store.revision))
+            outlet.begin(self._initial_chunks(entries, store.revision))
         elif self._revision:
             try:
-                outlet.begin(self._past(store.since(self._kind.bucket, self._revision)))
+                outlet.begin(self._past_chunks(store.since(self._kind.bucket, self._revision)))
             except StatusError as error:
-                outlet.send(failed(error))
+                outlet.send(error_event(error))
                 self._done.set()
                 return
         self._unsubscribe = store.watch(self._kind.bucket, self._on_change, self._prefix[:-1])
@@ -190,14 +190,14 @@ class Stream:
             if left <= 0:
                 break
             pause = min(_BOOKMARK_PAUSE, left)
-            if self._options.bookmarks and left > 2 * _LAST_BOOKMARK:
-                pause = min(pause, left - _LAST_BOOKMARK)
+            if self._options.bookmarks and left > 2 * _LAST_BOOKMARK_LEAD:
+                pause = min(pause, left - _LAST_BOOKMARK_LEAD)
             try:
                 await asyncio.wait_for(self._done.wait(), pause)
             except TimeoutError:
                 if self._outlet.closed:
                     return
-                if self._options.bookmarks and left > 2 * _LAST_BOOKMARK and self._current:
+                if self._options.bookmarks and left > 2 * _LAST_BOOKMARK_LEAD and self._current:
                     self._outlet.send(self._bookmark(self._api.store.revision))
 
     @property
@@ -215,9 +215,9 @@ class Stream:
     def _wanted(self, entry: Entry) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
             return False
-        return not self._options.selective or self._options.selects(entry)
+        return not self._options.is_selective or self._options.selects(entry)
 
-    def _present(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
+    def _initial_chunks(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
         """The chunks that show the state of `revision`."""
         for one in entries:
             entry = self._seen_entry(one) if self._kind.custom else one
@@ -226,7 +226,7 @@ class Stream:
         if self._options.initial_events and self._options.bookmarks:
             yield self._bookmark(revision, initial=True)
 
-    def _past(self, changes: Iterable[Change]) -> Iterator[bytes]:
+    def _past_chunks(self, changes: Iterable[Change]) -> Iterator[bytes]:
         """The chunks that show `changes`."""
         return filter(None, map(self._change_chunk, changes))
 
@@ -241,7 +241,7 @@ class Stream:
             change = self._seen(change)
         if self._prefix and not change.new.key.startswith(self._prefix):
             return b""
-        if not self._options.selective:
+        if not self._options.is_selective:
             return self._chunk(change.type, change.new)
         before = change.old is not None and self._options.selects(change.old)
         if change.type == "DELETED":
@@ -259,7 +259,7 @@ class Stream:
         return change._replace(new=new, old=None if old is None else self._seen_entry(old))
 
     def _seen_entry(self, entry: Entry) -> Entry:
-        obj = view(self._kind, entry.obj)
+        obj = to_version_without_webhook(self._kind, entry.obj)
         return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
     def _chunk(self, event: str, entry: Entry) -> bytes:
@@ -269,15 +269,17 @@ class Stream:
         if self._convert == "Table" and self._headed:
             return self._framed_object(event, entry.obj)
         key = (entry.revision, event, self._view + self._query.get("includeObject", ""))
-        if _Memory.key == key:
-            return _Memory.chunk
-        chunk = _framed(event, entry.raw) if self._plain else self._framed_object(event, entry.obj)
-        _Memory.key, _Memory.chunk = key, chunk
+        if _LatestChunk.key == key:
+            return _LatestChunk.chunk
+        chunk = (
+            _frame_event(event, entry.raw) if self._plain else self._framed_object(event, entry.obj)
+        )
+        _LatestChunk.key, _LatestChunk.chunk = key, chunk
         return chunk
 
     def _framed_object(self, event: str, obj: Obj) -> bytes:
         if self._convert == "Table":
-            body = table(
+            body = to_table(
                 self._kind,
                 [obj],
                 obj["metadata"],
@@ -287,10 +289,12 @@ class Stream:
             )
             self._headed = False
         elif self._convert:
-            body = partial_object(view(self._kind, obj), self._version)
+            body = to_partial_object_metadata(
+                to_version_without_webhook(self._kind, obj), self._version
+            )
         else:
-            body = view(self._kind, obj)
-        return _framed(event, _encode(body))
+            body = to_version_without_webhook(self._kind, obj)
+        return _frame_event(event, _encode(body))
 
     def _bookmark(self, revision: int, *, initial: bool = False) -> bytes:
         metadata: Obj = {"resourceVersion": str(revision)}
@@ -307,9 +311,9 @@ class Stream:
                 "apiVersion": f"meta.k8s.io/{self._version}",
                 "metadata": {"resourceVersion": metadata["resourceVersion"]},
                 "columnDefinitions": None,
-                "rows": [{"cells": [], "object": partial_object(obj, self._version)}],
+                "rows": [{"cells": [], "object": to_partial_object_metadata(obj, self._version)}],
             }
-            return _framed("BOOKMARK", _encode(body))
+            return _frame_event("BOOKMARK", _encode(body))
         if self._convert:
-            obj = partial_object(obj, self._version)
-        return _framed("BOOKMARK", _encode(obj))
+            obj = to_partial_object_metadata(obj, self._version)
+        return _frame_event("BOOKMARK", _encode(obj))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.ages import age, since
+from pytest_kwait.simulator.http.ages import age_cell, elapsed_text
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.selectors import selector_text
+from pytest_kwait.simulator.selectors import format_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -20,8 +20,8 @@ __all__ = [
     "cron_job_cells",
     "daemon_set_cells",
     "deployment_cells",
+    "format_labels",
     "job_cells",
-    "labels_text",
     "pod_template_cells",
     "replica_set_cells",
     "scale_cells",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 NONE = "<none>"
-_JOB_STATES = (
+_JOB_CONDITION_TYPES = (
     "Complete",
     "Failed",
     "Terminating",
@@ -40,17 +40,17 @@ _JOB_STATES = (
 )
 
 
-def labels_text(labels: dict[str, str] | None) -> str:
+def format_labels(labels: dict[str, str] | None) -> str:
     """Labels in their order, joined."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
 def selector_cell(selector: Obj | None) -> str:
     """A selector object in the query parameter's grammar."""
-    return (selector_text(selector) if selector else "") or NONE
+    return (format_selector(selector) if selector else "") or NONE
 
 
-def _containers(spec: Obj) -> list[str]:
+def _container_cells(spec: Obj) -> list[str]:
     containers = spec.get("template", {}).get("spec", {}).get("containers", [])
     return [
         ",".join(one["name"] for one in containers),
@@ -66,8 +66,8 @@ def deployment_cells(obj: Obj) -> list[Any]:
         f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
-        age(obj),
-        *_containers(spec),
+        age_cell(obj),
+        *_container_cells(spec),
         selector_cell(spec.get("selector")),
     ]
 
@@ -80,8 +80,8 @@ def replica_set_cells(obj: Obj) -> list[Any]:
         spec.get("replicas", 0),
         status.get("replicas", 0),
         status.get("readyReplicas", 0),
-        age(obj),
-        *_containers(spec),
+        age_cell(obj),
+        *_container_cells(spec),
         selector_cell(spec.get("selector")),
     ]
 
@@ -89,14 +89,14 @@ def replica_set_cells(obj: Obj) -> list[Any]:
 def controller_cells(obj: Obj) -> list[Any]:
     """A replication controller's row."""
     cells = replica_set_cells({**obj, "spec": {**obj["spec"], "selector": None}})
-    return [*cells[:-1], labels_text(obj["spec"].get("selector"))]
+    return [*cells[:-1], format_labels(obj["spec"].get("selector"))]
 
 
 def stateful_set_cells(obj: Obj) -> list[Any]:
     """A stateful set's row."""
     spec, status = obj["spec"], obj.get("status", {})
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [name_of(obj), ready, age(obj), *_containers(spec)]
+    return [name_of(obj), ready, age_cell(obj), *_container_cells(spec)]
 
 
 def daemon_set_cells(obj: Obj) -> list[Any]:
@@ -112,9 +112,9 @@ def daemon_set_cells(obj: Obj) -> list[Any]:
     return [
         name_of(obj),
         *(status.get(count, 0) for count in counts),
-        labels_text(spec.get("template", {}).get("spec", {}).get("nodeSelector")),
-        age(obj),
-        *_containers(spec),
+        format_labels(spec.get("template", {}).get("spec", {}).get("nodeSelector")),
+        age_cell(obj),
+        *_container_cells(spec),
         selector_cell(spec.get("selector")),
     ]
 
@@ -133,19 +133,19 @@ def job_cells(obj: Obj) -> list[Any]:
     state = "Running"
     if obj["metadata"].get("deletionTimestamp"):
         true.add("Terminating")
-    for condition in _JOB_STATES:
+    for condition in _JOB_CONDITION_TYPES:
         if condition in true:
             state = condition
             break
     start = status.get("startTime")
-    duration = since(start, status.get("completionTime")) if start else ""
+    duration = elapsed_text(start, status.get("completionTime")) if start else ""
     return [
         name_of(obj),
         state,
         completions,
         duration,
-        age(obj),
-        *_containers(spec),
+        age_cell(obj),
+        *_container_cells(spec),
         selector_cell(spec.get("selector")),
     ]
 
@@ -160,9 +160,9 @@ def cron_job_cells(obj: Obj) -> list[Any]:
         spec.get("timeZone", NONE),
         "True" if spec.get("suspend") else "False",
         len(status.get("active", ())),
-        since(last) if last else NONE,
-        age(obj),
-        *_containers(spec.get("jobTemplate", {}).get("spec", {})),
+        elapsed_text(last) if last else NONE,
+        age_cell(obj),
+        *_container_cells(spec.get("jobTemplate", {}).get("spec", {})),
         NONE,
     ]
 
@@ -170,10 +170,10 @@ def cron_job_cells(obj: Obj) -> list[Any]:
 def pod_template_cells(obj: Obj) -> list[Any]:
     """A pod template's row."""
     labels = obj.get("template", {}).get("metadata", {}).get("labels")
-    return [name_of(obj), *_containers(obj), labels_text(labels)]
+    return [name_of(obj), *_container_cells(obj), format_labels(labels)]
 
 
 def scale_cells(obj: Obj) -> list[Any]:
     """The row of a scale."""
     wanted, present = obj.get("spec", {}), obj.get("status", {})
-    return [name_of(obj), wanted.get("replicas", 0), present.get("replicas", 0), age(obj)]
+    return [name_of(obj), wanted.get("replicas", 0), present.get("replicas", 0), age_cell(obj)]

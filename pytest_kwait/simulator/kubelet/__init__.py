@@ -10,34 +10,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.kubelet_server import KubeletServer
-from pytest_kwait.simulator.kubelet.node import NodeAgent
+from pytest_kwait.simulator.kubelet.node import NodeKubelet
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["NodeAgent", "node_name", "start_kubelets"]
+__all__ = ["NodeKubelet", "make_node_name", "start_kubelets"]
 
 
-def node_name(number: int) -> str:
+def make_node_name(number: int) -> str:
     """Return the name of a node, counted from 1."""
     return f"kwait-node-{number}"
 
 
-def start_kubelets(api: ClusterApi, nodes: int) -> dict[str, NodeAgent]:
+def start_kubelets(api: SimulatedCluster, nodes: int) -> dict[str, NodeKubelet]:
     """Start so many kubelets; their Nodes are Ready when this returns.
 
     One subscription serves them all: a pod's change costs the same however many nodes there are.
     """
     agents = {
-        node_name(number): NodeAgent(api, node_name(number), number)
+        make_node_name(number): NodeKubelet(api, make_node_name(number), number)
         for number in range(1, nodes + 1)
     }
     for agent in agents.values():
         agent.peers = agents
         agent.register()
         api.kubelets[agent.name] = KubeletServer(agent)
-        api.faults.nodes[agent.name] = agent.outages
+        api.faults.nodes[agent.name] = agent.node_faults
 
     def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
         agent = agents.get(new["spec"].get("nodeName") or "")

@@ -10,9 +10,9 @@ import json
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
-from pytest_kwait.simulator.kubelet.dialing import PortError, container_port, dial_from
-from pytest_kwait.simulator.kubelet.http_get import HttpGet, Target
-from pytest_kwait.simulator.kubelet.outcomes import Outcome, Verdict
+from pytest_kwait.simulator.kubelet.dialing import NamedPortError, make_dialer, resolve_port
+from pytest_kwait.simulator.kubelet.http_get import HttpGet, HttpTarget
+from pytest_kwait.simulator.kubelet.outcomes import HandlerResult, ResultKind
 from pytest_kwait.simulator.kubelets import StartError
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import SimClock, Timer
 
-__all__ = ["Action", "Command", "hook_action", "probe_action"]
+__all__ = ["ExecHandler", "Handler", "start_hook", "start_probe"]
 
 # Seconds that a hook's request may take; source: kubelet.go, `NewMainKubelet`, the hooks' client.
 _HOOK_TIMEOUT = 30.0
-_MOST_OUTPUT = 10 * 1024
-_SAFE = "/?&=%:@!$'()*+,;~-._[]"
+_MAX_OUTPUT = 10 * 1024
+_SAFE_URL_CHARACTERS = "/?&=%:@!$'()*+,;~-._[]"
 
 
-class Action(Protocol):
+class Handler(Protocol):
     """Something under way."""
 
     def cancel(self) -> None:
@@ -40,7 +40,7 @@ class Action(Protocol):
         ...
 
 
-class _Planned:
+class _DecidedHandler:
     """What is decided already, and told in one of the next turns."""
 
     def __init__(self, timer: Timer) -> None:
@@ -50,13 +50,16 @@ class _Planned:
         self._timer.cancel()
 
 
-def _tell(
-    clock: SimClock, done: Callable[[Outcome], None], outcome: Outcome, after: float = 0.0
-) -> Action:
-    return _Planned(clock.call_later(after, done, outcome, scaled=False))
+def _schedule_result(
+    clock: SimClock,
+    done: Callable[[HandlerResult], None],
+    outcome: HandlerResult,
+    after: float = 0.0,
+) -> Handler:
+    return _DecidedHandler(clock.call_later(after, done, outcome, scaled=False))
 
 
-class Command:
+class ExecHandler:
     """A command under way in a container.
 
     Args:
@@ -75,12 +78,12 @@ class Command:
         container: Container,
         argv: list[str],
         timeout: float,
-        done: Callable[[Outcome], None],
+        done: Callable[[HandlerResult], None],
     ) -> None:
         self._clock = clock
         self._argv = argv
         self._timeout = timeout
-        self._done: Callable[[Outcome], None] | None = done
+        self._done: Callable[[HandlerResult], None] | None = done
         self._timer: Timer | None = None
         self._written = {1: b"", 2: b""}
         self._session: Session | None = None
@@ -88,7 +91,7 @@ class Command:
             self._session = container.run(argv, stdin=False, tty=False)
         except StartError as error:
             text = f"rpc error: code = Unknown desc = {error}"
-            self._end(Outcome(Verdict.ERROR, text))
+            self._end(HandlerResult(ResultKind.ERROR, text))
             return
         if timeout:
             self._timer = clock.call_later(timeout, self._too_late, scaled=False)
@@ -111,58 +114,58 @@ class Command:
         if self._session is None or self._done is None:
             return
         for stream, data in self._session.outlet.drain():
-            self._written[stream] = (self._written[stream] + data)[:_MOST_OUTPUT]
+            self._written[stream] = (self._written[stream] + data)[:_MAX_OUTPUT]
         code = self._session.outlet.code
         if code is None:
             return
         out, err = (self._written[stream].decode(errors="replace") for stream in (1, 2))
         if code == 0:
-            self._end(Outcome(Verdict.SUCCESS, "", out + err))
+            self._end(HandlerResult(ResultKind.SUCCESS, "", out + err))
         else:
             text = f"command '{' '.join(self._argv)}' exited with {code}: {err}"
-            self._end(Outcome(Verdict.FAILURE, text, out + err))
+            self._end(HandlerResult(ResultKind.FAILURE, text, out + err))
 
     def _too_late(self) -> None:
         self._timer = None
         words = " ".join(self._argv)
         text = f'command timed out: "{words}" timed out after {self._timeout:g}s'
-        self._end(Outcome(Verdict.FAILURE, text, text))
+        self._end(HandlerResult(ResultKind.FAILURE, text, text))
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: HandlerResult) -> None:
         done, self._done = self._done, None
         self._close()
         if done is not None:
             self._clock.call_later(0, done, outcome)
 
 
-def _target(action: Obj, container: Obj, pod_ip: str) -> Target:
+def _make_target(action: Obj, container: Obj, pod_ip: str) -> HttpTarget:
     """Where the GET of a probe or a hook goes.
 
     Raises:
         PortError: its port is a name that nobody has.
     """
-    path = quote(action.get("path") or "/", safe=_SAFE)
-    return Target(
+    path = quote(action.get("path") or "/", safe=_SAFE_URL_CHARACTERS)
+    return HttpTarget(
         (action.get("scheme") or "HTTP").lower(),
         action.get("host") or pod_ip,
-        container_port(action["port"], container),
+        resolve_port(action["port"], container),
         path if path.startswith("/") else f"/{path}",
         tuple((one["name"], one.get("value") or "") for one in action.get("httpHeaders") or ()),
     )
 
 
-def _agent(worker: PodWorker, word: str) -> str:
+def _make_user_agent(worker: PodWorker, word: str) -> str:
     version = worker.api.kinds.version
     return f"kube-{word}/{version.get('major', '1')}.{version.get('minor', '')}"
 
 
-def probe_action(
+def start_probe(
     worker: PodWorker,
     spec: Obj,
     container: Container,
     probe: Obj,
-    done: Callable[[Outcome], None],
-) -> Action:
+    done: Callable[[HandlerResult], None],
+) -> Handler:
     """Begin a probe.
 
     What is asked of a container whose program is not simulated is taken to succeed.
@@ -172,50 +175,50 @@ def probe_action(
     clock = worker.node.clock
     timeout = float(probe.get("timeoutSeconds") or 1)
     if container.assumed:
-        return _tell(clock, done, Outcome(Verdict.SUCCESS))
+        return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in probe:
 
-        def ended(outcome: Outcome) -> None:
+        def ended(outcome: HandlerResult) -> None:
             # A probe tells what its command wrote, not how it ended.
-            told = outcome.text if outcome.verdict is Verdict.ERROR else outcome.output
-            done(Outcome(outcome.verdict, told))
+            told = outcome.text if outcome.verdict is ResultKind.ERROR else outcome.output
+            done(HandlerResult(outcome.verdict, told))
 
-        return Command(clock, container, probe["exec"].get("command") or [], timeout, ended)
-    dial = dial_from(worker)
+        return ExecHandler(clock, container, probe["exec"].get("command") or [], timeout, ended)
+    dial = make_dialer(worker)
     try:
         if "httpGet" in probe:
-            target = _target(probe["httpGet"], spec, worker.pod_ip)
-            return HttpGet(clock, dial, target, _agent(worker, "probe"), timeout, done)
+            target = _make_target(probe["httpGet"], spec, worker.pod_ip)
+            return HttpGet(clock, dial, target, _make_user_agent(worker, "probe"), timeout, done)
         if "tcpSocket" in probe:
             action = probe["tcpSocket"]
             host = action.get("host") or worker.pod_ip
-            port = container_port(action["port"], spec)
+            port = resolve_port(action["port"], spec)
             trouble, session = dial(host, port)
             if session is not None:
                 session.stop()
-                return _tell(clock, done, Outcome(Verdict.SUCCESS))
+                return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
             if trouble:
-                return _tell(clock, done, Outcome(Verdict.FAILURE, trouble))
-            late = Outcome(Verdict.FAILURE, f"dial tcp {host}:{port}: i/o timeout")
-            return _tell(clock, done, late, timeout)
-    except PortError as error:
-        return _tell(clock, done, Outcome(Verdict.ERROR, str(error)))
+                return _schedule_result(clock, done, HandlerResult(ResultKind.FAILURE, trouble))
+            late = HandlerResult(ResultKind.FAILURE, f"dial tcp {host}:{port}: i/o timeout")
+            return _schedule_result(clock, done, late, timeout)
+    except NamedPortError as error:
+        return _schedule_result(clock, done, HandlerResult(ResultKind.ERROR, str(error)))
     # Nothing that is simulated speaks HTTP/2: the connection is tried until the time is up.
     where = f"{worker.pod_ip}:{probe['grpc']['port']}"
     text = (
         f'timeout: failed to connect service "{where}" within {timeout:g}s: '
         "context deadline exceeded"
     )
-    return _tell(clock, done, Outcome(Verdict.FAILURE, text), timeout)
+    return _schedule_result(clock, done, HandlerResult(ResultKind.FAILURE, text), timeout)
 
 
-def hook_action(
+def start_hook(
     worker: PodWorker,
     spec: Obj,
     container: Container,
     handler: Obj,
-    done: Callable[[Outcome], None],
-) -> Action:
+    done: Callable[[HandlerResult], None],
+) -> Handler:
     """Begin a lifecycle hook; its outcome's text is what the container's status says of it.
 
     Any answer to a request is a good one.
@@ -227,35 +230,37 @@ def hook_action(
     where = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
     of = f'for Container "{spec["name"]}" in Pod "{where}" failed - error:'
     if "sleep" in handler:
-        return _tell(clock, done, Outcome(Verdict.SUCCESS), float(handler["sleep"]["seconds"]))
+        return _schedule_result(
+            clock, done, HandlerResult(ResultKind.SUCCESS), float(handler["sleep"]["seconds"])
+        )
     if container.assumed:
-        return _tell(clock, done, Outcome(Verdict.SUCCESS))
+        return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in handler:
         argv = handler["exec"].get("command") or []
 
-        def ended(outcome: Outcome) -> None:
+        def ended(outcome: HandlerResult) -> None:
             if not outcome.good:
                 written = json.dumps(outcome.output, ensure_ascii=False)
                 text = f"Exec lifecycle hook ([{' '.join(argv)}]) {of} {outcome.text}, "
-                outcome = Outcome(outcome.verdict, f"{text}message: {written}")
+                outcome = HandlerResult(outcome.verdict, f"{text}message: {written}")
             done(outcome)
 
-        return Command(clock, container, argv, 0, ended)
+        return ExecHandler(clock, container, argv, 0, ended)
     if "httpGet" in handler:
         action = handler["httpGet"]
 
-        def answered(outcome: Outcome) -> None:
+        def answered(outcome: HandlerResult) -> None:
             if not outcome.good and not outcome.text.startswith("HTTP probe failed"):
                 text = f"HTTP lifecycle hook ({action.get('path', '')}) {of} {outcome.text}"
-                done(Outcome(outcome.verdict, text))
+                done(HandlerResult(outcome.verdict, text))
             else:
-                done(Outcome(Verdict.SUCCESS))
+                done(HandlerResult(ResultKind.SUCCESS))
 
         try:
-            target = _target(action, spec, worker.pod_ip)
-        except PortError as error:
-            return _tell(clock, answered, Outcome(Verdict.ERROR, str(error)))
-        agent = _agent(worker, "lifecycle")
-        return HttpGet(clock, dial_from(worker), target, agent, _HOOK_TIMEOUT, answered)
+            target = _make_target(action, spec, worker.pod_ip)
+        except NamedPortError as error:
+            return _schedule_result(clock, answered, HandlerResult(ResultKind.ERROR, str(error)))
+        agent = _make_user_agent(worker, "lifecycle")
+        return HttpGet(clock, make_dialer(worker), target, agent, _HOOK_TIMEOUT, answered)
     text = "Cannot run handler: invalid handler"
-    return _tell(clock, done, Outcome(Verdict.ERROR, text))
+    return _schedule_result(clock, done, HandlerResult(ResultKind.ERROR, text))

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.resizes import tell_pending
+from pytest_kwait.simulator.kubelet.resizes import record_pending_resize
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.node import NodeAgent
+    from pytest_kwait.simulator.kubelet.node import NodeKubelet
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Allocation", "Deferred", "acted_on"]
+__all__ = ["DeferredResizes", "PodAllocation", "to_allocated_pod"]
 
 # Seconds between tries where nothing makes room; source: allocation_manager.go, `retryDelay`.
 _RETRY = 180.0
 _FIELDS = ("initContainers", "containers")
-_QUALITIES = ("Guaranteed", "Burstable", "BestEffort")
+_QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
 
 
-def acted_on(pod: Obj) -> object:
+def to_allocated_pod(pod: Obj) -> object:
     """Return what of a pod the kubelet acts on: its spec, and conditions for its gates."""
     if not pod["spec"].get("readinessGates"):
         return pod["spec"]
@@ -37,7 +37,7 @@ def _resources(pod: Obj) -> list[object]:
     return [spec.get("resources"), *found]
 
 
-def _with(pod: Obj, resources: list[object]) -> Obj:
+def _with_resources(pod: Obj, resources: list[object]) -> Obj:
     """The pod with other resources."""
     whole, *left = resources
     spec = {**pod["spec"], "resources": whole}
@@ -49,7 +49,7 @@ def _with(pod: Obj, resources: list[object]) -> Obj:
     return {**pod, "spec": spec}
 
 
-class Allocation:
+class PodAllocation:
     """What one pod is given.
 
     Args:
@@ -82,7 +82,7 @@ class Allocation:
             self._judged = generation
             if self._judge():
                 return pod
-        return _with(pod, self._given)
+        return _with_resources(pod, self._given)
 
     def retry(self) -> None:
         """Look whether there is room by now."""
@@ -100,7 +100,7 @@ class Allocation:
         pod, pending = self._wanted, self.pending or {}
         quality = (pod.get("status") or {}).get("qosClass", "BestEffort")
         since: str = pending.get("lastTransitionTime", "")
-        return -float(pod["spec"].get("priority") or 0), _QUALITIES.index(quality), since
+        return -float(pod["spec"].get("priority") or 0), _QOS_CLASSES.index(quality), since
 
     def _judge(self) -> bool:
         """Give the pod what it asks for if there is room; whether there is.
@@ -108,7 +108,7 @@ class Allocation:
         Source: allocation_manager.go, `handlePodResourcesResize`.
         """
         worker, wanted = self._worker, self._wanted
-        refusal = worker.node.deferred.judge(worker, wanted)
+        refusal = worker.node.deferred_resizes.judge(worker, wanted)
         worker.sync()
         if refusal is None:
             self._given, self.pending = _resources(wanted), None
@@ -125,18 +125,18 @@ class Allocation:
             "message": refusal[1],
         }
         if before.get("observedGeneration") != generation:
-            tell_pending(worker, wanted, *refusal)
+            record_pending_resize(worker, wanted, *refusal)
         return False
 
 
-class Deferred:
+class DeferredResizes:
     """The pods of one node that wait for room.
 
     Args:
         node: its kubelet.
     """
 
-    def __init__(self, node: NodeAgent) -> None:
+    def __init__(self, node: NodeKubelet) -> None:
         self._node = node
         self._waiting: dict[PodWorker, None] = {}
         self._planned = False
@@ -144,7 +144,7 @@ class Deferred:
 
     def judge(self, worker: PodWorker, wanted: Obj) -> tuple[str, str] | None:
         """Take note of what a pod is given now; why it cannot be, with reason and message."""
-        refusal = self._node.reconsider(worker.pod, wanted)
+        refusal = self._node.admit_resize(worker.pod, wanted)
         if refusal is not None:
             self._waiting[worker] = None
             if not self._late:

@@ -5,37 +5,37 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import File, Folder, Link
-from pytest_kwait.simulator.kubelet.inputs import read_all
+from pytest_kwait.simulator.kubelet.files import Directory, File, Symlink
+from pytest_kwait.simulator.kubelet.inputs import read_all_up_to
 from pytest_kwait.simulator.kubelet.processes import Effect, Process, Write
 
 if TYPE_CHECKING:
     import tarfile
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.kubelet.files import Node
-    from pytest_kwait.simulator.kubelet.processes import Surroundings
+    from pytest_kwait.simulator.kubelet.files import Inode
+    from pytest_kwait.simulator.kubelet.processes import ProcessContext
 
 __all__ = ["tar"]
 
-_PIECE = 64 * 1024
-_MOST_ARCHIVE = 64 << 20
-_LONG = ("--no-same-permissions", "--no-same-owner", "--overwrite")
+_CHUNK = 64 * 1024
+_MAX_ARCHIVE = 64 << 20
+_LONG_OPTIONS = ("--no-same-permissions", "--no-same-owner", "--overwrite")
 
 
-def tar(around: Surroundings, args: list[str]) -> Process:
+def tar(around: ProcessContext, args: list[str]) -> Process:
     """Make (`c`), list (`t`) or unpack (`x`) an archive, in or below `-C DIR`."""
-    mode, file, folder, names = _arguments(args)
+    mode, file, folder, names = _parse_arguments(args)
     if not mode:
         yield Write(2, b"BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n")
         return 1
-    if folder and not isinstance(around.files.find(around.path(folder)), Folder):
+    if folder and not isinstance(around.files.find(around.path(folder)), Directory):
         text = f"tar: can't change directory to '{folder}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
     if mode == "c":
-        return (yield from _make(around, file, folder, names))
-    data = yield from _input(around, file)
+        return (yield from _create(around, file, folder, names))
+    data = yield from _open_archive(around, file)
     if data is None:
         text = f"tar: can't open '{file}': No such file or directory\n"
         yield Write(2, text.encode())
@@ -57,7 +57,7 @@ def tar(around: Surroundings, args: list[str]) -> Process:
     return 0
 
 
-def _arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
+def _parse_arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
     """The mode, the archive, the folder and the names."""
     mode, file, folder = "", "-", ""
     names: list[str] = []
@@ -65,7 +65,7 @@ def _arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
     first = True
     while rest:
         word = rest.pop(0)
-        if word in _LONG:
+        if word in _LONG_OPTIONS:
             continue
         if (word[:1] == "-" and len(word) > 1) or first:
             for letter in word.lstrip("-"):
@@ -81,14 +81,14 @@ def _arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
     return mode, file, folder, names
 
 
-def _make(around: Surroundings, file: str, folder: str, names: list[str]) -> Process:
+def _create(around: ProcessContext, file: str, folder: str, names: list[str]) -> Process:
     import tarfile
 
     buffer = io.BytesIO()
     code = 0
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in names:
-            found = around.files.find(_within(around, folder, name))
+            found = around.files.find(_resolve_within(around, folder, name))
             if found is None:
                 yield Write(2, f"tar: {name}: No such file or directory\n".encode())
                 code = 1
@@ -102,23 +102,23 @@ def _make(around: Surroundings, file: str, folder: str, names: list[str]) -> Pro
     if file != "-":
         around.files.write(around.path(file), data)
         return code
-    for start in range(0, len(data), _PIECE):
-        yield Write(1, data[start : start + _PIECE])
+    for start in range(0, len(data), _CHUNK):
+        yield Write(1, data[start : start + _CHUNK])
     return code
 
 
-def _add(archive: tarfile.TarFile, name: str, node: Node) -> None:
+def _add(archive: tarfile.TarFile, name: str, node: Inode) -> None:
     """Add what is at a path, a folder before what is in it."""
     import tarfile
 
     entry = tarfile.TarInfo(name or ".")
     entry.mode, entry.mtime = node.mode, int(node.mtime)
-    if isinstance(node, Folder):
+    if isinstance(node, Directory):
         entry.type = tarfile.DIRTYPE
         archive.addfile(entry)
         for one in sorted(node.entries):
             _add(archive, f"{name}/{one}".lstrip("/"), node.entries[one])
-    elif isinstance(node, Link):
+    elif isinstance(node, Symlink):
         entry.type, entry.linkname = tarfile.SYMTYPE, node.target
         archive.addfile(entry)
     elif isinstance(node, File):
@@ -126,33 +126,33 @@ def _add(archive: tarfile.TarFile, name: str, node: Node) -> None:
         archive.addfile(entry, io.BytesIO(bytes(node.data)))
 
 
-def _input(around: Surroundings, file: str) -> Generator[Effect, None, bytes | None]:
+def _open_archive(around: ProcessContext, file: str) -> Generator[Effect, None, bytes | None]:
     """The whole archive; None where there is no such file."""
     if file != "-":
         return around.files.read(around.path(file))
-    return (yield from read_all(0, _MOST_ARCHIVE))
+    return (yield from read_all_up_to(0, _MAX_ARCHIVE))
 
 
 def _unpack(
-    around: Surroundings, archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str
+    around: ProcessContext, archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str
 ) -> None:
     if ".." in member.name.split("/"):
         return
-    path = _within(around, folder, member.name)
+    path = _resolve_within(around, folder, member.name)
     if member.isdir():
-        around.files.make_folder(path, parents=True)
+        around.files.make_directory(path, parents=True)
     elif member.issym():
-        around.files.put(path, Link(member.linkname))
+        around.files.put(path, Symlink(member.linkname))
     elif member.isfile():
         content = archive.extractfile(member)
         parent = path.rpartition("/")[0]
         if parent:
-            around.files.make_folder(parent, parents=True)
+            around.files.make_directory(parent, parents=True)
         around.files.write(path, content.read() if content is not None else b"")
         found = around.files.find(path)
         if found is not None:
             found.mode, found.mtime = member.mode & 0o777, float(member.mtime)
 
 
-def _within(around: Surroundings, folder: str, name: str) -> str:
-    return around.files.joined(around.path(folder or "."), name).rstrip("/") or "/"
+def _resolve_within(around: ProcessContext, folder: str, name: str) -> str:
+    return around.files.join_path(around.path(folder or "."), name).rstrip("/") or "/"

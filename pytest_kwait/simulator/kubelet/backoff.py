@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CRASH_FIRST", "CRASH_MOST", "Backoff", "go_seconds"]
+__all__ = ["CRASH_BACKOFF_INITIAL", "CRASH_BACKOFF_MAX", "Backoff", "format_go_seconds"]
 
 # Seconds, for restarts and for image pulls alike.
 # Source: kubelet.go, `imageBackOffPeriod`, `MaxContainerBackOff`.
-CRASH_FIRST = 10.0
-CRASH_MOST = 300.0
+CRASH_BACKOFF_INITIAL = 10.0
+CRASH_BACKOFF_MAX = 300.0
 
 
 @dataclass(slots=True)
@@ -29,7 +29,9 @@ class Backoff:
     Source: client-go, util/flowcontrol/backoff.go.
     """
 
-    def __init__(self, scale: float, first: float = CRASH_FIRST, most: float = CRASH_MOST) -> None:
+    def __init__(
+        self, scale: float, first: float = CRASH_BACKOFF_INITIAL, most: float = CRASH_BACKOFF_MAX
+    ) -> None:
         self._scale = scale
         self._first = first
         self._most = most
@@ -47,7 +49,7 @@ class Backoff:
             return 0.0
         return max(0.0, since + entry.delay * self._scale - now)
 
-    def left_since_update(self, key: str, now: float) -> float:
+    def remaining_since_update(self, key: str, now: float) -> float:
         """Return the same, counted from when the delay last grew."""
         entry = self._entries.get(key)
         return self.left(key, entry.at, now) if entry is not None else 0.0
@@ -67,7 +69,7 @@ class Backoff:
             del self._entries[key]
 
 
-def go_seconds(seconds: float) -> str:
+def format_go_seconds(seconds: float) -> str:
     """Whole seconds as Go writes a duration: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

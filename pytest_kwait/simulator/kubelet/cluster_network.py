@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.kubelet.network import Network
     from pytest_kwait.simulator.kubelet.runs import Session, Sink
     from pytest_kwait.simulator.objects import Obj
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["ClusterNetwork"]
 
 _DOMAIN = "cluster.local"
-_SERVICE = "kubernetes.io/service-name"
-_MOST_ALIASES = 5
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_MAX_ALIASES = 5
 
 
 class ClusterNetwork:
@@ -35,7 +35,7 @@ class ClusterNetwork:
     __slots__ = ("_api", "_namespace", "_networks")
 
     def __init__(
-        self, api: ClusterApi, networks: Callable[[str], Network | None], namespace: str
+        self, api: SimulatedCluster, networks: Callable[[str], Network | None], namespace: str
     ) -> None:
         self._api, self._networks, self._namespace = api, networks, namespace
 
@@ -78,7 +78,7 @@ class ClusterNetwork:
             return []
         spec = service["spec"]
         if spec.get("type") == "ExternalName":
-            if aliases >= _MOST_ALIASES:
+            if aliases >= _MAX_ALIASES:
                 return []
             return self._addresses(spec["externalName"], search=False, aliases=aliases + 1)
         if spec.get("clusterIP") not in (None, "", "None"):
@@ -95,7 +95,7 @@ class ClusterNetwork:
         metadata = service["metadata"]
         unready = service["spec"].get("publishNotReadyAddresses")
         for each in self._api.list("endpointslices", metadata["namespace"]):
-            if (each["metadata"].get("labels") or {}).get(_SERVICE) != metadata["name"]:
+            if (each["metadata"].get("labels") or {}).get(_SERVICE_LABEL) != metadata["name"]:
                 continue
             for endpoint in each.get("endpoints") or ():
                 if unready or (endpoint.get("conditions") or {}).get("ready") is not False:
@@ -120,7 +120,7 @@ class ClusterNetwork:
         """Where a service's address leads; why nowhere."""
         for service in self._api.list("services"):
             spec = service["spec"]
-            external = [one.get("ip") for one in _ingress(service)]
+            external = [one.get("ip") for one in _find_ingress_addresses(service)]
             addresses = (
                 *(spec.get("clusterIPs") or ()),
                 *(spec.get("externalIPs") or ()),
@@ -142,7 +142,7 @@ class ClusterNetwork:
         return "Connection timed out"
 
 
-def _ingress(service: Obj) -> list[Obj]:
+def _find_ingress_addresses(service: Obj) -> list[Obj]:
     found: list[Obj] = ((service.get("status") or {}).get("loadBalancer") or {}).get(
         "ingress"
     ) or []

@@ -7,32 +7,32 @@ from collections import deque
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from pytest_kwait.simulator.kubelet.memory import Room
+from pytest_kwait.simulator.kubelet.memory import StorageQuota
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from pytest_kwait.simulator.sim_clock import SimClock
 
-__all__ = ["ContainerLog", "Logs", "logs_of"]
+__all__ = ["ClusterLogs", "ContainerLog", "get_cluster_logs"]
 
 # What a log may take before its oldest lines go; source: kubelet config, `containerLogMaxSize`.
-_MOST = 10 << 20
+_MAX_LOG = 10 << 20
 # What all logs of a cluster may take.
-_ALL = 256 << 20
+_MAX_ALL_LOGS = 256 << 20
 # What a line takes beside its text.
-_OVERHEAD = 120
+_LINE_OVERHEAD = 120
 # What a line takes beside its text in the node's file: when and where it was written.
-_PREFIX = 41
-_BLOCK = 4096
+_LINE_PREFIX = 41
+_DISK_BLOCK = 4096
 
 
-class Logs:
+class ClusterLogs:
     """The logs of a cluster: when they take too much together, the largest loses its older half."""
 
     def __init__(self) -> None:
         self._all: WeakSet[ContainerLog] = WeakSet()
-        self._room = Room(_ALL, lambda: sum(log.taken for log in self._all))
+        self._room = StorageQuota(_MAX_ALL_LOGS, lambda: sum(log.taken for log in self._all))
 
     def add(self, log: ContainerLog) -> None:
         """Count a log in."""
@@ -45,11 +45,11 @@ class Logs:
             max(self._all, key=lambda log: log.taken).cut()
 
 
-def logs_of(clock: SimClock) -> Logs:
+def get_cluster_logs(clock: SimClock) -> ClusterLogs:
     """The logs of a cluster, which are there as long as its clock."""
     found = clock.attached.get("logs")
-    if not isinstance(found, Logs):
-        found = clock.attached["logs"] = Logs()
+    if not isinstance(found, ClusterLogs):
+        found = clock.attached["logs"] = ClusterLogs()
     return found
 
 
@@ -61,7 +61,7 @@ class ContainerLog:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.together: Logs | None = None
+        self.together: ClusterLogs | None = None
         self._lines: deque[tuple[float, bytes]] = deque()
         self._partial: dict[int, bytes] = {}
         self._readers: list[asyncio.Event] = []
@@ -79,8 +79,8 @@ class ContainerLog:
     @property
     def size(self) -> int:
         """The bytes of the node's disk that it takes."""
-        size = self.taken - len(self._lines) * (_OVERHEAD - _PREFIX)
-        return -(-size // _BLOCK) * _BLOCK
+        size = self.taken - len(self._lines) * (_LINE_OVERHEAD - _LINE_PREFIX)
+        return -(-size // _DISK_BLOCK) * _DISK_BLOCK
 
     def last(self, most: int) -> list[tuple[float, bytes]]:
         """Its last lines."""
@@ -91,7 +91,7 @@ class ContainerLog:
         *lines, rest = (self._partial.pop(stream, b"") + data).split(b"\n")
         for line in lines:
             self._add(now, line)
-        if len(rest) > _MOST // 10:
+        if len(rest) > _MAX_LOG // 10:
             # A line without an end is cut, as the container runtime cuts it.
             self._add(now, rest)
             rest = b""
@@ -102,10 +102,10 @@ class ContainerLog:
 
     def _add(self, now: float, line: bytes) -> None:
         self._lines.append((now, line))
-        self.taken += len(line) + _OVERHEAD
-        self._keep(_MOST)
+        self.taken += len(line) + _LINE_OVERHEAD
+        self._keep(_MAX_LOG)
         if self.together is not None:
-            self.together.grow(len(line) + _OVERHEAD)
+            self.together.grow(len(line) + _LINE_OVERHEAD)
 
     def cut(self) -> None:
         """Let go of its older half."""
@@ -113,7 +113,7 @@ class ContainerLog:
 
     def _keep(self, most: int) -> None:
         while self.taken > most:
-            self.taken -= len(self._lines.popleft()[1]) + _OVERHEAD
+            self.taken -= len(self._lines.popleft()[1]) + _LINE_OVERHEAD
             self._dropped += 1
 
     def end(self, now: float) -> None:

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.events import WARNING
-from pytest_kwait.simulator.kubelet.actions import probe_action
-from pytest_kwait.simulator.kubelet.probes import Prober
+from pytest_kwait.simulator.kubelet.actions import start_probe
+from pytest_kwait.simulator.kubelet.probes import ProbeWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,20 +44,20 @@ class ContainerProbes:
         self._spec = spec
         self._container = container
         self._doom = doom
-        self._probers: dict[str, Prober] = {}
+        self._probers: dict[str, ProbeWorker] = {}
         self._said = ready is not None
         self._now_ready = False
         self._timer: Timer | None = None
         if ready is not None:
             if ready != math.inf:
                 clock = worker.node.clock
-                self._timer = clock.call_later(ready, self._become_ready, scaled=False)
+                self._timer = clock.call_later(ready, self._mark_ready, scaled=False)
         elif "startupProbe" in spec:
             self._add("startupProbe")
         else:
-            self._add_later_ones()
+            self._start_other_probes()
 
-    def _become_ready(self) -> None:
+    def _mark_ready(self) -> None:
         self._now_ready = True
         self._worker.sync()
 
@@ -84,7 +84,7 @@ class ContainerProbes:
         for prober in self._probers.values():
             prober.stop()
 
-    def _add_later_ones(self) -> None:
+    def _start_other_probes(self) -> None:
         for field in ("livenessProbe", "readinessProbe"):
             if field in self._spec:
                 self._add(field)
@@ -94,7 +94,7 @@ class ContainerProbes:
 
         def changed(success: bool) -> None:
             if field == "startupProbe" and success:
-                self._add_later_ones()
+                self._start_other_probes()
             elif field != "readinessProbe" and not success:
                 word = "startup" if field == "startupProbe" else "liveness"
                 grace = probe.get("terminationGracePeriodSeconds")
@@ -102,12 +102,12 @@ class ContainerProbes:
                 self._doom(name, f"failed {word} probe", seconds)
             worker.sync()
 
-        self._probers[field] = Prober(
+        self._probers[field] = ProbeWorker(
             worker.node.clock,
             field,
             probe,
             self._container,
-            ask=lambda done: probe_action(worker, self._spec, self._container, probe, done),
+            ask=lambda done: start_probe(worker, self._spec, self._container, probe, done),
             told=lambda reason, text: worker.container_event(name, WARNING, reason, text),
             changed=changed,
         )

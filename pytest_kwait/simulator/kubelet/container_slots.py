@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.kept_folders import kept_folders
-from pytest_kwait.simulator.kubelet.restarts import restarts_all, should_restart
-from pytest_kwait.simulator.kubelet.scratch import SharedVolumes
+from pytest_kwait.simulator.kubelet.kept_folders import get_persistent_folders
+from pytest_kwait.simulator.kubelet.restarts import restarts_all_containers, should_restart
+from pytest_kwait.simulator.kubelet.scratch import PodVolumes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ContainerSlots", "Slot"]
+__all__ = ["ContainerRecord", "ContainerRecords"]
 
 
 @dataclass(slots=True)
-class Slot:
+class ContainerRecord:
     """What is known of one container."""
 
     current: Container | None = None
@@ -40,7 +40,7 @@ class Slot:
     """Its part of the pod's spec when the instance was made."""
 
 
-class ContainerSlots:
+class ContainerRecords:
     """The containers of one pod: instances that run and have run, and what keeps others from it.
 
     Args:
@@ -49,14 +49,14 @@ class ContainerSlots:
 
     def __init__(self, worker: PodWorker) -> None:
         self.worker = worker
-        self.slots: dict[str, Slot] = {}
-        self.volumes = SharedVolumes(kept_folders(worker.api), worker.node.name)
+        self.slots: dict[str, ContainerRecord] = {}
+        self.volumes = PodVolumes(get_persistent_folders(worker.api), worker.node.name)
 
-    def slot(self, name: str) -> Slot:
+    def slot(self, name: str) -> ContainerRecord:
         """Return what is known of a container."""
         found = self.slots.get(name)
         if found is None:
-            found = self.slots[name] = Slot()
+            found = self.slots[name] = ContainerRecord()
         return found
 
     # -- what is
@@ -136,7 +136,7 @@ class ContainerSlots:
         return any(
             (current := self.current(one["name"])) is not None
             and current.exited
-            and restarts_all(one, current.exit_code or 0)
+            and restarts_all_containers(one, current.exit_code or 0)
             for one in self.specs()
         )
 
@@ -183,5 +183,5 @@ class ContainerSlots:
         if slot.current is container and slot.probes is not None:
             slot.probes.stop()
             slot.probes = None
-        self.worker.poke()
+        self.worker.resume_waiting()
         self.worker.node.relist(self.worker)

@@ -8,50 +8,51 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.events import NORMAL, WARNING
-from pytest_kwait.simulator.kubelet.actions import hook_action
-from pytest_kwait.simulator.kubelet.backoff import go_seconds
+from pytest_kwait.simulator.kubelet.actions import start_hook
+from pytest_kwait.simulator.kubelet.backoff import format_go_seconds
 from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.kubelet.container_probes import ContainerProbes
-from pytest_kwait.simulator.kubelet.container_slots import ContainerSlots, Slot
-from pytest_kwait.simulator.kubelet.container_stops import stop_containers
-from pytest_kwait.simulator.kubelet.containers import KILLED, Container
-from pytest_kwait.simulator.kubelet.environment import ConfigError, environment, expand
-from pytest_kwait.simulator.kubelet.host_names import hostname, hosts_file
-from pytest_kwait.simulator.kubelet.image_pulls import ImagePulls
-from pytest_kwait.simulator.kubelet.resizes import needs_restart, tell_resize
+from pytest_kwait.simulator.kubelet.container_slots import ContainerRecord, ContainerRecords
+from pytest_kwait.simulator.kubelet.container_stops import terminate_containers
+from pytest_kwait.simulator.kubelet.containers import SIGKILL_EXIT_CODE, Container
+from pytest_kwait.simulator.kubelet.environment import (
+    ContainerConfigError,
+    expand,
+    make_environment,
+)
+from pytest_kwait.simulator.kubelet.host_names import get_hostname, make_hosts_file
+from pytest_kwait.simulator.kubelet.image_pulls import ImageManager
+from pytest_kwait.simulator.kubelet.resizes import needs_restart, record_resize
 from pytest_kwait.simulator.kubelet.restarts import (
     is_sidecar,
+    restarts_after_probe_failure,
     should_restart,
-    survives_a_probe,
 )
-from pytest_kwait.simulator.kubelet.scratch import (
-    container_files,
-    read_only_paths,
-)
+from pytest_kwait.simulator.kubelet.scratch import find_read_only_paths, make_container_files
 from pytest_kwait.simulator.kubelet.scripted_container import ScriptedContainer
-from pytest_kwait.simulator.kubelet.security import profile_trouble, root_refusal
-from pytest_kwait.simulator.kubelet.volumes import volume_files
+from pytest_kwait.simulator.kubelet.security import find_run_as_root_error, find_seccomp_error
+from pytest_kwait.simulator.kubelet.volumes import make_volume_files
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from pytest_kwait.simulator.kubelet.outcomes import Outcome
+    from pytest_kwait.simulator.kubelet.outcomes import HandlerResult
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 
-__all__ = ["ContainerStarts"]
+__all__ = ["RuntimeManager"]
 
 # Seconds, scaled: what making and starting a container takes.
-_CREATE = 0.1
+_CREATE_SECONDS = 0.1
 # Seconds until a failed start is tried again: 10 and up to half as much of jitter, its middle here.
 # Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
-_RETRY = 12.5
+_RETRY_SECONDS = 12.5
 
-_RESTARTING = "RestartingAllContainers"
+_RESTARTING_ALL = "RestartingAllContainers"
 _REMOVED = "The container is removed because RestartAllContainers in place"
 
 
-class ContainerStarts(ContainerSlots):
+class RuntimeManager(ContainerRecords):
     """Starts the containers of one pod.
 
     Args:
@@ -60,7 +61,7 @@ class ContainerStarts(ContainerSlots):
 
     def __init__(self, worker: PodWorker) -> None:
         super().__init__(worker)
-        self._pulls = ImagePulls(worker, self._image_failed)
+        self._pulls = ImageManager(worker, self._record_image_error)
         self._begun = False
 
     def run(self) -> Generator[float | None, None, None]:
@@ -71,17 +72,17 @@ class ContainerStarts(ContainerSlots):
         spec = self.worker.pod["spec"]
         if not self._begun:
             self._begun = True
-            self._pulls.tell_missing_secrets()
+            self._pulls.record_missing_secrets()
         if self.all_restart():
             yield from self._reset_all()
             return
-        resizing = self._resizing()
+        resizing = self._is_resizing()
         if resizing:
-            tell_resize(worker := self.worker, over=False)
-            worker.tell_progress()
-        yield from self._stop_doomed()
+            record_resize(worker := self.worker, over=False)
+            worker.record_resize_progress()
+        yield from self._kill_scheduled()
         if resizing:
-            self._resized()
+            self._apply_resources()
         waits: list[float] = []
         for container in spec.get("ephemeralContainers") or ():
             if container["name"] not in self.slots or self._retries(container["name"]):
@@ -92,7 +93,7 @@ class ContainerStarts(ContainerSlots):
                 yield from self._run_one(container, waits)
         self.worker.sync_in(min(waits) if waits else None)
         if resizing:
-            tell_resize(self.worker, over=True)
+            record_resize(self.worker, over=True)
             self.worker.sync()
 
     def _retries(self, name: str) -> bool:
@@ -139,40 +140,42 @@ class ContainerStarts(ContainerSlots):
         if wait is not None:
             waits.append(wait)
 
-    def _start(self, spec: Obj, slot: Slot) -> Generator[float | None, None, float | None]:
+    def _start(
+        self, spec: Obj, slot: ContainerRecord
+    ) -> Generator[float | None, None, float | None]:
         """Try to start a container; real seconds until the next try, None where it runs."""
         worker, name = self.worker, spec["name"]
         clock, node = worker.node.clock, worker.node
-        wait = self._crash_wait(name, slot)
+        wait = self._remaining_crash_backoff(name, slot)
         if wait is not None:
             return wait
-        retry = _RETRY * clock.scale
-        script = worker.scripting.of(spec)
-        image = yield from self._pulls.have(spec, script)
+        retry = _RETRY_SECONDS * clock.scale
+        script = worker.container_scripts.of(spec)
+        image = yield from self._pulls.ensure_image_exists(spec, script)
         if image is None:
             return retry
         if script.start is not None:
             if script.start == math.inf:
                 return None
             yield script.start / clock.scale
-        refusal = root_refusal(worker.pod, spec, image)
+        refusal = find_run_as_root_error(worker.pod, spec, image)
         try:
             if refusal:
-                raise ConfigError(refusal)
-            env = environment(worker.api, worker.pod, spec, self._places())
-            files = volume_files(worker.api, worker.pod, spec, env, self._places())
+                raise ContainerConfigError(refusal)
+            env = make_environment(worker.api, worker.pod, spec, self._places())
+            files = make_volume_files(worker.api, worker.pod, spec, env, self._places())
             mounts = self.volumes.mounts(worker.pod, spec, env)
             if not worker.pod["spec"].get("hostNetwork"):
-                files["/etc/hosts"] = hosts_file(worker.pod, worker.pod_ip).encode()
-            files["/etc/hostname"] = f"{hostname(worker.pod)}\n".encode()
-        except ConfigError as error:
+                files["/etc/hosts"] = make_hosts_file(worker.pod, worker.pod_ip).encode()
+            files["/etc/get_hostname"] = f"{get_hostname(worker.pod)}\n".encode()
+        except ContainerConfigError as error:
             self._failed(name, slot, "CreateContainerConfigError", str(error))
             return retry
-        unconfined = profile_trouble(worker.pod, spec)
+        unconfined = find_seccomp_error(worker.pod, spec)
         if unconfined:
             self._failed(name, slot, "CreateContainerError", unconfined, told=unconfined)
             return retry
-        scripted = script.replaces_the_command
+        scripted = script.replaces_command
         make: Callable[..., Container] = Container
         if scripted:
             make = partial(ScriptedContainer, script=script)
@@ -181,9 +184,9 @@ class ContainerStarts(ContainerSlots):
             stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
             message_path=spec.get("terminationMessagePath") or "",
             message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
-            directory=spec.get("workingDir") or "", memory=_memory_limit(spec),
+            directory=spec.get("workingDir") or "", memory=_get_memory_limit(spec),
         )  # fmt: skip
-        yield _CREATE
+        yield _CREATE_SECONDS
         worker.container_event(name, NORMAL, "Created", "Container created")
         argv = [
             expand(one, env) for one in [*(spec.get("command") or ()), *(spec.get("args") or ())]
@@ -194,11 +197,11 @@ class ContainerStarts(ContainerSlots):
         if network.world is None:
             network.world = ClusterNetwork(worker.api, node.find_network, namespace_of(worker.pod))
         network.address = worker.pod_ip
-        scratch = container_files(
-            clock.time, hostname(worker.pod), network, files,
-            mounts, read_only_paths(worker.pod, spec),
+        scratch = make_container_files(
+            clock.time, get_hostname(worker.pod), network, files,
+            mounts, find_read_only_paths(worker.pod, spec),
         )  # fmt: skip
-        failure = container.start(argv, env, scratch, hostname(worker.pod))
+        failure = container.start(argv, env, scratch, get_hostname(worker.pod))
         if failure:
             self._failed(name, slot, "RunContainerError", failure, told=failure)
             return retry
@@ -211,7 +214,7 @@ class ContainerStarts(ContainerSlots):
             return retry
         if container.running:
             slot.probes = ContainerProbes(worker, spec, container, self._doom, script.ready)
-            worker.scripting.plan_failure()
+            worker.container_scripts.schedule_failure()
         node.relist(worker)
         return None
 
@@ -226,24 +229,24 @@ class ContainerStarts(ContainerSlots):
             "status.podIPs": self.worker.pod_ip,
         }
 
-    def _next_count(self, slot: Slot) -> int:
+    def _next_count(self, slot: ContainerRecord) -> int:
         return slot.current.restart_count + 1 if slot.current is not None else slot.restarts
 
     def _post_start(
-        self, spec: Obj, slot: Slot, container: Container, handler: Obj
+        self, spec: Obj, slot: ContainerRecord, container: Container, handler: Obj
     ) -> Generator[float | None, None, bool]:
         """Run the hook of a started container; False where it failed, which ends the container.
 
         Source: kuberuntime_container.go, `startContainer`.
         """
         worker, name = self.worker, spec["name"]
-        outcomes: list[Outcome] = []
+        outcomes: list[HandlerResult] = []
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: HandlerResult) -> None:
             outcomes.append(outcome)
-            worker.poke()
+            worker.resume_waiting()
 
-        action = hook_action(worker, spec, container, handler, done)
+        action = start_hook(worker, spec, container, handler, done)
         try:
             while not outcomes and container.running:
                 yield None
@@ -253,20 +256,22 @@ class ContainerStarts(ContainerSlots):
             return True
         worker.container_event(name, WARNING, "FailedPostStartHook", "PostStartHook failed")
         worker.container_event(name, NORMAL, "Killing", "FailedPostStartHook")
-        yield from stop_containers(worker, [container], worker.grace())
+        yield from terminate_containers(worker, [container], worker.grace())
         slot.trouble = ("PostStartHookError", outcomes[0].text)
         worker.node.relist(worker)
         return False
 
-    def _image_failed(self, name: str, reason: str, message: str) -> None:
+    def _record_image_error(self, name: str, reason: str, message: str) -> None:
         self._failed(name, self.slot(name), reason, message)
 
-    def _failed(self, name: str, slot: Slot, reason: str, message: str, told: str = "") -> None:
+    def _failed(
+        self, name: str, slot: ContainerRecord, reason: str, message: str, told: str = ""
+    ) -> None:
         slot.trouble = (reason, message)
         text = told or (message if reason == "CreateContainerConfigError" else reason)
         self.worker.container_event(name, WARNING, "Failed", f"Error: {text}")
 
-    def _crash_wait(self, name: str, slot: Slot) -> float | None:
+    def _remaining_crash_backoff(self, name: str, slot: ContainerRecord) -> float | None:
         """Real seconds of the crash back-off that are left; None where it may be started.
 
         Source: kuberuntime_manager.go, `doBackOff`.
@@ -286,7 +291,7 @@ class ContainerStarts(ContainerSlots):
         where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
         told = f"Back-off restarting failed container {name} in pod {where}"
         worker.container_event(name, WARNING, "BackOff", told)
-        delay = go_seconds(worker.node.backoff.delay(key))
+        delay = format_go_seconds(worker.node.backoff.delay(key))
         slot.trouble = (
             "CrashLoopBackOff",
             f"back-off {delay} restarting failed container={name} pod={where}",
@@ -302,17 +307,17 @@ class ContainerStarts(ContainerSlots):
             one["name"] == name for one in self.worker.pod["spec"].get("initContainers") or ()
         )
         message = f"{'Init container' if init else 'Container'} {name} {why}"
-        if not init and survives_a_probe(self.worker.pod, spec):
+        if not init and restarts_after_probe_failure(self.worker.pod, spec):
             message += ", will be restarted"
         self.slot(name).doomed = (message, self.worker.grace() if grace is None else grace)
 
-    def _stop_doomed(self) -> Generator[float | None, None, None]:
+    def _kill_scheduled(self) -> Generator[float | None, None, None]:
         """End containers whose probe failed, whose image is another one, or that are resized so.
 
         They are started again like any other that ended.
         """
         worker = self.worker
-        last_ones = self._are_last()
+        last_ones = self._has_none_left_to_run()
         for spec in tuple(self.specs()):
             slot = self.slots.get(spec["name"])
             container = slot.current if slot is not None else None
@@ -332,11 +337,11 @@ class ContainerStarts(ContainerSlots):
                 continue
             message, grace = doomed
             worker.container_event(spec["name"], NORMAL, "Killing", message)
-            yield from stop_containers(worker, [container], grace)
+            yield from terminate_containers(worker, [container], grace)
             slot.probed = True
             slot.resized = slot.configured.get("resources") != spec.get("resources")
 
-    def _are_last(self) -> bool:
+    def _has_none_left_to_run(self) -> bool:
         """Whether no regular container would run once those that are doomed have ended."""
         pod = self.worker.pod
         for spec in pod["spec"]["containers"]:
@@ -345,13 +350,13 @@ class ContainerStarts(ContainerSlots):
             if current is None or slot.configured.get("image") != spec["image"]:
                 return False
             if current.running:
-                if slot.doomed is None or survives_a_probe(pod, spec):
+                if slot.doomed is None or restarts_after_probe_failure(pod, spec):
                     return False
             elif should_restart(pod, spec, current.exit_code or 0):
                 return False
         return True
 
-    def _resizing(self) -> bool:
+    def _is_resizing(self) -> bool:
         """Whether a running container has other resources than it should."""
         return any(
             slot.current is not None
@@ -361,7 +366,7 @@ class ContainerStarts(ContainerSlots):
             if (slot := self.slots.get(spec["name"])) is not None
         )
 
-    def _resized(self) -> None:
+    def _apply_resources(self) -> None:
         """Take the new resources for given where nothing has to start again."""
         for spec in self.specs():
             slot = self.slots.get(spec["name"])
@@ -376,17 +381,17 @@ class ContainerStarts(ContainerSlots):
         worker = self.worker
         for container in self.running():
             worker.container_event(container.name, NORMAL, "Killing", "killing")
-            yield from stop_containers(worker, [container], 0.0)
-        removed = {"exitCode": KILLED, "reason": _RESTARTING, "message": _REMOVED}
+            yield from terminate_containers(worker, [container], 0.0)
+        removed = {"exitCode": SIGKILL_EXIT_CODE, "reason": _RESTARTING_ALL, "message": _REMOVED}
         for slot in self.slots.values():
             slot.restarts = self._next_count(slot)
             slot.current = slot.last = None
             slot.removed = {"terminated": {**removed, "startedAt": None, "finishedAt": None}}
-            slot.trouble = (_RESTARTING, _REMOVED)
+            slot.trouble = (_RESTARTING_ALL, _REMOVED)
         worker.sync()
 
 
-def _memory_limit(spec: Obj) -> int | None:
+def _get_memory_limit(spec: Obj) -> int | None:
     """The bytes that a container may hold; None without a limit."""
     limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
     return math.ceil(parse_quantity(limit).amount) if limit is not None else None

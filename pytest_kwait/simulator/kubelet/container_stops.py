@@ -8,27 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.events import WARNING
-from pytest_kwait.simulator.kubelet.actions import hook_action
+from pytest_kwait.simulator.kubelet.actions import start_hook
 from pytest_kwait.simulator.kubelet.restarts import is_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from pytest_kwait.simulator.kubelet.actions import Action
+    from pytest_kwait.simulator.kubelet.actions import Handler
     from pytest_kwait.simulator.kubelet.containers import Container
-    from pytest_kwait.simulator.kubelet.outcomes import Outcome
+    from pytest_kwait.simulator.kubelet.outcomes import HandlerResult
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import Timer
 
-__all__ = ["stop_containers"]
+__all__ = ["terminate_containers"]
 
 # Seconds that a container has between its signal and its end at least.
 # Source: kuberuntime_manager.go, `minimumGracePeriodInSeconds`.
-_LEAST_GRACE = 2.0
+_MIN_GRACE = 2.0
 
 
-class _Stop:
+class _Termination:
     """The end of one container, from its hook to its signal."""
 
     def __init__(self, worker: PodWorker, container: Container, spec: Obj, grace: float) -> None:
@@ -38,27 +38,27 @@ class _Stop:
         self.container = container
         self.hooked = True
         self.signalled = False
-        self._action: Action | None = None
+        self._action: Handler | None = None
         self._timer: Timer | None = None
         handler = (spec.get("lifecycle") or {}).get("preStop")
         if handler and grace > 0:
             self.hooked = False
-            self._action = hook_action(worker, spec, container, handler, self._hook_ended)
+            self._action = start_hook(worker, spec, container, handler, self._hook_ended)
         if grace > 0:
             self._timer = worker.node.clock.call_later(grace, self._late, scaled=False)
 
-    def _hook_ended(self, outcome: Outcome) -> None:
+    def _hook_ended(self, outcome: HandlerResult) -> None:
         if not outcome.good:
             name = self.container.name
             self._worker.container_event(name, WARNING, "FailedPreStopHook", "PreStopHook failed")
         self.hooked = True
-        self._worker.poke()
+        self._worker.resume_waiting()
 
     def _late(self) -> None:
         """The grace is over: neither the hook nor the others are waited for."""
         self._timer = None
         self.hooked = True
-        self._worker.poke()
+        self._worker.resume_waiting()
 
     @property
     def late(self) -> bool:
@@ -69,7 +69,7 @@ class _Stop:
         """Send SIGTERM, and SIGKILL once what is left of the grace is over."""
         self.signalled = True
         took = int(self._worker.node.clock.monotonic() - self._began)
-        self.container.stop(max(self._grace - took, _LEAST_GRACE))
+        self.container.stop(max(self._grace - took, _MIN_GRACE))
 
     def close(self) -> None:
         """Let go of what is under way."""
@@ -79,7 +79,7 @@ class _Stop:
             self._timer.cancel()
 
 
-def stop_containers(
+def terminate_containers(
     worker: PodWorker, running: Sequence[Container], grace: float
 ) -> Generator[float | None, None, None]:
     """End containers at once, sidecars after those they serve and in the order against theirs.
@@ -95,7 +95,8 @@ def stop_containers(
     sidecars = [one["name"] for one in spec.get("initContainers") or () if is_sidecar(one)]
     served = {one["name"] for one in spec["containers"]}
     stops = {
-        one.name: _Stop(worker, one, worker.container_spec(one.name), grace) for one in running
+        one.name: _Termination(worker, one, worker.container_spec(one.name), grace)
+        for one in running
     }
 
     def alive(name: str) -> bool:

@@ -8,52 +8,54 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
-from pytest_kwait.simulator.kubelet.container_log import ContainerLog, logs_of
+from pytest_kwait.simulator.kubelet.container_log import ContainerLog, get_cluster_logs
 from pytest_kwait.simulator.kubelet.descriptors import DeviceEnd, OpenFile, PipeEnd
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
-from pytest_kwait.simulator.kubelet.launching import SHELLS, run_program, start_fault
-from pytest_kwait.simulator.kubelet.memory import Account, machine_of
+from pytest_kwait.simulator.kubelet.launching import SHELLS, find_exec_error, run_program
+from pytest_kwait.simulator.kubelet.memory import MemoryAccount, get_machine
 from pytest_kwait.simulator.kubelet.network import Network
-from pytest_kwait.simulator.kubelet.processes import Pause, Pipe, Process, Surroundings
+from pytest_kwait.simulator.kubelet.processes import Pipe, Process, ProcessContext, Sleep
 from pytest_kwait.simulator.kubelet.programs import APPLETS
-from pytest_kwait.simulator.kubelet.runs import Outlet, Session
-from pytest_kwait.simulator.kubelet.tasks import SIGNALS, Task, Tasks
+from pytest_kwait.simulator.kubelet.runs import OutputBuffer, Session
+from pytest_kwait.simulator.kubelet.tasks import SIGNALS, ProcessTable, Task
 from pytest_kwait.simulator.kubelet.terminals import Terminal
 from pytest_kwait.simulator.kubelets import StartError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from pytest_kwait.simulator.kubelet.files import Files
+    from pytest_kwait.simulator.kubelet.files import FileSystem
     from pytest_kwait.simulator.kubelet.runs import Sink
     from pytest_kwait.simulator.kubelets import Input
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import SimClock, Timer
 
-__all__ = ["KILLED", "Container", "start_failure"]
+__all__ = ["SIGKILL_EXIT_CODE", "Container", "find_start_error"]
 
-KILLED = 137
-_START_FAILED = 128
-_MOST_MESSAGE = 4096
+SIGKILL_EXIT_CODE = 137
+_START_FAILED_EXIT_CODE = 128
+_MAX_MESSAGE = 4096
 _TERMINATION_LOG = "/dev/termination-log"
 # Of the log, where it stands for the message; source: kuberuntime_container.go,
 # `MaxContainerTerminationMessageLogLength`, `...Lines`.
-_MOST_LOGGED = 2048
-_MOST_LINES = 80
+_MAX_LOGGED_MESSAGE = 2048
+_MAX_MESSAGE_LINES = 80
 
 # What of the image is no folder though it is there.
-_FILES = ("/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
+_NODE_FILES = ("/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
 
 
-def start_failure(image: Image, around: Surroundings, argv: list[str], directory: str = "") -> str:
+def find_start_error(
+    image: Image, around: ProcessContext, argv: list[str], directory: str = ""
+) -> str:
     """Why the container runtime cannot start the program; empty where it can."""
     if not is_busybox(image):
         return ""
-    if directory.rstrip("/") in _FILES:
+    if directory.rstrip("/") in _NODE_FILES:
         why = f"error during container init: mkdir {directory}: not a directory"
         why = f"unable to start container process: {why}"
     else:
-        why = _start_trouble(around, argv[0]) if argv else ""
+        why = _describe_start_error(around, argv[0]) if argv else ""
     if not why:
         return ""
     return (
@@ -62,9 +64,9 @@ def start_failure(image: Image, around: Surroundings, argv: list[str], directory
     )
 
 
-def _start_trouble(around: Surroundings, program: str) -> str:
+def _describe_start_error(around: ProcessContext, program: str) -> str:
     """Why a program cannot be started, in the runtime's words; empty where it can."""
-    fault = start_fault(around, program)
+    fault = find_exec_error(around, program)
     if not fault:
         return ""
     if "/" in program and fault != "Permission denied":
@@ -74,8 +76,8 @@ def _start_trouble(around: Surroundings, program: str) -> str:
     return f'unable to start container process: exec: "{program}": {fault}'
 
 
-def _serve() -> Process:
-    yield Pause(math.inf)
+def _serve_forever() -> Process:
+    yield Sleep(math.inf)
     return 0
 
 
@@ -117,22 +119,22 @@ class Container:
     reason: str = ""
     message: str = ""
     log: ContainerLog = field(default_factory=ContainerLog)
-    around: Surroundings = field(init=False)
-    _account: Account = field(init=False)
-    _tasks: Tasks = field(init=False)
-    _taps: list[Sink] = field(default_factory=list)
+    around: ProcessContext = field(init=False)
+    _account: MemoryAccount = field(init=False)
+    _tasks: ProcessTable = field(init=False)
+    _attached_sinks: list[Sink] = field(default_factory=list)
     _stdin: Pipe | None = None
     _graceful: bool = False
     _kill: Timer | None = None
 
     def __post_init__(self) -> None:
-        self.around = Surroundings(self.clock.time)
-        self._account = Account(
-            self.memory, lambda seen: self.around.files.size(seen), machine_of(self.clock),
+        self.around = ProcessContext(self.clock.time)
+        self._account = MemoryAccount(
+            self.memory, lambda seen: self.around.files.size(seen), get_machine(self.clock),
             self._starved,
         )  # fmt: skip
-        logs_of(self.clock).add(self.log)
-        self._tasks = Tasks(self.clock, self.network, self._account, self._starved)
+        get_cluster_logs(self.clock).add(self.log)
+        self._tasks = ProcessTable(self.clock, self.network, self._account, self._starved)
 
     @property
     def running(self) -> bool:
@@ -149,22 +151,22 @@ class Container:
         """The bytes of memory that its processes hold."""
         return self._account.held
 
-    def start(self, argv: list[str], env: dict[str, str], files: Files, hostname: str) -> str:
+    def start(self, argv: list[str], env: dict[str, str], files: FileSystem, hostname: str) -> str:
         """Run `argv`, or the image's own program without; why it could not start, or empty."""
         self._stdin = Pipe() if self.stdin else None
         directory = self.directory.rstrip("/") or "/"
-        self.around = Surroundings(
+        self.around = ProcessContext(
             self.clock.time, env, files, hostname, tty=self.stdin and self.tty, cwd=directory,
             network=self.network,
         )  # fmt: skip
         files.fits = self._account.fits
-        failure = start_failure(self.image, self.around, argv, self.directory)
+        failure = find_start_error(self.image, self.around, argv, self.directory)
         if failure:
             self.started_at = 0.0
-            self._end(_START_FAILED, "StartError", failure)
+            self._end(_START_FAILED_EXIT_CODE, "StartError", failure)
             return failure
         if directory != "/" and files.find(directory) is None:
-            files.make_folder(directory, parents=True)
+            files.make_directory(directory, parents=True)
         self.started_at = self.clock.time()
         if not argv:
             # The image's own program is a shell, which ends at once where nobody can talk to it.
@@ -172,15 +174,15 @@ class Container:
         self._follow(self._program(argv), self.around, argv, self._stdin, self)
         return ""
 
-    def _program(self, argv: list[str]) -> Callable[[Surroundings], Process]:
+    def _program(self, argv: list[str]) -> Callable[[ProcessContext], Process]:
         program = argv[0].rpartition("/")[2] if argv else ""
         if program in SHELLS or program in APPLETS or is_busybox(self.image):
             return lambda around: run_program(around, argv)
         self._graceful = True
-        return lambda _: _serve()
+        return lambda _: _serve_forever()
 
     def _follow(
-        self, make: Callable[[Surroundings], Process], around: Surroundings, argv: list[str],
+        self, make: Callable[[ProcessContext], Process], around: ProcessContext, argv: list[str],
         stdin: Pipe | None, sink: Sink,
     ) -> Task:  # fmt: skip
         source: OpenFile = PipeEnd(stdin) if stdin is not None else DeviceEnd("null")
@@ -189,13 +191,13 @@ class Container:
     def _starved(self) -> None:
         """The kernel ends it: its processes hold more memory than there is."""
         if self.running:
-            self._end(KILLED, "OOMKilled", "")
+            self._end(SIGKILL_EXIT_CODE, "OOMKilled", "")
 
     # -- as the sink of its own program
 
     def write(self, stream: int, data: bytes) -> None:
         """Keep what the program writes as log, and show it to those who are attached."""
-        for tap in self._taps:
+        for tap in self._attached_sinks:
             tap.write(stream, data)
         self.log.write(self.clock.time(), stream, data)
 
@@ -217,26 +219,26 @@ class Container:
         self.finished_at = now
         self.exit_code = code
         self.reason = reason
-        self._tasks.clear(KILLED)
+        self._tasks.clear(SIGKILL_EXIT_CODE)
         self.log.end(now)
-        self.message = message or self._last_words(code)
+        self.message = message or self._read_termination_message(code)
         self.around.files.close()
         self._account.close()
-        taps, self._taps = self._taps, []
+        taps, self._attached_sinks = self._attached_sinks, []
         for tap in taps:
             tap.end(0)
         self.ended(self)
 
-    def _last_words(self, code: int) -> str:
+    def _read_termination_message(self, code: int) -> str:
         """Return what it leaves as its message.
 
         Source: kuberuntime_container.go, `getTerminationMessage`.
         """
         written = self.around.files.read(self.message_path or _TERMINATION_LOG) or b""
         if written or not self.message_from_log or code == 0:
-            return written[:_MOST_MESSAGE].decode(errors="replace")
-        text = b"".join(line + b"\n" for _, line in self.log.last(_MOST_LINES))
-        return text[-_MOST_LOGGED:].decode(errors="replace")
+            return written[:_MAX_MESSAGE].decode(errors="replace")
+        text = b"".join(line + b"\n" for _, line in self.log.last(_MAX_MESSAGE_LINES))
+        return text[-_MAX_LOGGED_MESSAGE:].decode(errors="replace")
 
     @property
     def assumed(self) -> bool:
@@ -266,13 +268,13 @@ class Container:
     def kill(self) -> None:
         """End it at once."""
         if self.running:
-            self._end(KILLED, "Error", "")
+            self._end(SIGKILL_EXIT_CODE, "Error", "")
 
     def run_out_of_memory(self) -> bool:
         """End it as the kernel does; whether it ran."""
         ran = self.running
         if ran:
-            self._end(KILLED, "OOMKilled", "")
+            self._end(SIGKILL_EXIT_CODE, "OOMKilled", "")
         return ran
 
     def state(self) -> Obj:
@@ -297,40 +299,40 @@ class Container:
         Raises:
             StartError: there is no such program.
         """
-        trouble = _start_trouble(self.around, argv[0]) if argv else "args must not be empty"
+        trouble = _describe_start_error(self.around, argv[0]) if argv else "args must not be empty"
         if trouble:
             raise StartError(
                 f'failed to exec in container: failed to start exec "{secrets.token_hex(32)}": '
                 f"OCI runtime exec failed: exec failed: {trouble}: unknown"
             )
-        outlet = Outlet()
+        outlet = OutputBuffer()
         pipe = Pipe() if stdin else None
         around = replace(self.around, tty=tty)
 
-        def make(inner: Surroundings) -> Process:
+        def make(inner: ProcessContext) -> Process:
             return run_program(inner, argv)
 
         if not tty:
             started = self._follow(make, around, argv, pipe, outlet)
-            return Session(pipe, outlet, lambda: self._tasks.stop(started, KILLED))
+            return Session(pipe, outlet, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
         terminal = Terminal(pipe, outlet)
         started = self._follow(make, around, argv, pipe, terminal)
         terminal.interrupted = lambda: self._tasks.interrupt(started)
-        return Session(terminal, outlet, lambda: self._tasks.stop(started, KILLED))
+        return Session(terminal, outlet, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
 
     def attach(self, *, stdin: bool) -> Session:
         """Follow its own program from now on, through its terminal where it has one."""
-        outlet = Outlet()
+        outlet = OutputBuffer()
         pipe = self._stdin if stdin else None
         sink: Sink = outlet
         given: Input | None = pipe
         if self.tty:
             sink = given = Terminal(pipe, outlet)
-        self._taps.append(sink)
+        self._attached_sinks.append(sink)
 
         def leave() -> None:
-            if sink in self._taps:
-                self._taps.remove(sink)
+            if sink in self._attached_sinks:
+                self._attached_sinks.remove(sink)
 
         return Session(given, outlet, leave)
 

@@ -5,33 +5,39 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import Device, File, FileFault, Files, Folder
+from pytest_kwait.simulator.kubelet.files import (
+    Device,
+    Directory,
+    File,
+    FileSystem,
+    FileSystemError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.kubelet.memory import Account, Room
+    from pytest_kwait.simulator.kubelet.memory import MemoryAccount, StorageQuota
     from pytest_kwait.simulator.kubelet.processes import Pipe
     from pytest_kwait.simulator.kubelet.runs import Sink
 
 __all__ = [
-    "BrokenPipe",
-    "Capture",
+    "BrokenPipeWriteError",
+    "CaptureEnd",
     "DeviceEnd",
     "FileEnd",
     "OpenFile",
     "PipeEnd",
     "SinkEnd",
-    "copied",
-    "duct",
-    "opened",
-    "released",
+    "copy_fds",
+    "make_pipe",
+    "open_path",
+    "release_fds",
 ]
 
-_CAPACITY = 1 << 16
+_PIPE_CAPACITY = 1 << 16
 
 
-class BrokenPipe(Exception):
+class BrokenPipeWriteError(Exception):
     """Nobody reads any more what a process writes."""
 
 
@@ -103,7 +109,7 @@ class SinkEnd(OpenFile):
         return self.sink.hold(resume)
 
 
-class _Ends:
+class _PipeEndCounts:
     """How many have the ends of a pipe open."""
 
     __slots__ = ("readers", "writers")
@@ -117,7 +123,9 @@ class PipeEnd(OpenFile):
 
     __slots__ = ("_ends", "_writes", "pipe")
 
-    def __init__(self, pipe: Pipe, *, writes: bool = False, ends: _Ends | None = None) -> None:
+    def __init__(
+        self, pipe: Pipe, *, writes: bool = False, ends: _PipeEndCounts | None = None
+    ) -> None:
         super().__init__()
         self.pipe = pipe
         self._writes = writes
@@ -147,13 +155,13 @@ class PipeEnd(OpenFile):
         if not self._writes:
             return "Bad file descriptor"
         if self._ends is not None and not self._ends.readers:
-            raise BrokenPipe
+            raise BrokenPipeWriteError
         self.pipe.send(data)
         return ""
 
     def hold(self, resume: Callable[[], None]) -> bool:
         """Whether the writer has to wait."""
-        if len(self.pipe) < _CAPACITY or (self._ends is not None and not self._ends.readers):
+        if len(self.pipe) < _PIPE_CAPACITY or (self._ends is not None and not self._ends.readers):
             return False
         self.pipe.when_drained(resume)
         return True
@@ -171,9 +179,9 @@ class PipeEnd(OpenFile):
         self.pipe.when_ready(resume)
 
 
-def duct(pipe: Pipe) -> tuple[PipeEnd, PipeEnd]:
+def make_pipe(pipe: Pipe) -> tuple[PipeEnd, PipeEnd]:
     """The two ends of a pipe between processes: the one that is read, and the other one."""
-    ends = _Ends()
+    ends = _PipeEndCounts()
     return PipeEnd(pipe, ends=ends), PipeEnd(pipe, writes=True, ends=ends)
 
 
@@ -191,8 +199,8 @@ class FileEnd(OpenFile):
     __slots__ = ("_account", "_now", "_room", "file", "mode", "position")
 
     def __init__(
-        self, file: File, account: Account | None, now: Callable[[], float], mode: str,
-        room: Room | None = None,
+        self, file: File, account: MemoryAccount | None, now: Callable[[], float], mode: str,
+        room: StorageQuota | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.file, self._account, self._now, self.mode = file, account, now, mode
@@ -251,7 +259,7 @@ class DeviceEnd(OpenFile):
         return os.urandom(most) if self.kind == "random" else b""
 
 
-class Capture(OpenFile):
+class CaptureEnd(OpenFile):
     """What a substitution's script writes.
 
     Args:
@@ -260,7 +268,7 @@ class Capture(OpenFile):
 
     __slots__ = ("_account", "data")
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: MemoryAccount) -> None:
         super().__init__()
         self.data = bytearray()
         self._account = account
@@ -279,8 +287,8 @@ class Capture(OpenFile):
 _STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 
-def opened(
-    files: Files, path: str, mode: str, account: Account, now: Callable[[], float],
+def open_path(
+    files: FileSystem, path: str, mode: str, account: MemoryAccount, now: Callable[[], float],
     fds: dict[int, OpenFile], *, exclusive: bool = False,
 ) -> OpenFile:  # fmt: skip
     """Open a path.
@@ -298,26 +306,26 @@ def opened(
         FileFault: it cannot be opened.
     """
     if exclusive and isinstance(files.find(path), File):
-        raise FileFault("File exists")
+        raise FileSystemError("File exists")
     node = files.open(path, create=mode != "r", truncate=mode == "w")
     if isinstance(node, Device):
         if node.kind.startswith("fd"):
             found = fds.get(int(node.kind[2:]))
             if found is None:
-                raise FileFault("No such file or directory")
+                raise FileSystemError("No such file or directory")
             return found
         return DeviceEnd(node.kind)
-    if isinstance(node, Folder) or not isinstance(node, File):
-        raise FileFault("Is a directory")
+    if isinstance(node, Directory) or not isinstance(node, File):
+        raise FileSystemError("Is a directory")
     return FileEnd(node, account, now, mode, files.room(path))
 
 
-def copied(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:
+def copy_fds(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:
     """The open files for another process."""
     return {number: one.retain() for number, one in fds.items()}
 
 
-def released(fds: dict[int, OpenFile]) -> None:
+def release_fds(fds: dict[int, OpenFile]) -> None:
     """Close all of them."""
     for one in tuple(fds.values()):
         one.release()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Dial", "PortError", "container_port", "dial_from"]
+__all__ = ["Dial", "NamedPortError", "make_dialer", "resolve_port"]
 
 Dial = Callable[[str, int], tuple[str, Session | None]]
 """A host and a port to Go's trouble with them, and the connection.
@@ -21,11 +21,11 @@ Neither of both: nobody answers, which only a time-out ends.
 """
 
 
-class PortError(Exception):
+class NamedPortError(Exception):
     """A port's name that no port of the container has; `str` is the kubelet's text."""
 
 
-def container_port(port: int | str, container: Obj) -> int:
+def resolve_port(port: int | str, container: Obj) -> int:
     """Return the number of a port that may be named.
 
     Raises:
@@ -40,17 +40,17 @@ def container_port(port: int | str, container: Obj) -> int:
             return int(one["containerPort"])
     if port.isascii() and port.isdigit():
         return int(port)
-    raise PortError(f'strconv.Atoi: parsing "{port}": invalid syntax')
+    raise NamedPortError(f'strconv.Atoi: parsing "{port}": invalid syntax')
 
 
-def dial_from(worker: PodWorker) -> Dial:
+def make_dialer(worker: PodWorker) -> Dial:
     """Return what connects to addresses as the kubelet of a pod does.
 
     Names are those that a node knows: its own, and of other nodes. Services have none there.
     """
 
     def dial(name: str, port: int) -> tuple[str, Session | None]:
-        host = _resolved(worker, name)
+        host = _resolve_host(worker, name)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         refused = f"dial tcp {where}: connect: connection refused"
         if host == worker.pod_ip and host:
@@ -69,7 +69,7 @@ def dial_from(worker: PodWorker) -> Dial:
     return dial
 
 
-def _resolved(worker: PodWorker, name: str) -> str:
+def _resolve_host(worker: PodWorker, name: str) -> str:
     if name.lower() == "localhost":
         return "127.0.0.1"
     node = worker.node.peers.get(name.lower())

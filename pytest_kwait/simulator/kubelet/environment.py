@@ -9,29 +9,29 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
-from pytest_kwait.simulator.kubelet.host_names import hostname
-from pytest_kwait.simulator.kubelet.service_variables import service_variables
+from pytest_kwait.simulator.kubelet.host_names import get_hostname
+from pytest_kwait.simulator.kubelet.service_variables import make_service_variables
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 __all__ = [
-    "ConfigError",
-    "environment",
+    "ContainerConfigError",
+    "decode_data",
     "expand",
     "expand_strictly",
-    "field_text",
-    "resource_text",
-    "texts_of",
+    "extract_field",
+    "extract_resource",
+    "make_environment",
 ]
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 
 
-class ConfigError(Exception):
+class ContainerConfigError(Exception):
     """Something that a container refers to is not there; `str` is the kubelet's text."""
 
 
@@ -49,7 +49,9 @@ def expand(text: str, env: dict[str, str]) -> str:
     return _REFERENCE.sub(replace, text)
 
 
-def environment(api: ClusterApi, pod: Obj, container: Obj, node: dict[str, str]) -> dict[str, str]:
+def make_environment(
+    api: SimulatedCluster, pod: Obj, container: Obj, node: dict[str, str]
+) -> dict[str, str]:
     """Return the container's variables in their order.
 
     Args:
@@ -65,24 +67,24 @@ def environment(api: ClusterApi, pod: Obj, container: Obj, node: dict[str, str])
     """
     env = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOSTNAME": hostname(pod),
+        "HOSTNAME": get_hostname(pod),
     }
-    env.update(service_variables(api, pod))
+    env.update(make_service_variables(api, pod))
     for source in container.get("envFrom") or ():
-        for key, value in _all_of(api, pod, source):
+        for key, value in _read_env_from(api, pod, source):
             env[(source.get("prefix") or "") + key] = value
     for variable in container.get("env") or ():
         origin = variable.get("valueFrom")
         if not origin:
             env[variable["name"]] = expand(variable.get("value") or "", env)
             continue
-        found = _value_of(api, pod, container, origin, node)
+        found = _read_value_from(api, pod, container, origin, node)
         if found is not None:
             env[variable["name"]] = found
     return env
 
 
-def _all_of(api: ClusterApi, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]:
+def _read_env_from(api: SimulatedCluster, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]:
     for field, resource, noun in (
         ("configMapRef", "configmaps", "configmap"),
         ("secretRef", "secrets", "secret"),
@@ -93,12 +95,12 @@ def _all_of(api: ClusterApi, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]
         found = api.find(resource, reference["name"], namespace_of(pod))
         if found is None:
             if not reference.get("optional"):
-                raise ConfigError(f'{noun} "{reference["name"]}" not found')
+                raise ContainerConfigError(f'{noun} "{reference["name"]}" not found')
             continue
-        yield from texts_of(found).items()
+        yield from decode_data(found).items()
 
 
-def texts_of(obj: Obj) -> dict[str, str]:
+def decode_data(obj: Obj) -> dict[str, str]:
     """Return what a config map or a secret has, decoded, by its keys."""
     data: dict[str, str] = obj.get("data") or {}
     if obj.get("kind") == "Secret":
@@ -108,13 +110,13 @@ def texts_of(obj: Obj) -> dict[str, str]:
     return data
 
 
-def _value_of(
-    api: ClusterApi, pod: Obj, container: Obj, origin: Obj, node: dict[str, str]
+def _read_value_from(
+    api: SimulatedCluster, pod: Obj, container: Obj, origin: Obj, node: dict[str, str]
 ) -> str | None:
     if "fieldRef" in origin:
-        return field_text(pod, origin["fieldRef"]["fieldPath"], node)
+        return extract_field(pod, origin["fieldRef"]["fieldPath"], node)
     if "resourceFieldRef" in origin:
-        return resource_text(api, container, origin["resourceFieldRef"], node["spec.nodeName"])
+        return extract_resource(api, container, origin["resourceFieldRef"], node["spec.nodeName"])
     for field, resource, noun, kind in (
         ("configMapKeyRef", "configmaps", "configmap", "ConfigMap"),
         ("secretKeyRef", "secrets", "secret", "Secret"),
@@ -127,18 +129,18 @@ def _value_of(
         if found is None:
             if reference.get("optional"):
                 return None
-            raise ConfigError(f'{noun} "{reference["name"]}" not found')
-        texts = texts_of(found)
+            raise ContainerConfigError(f'{noun} "{reference["name"]}" not found')
+        texts = decode_data(found)
         if reference["key"] not in texts:
             if reference.get("optional"):
                 return None
             where = f"{namespace}/{reference['name']}"
-            raise ConfigError(f"couldn't find key {reference['key']} in {kind} {where}")
+            raise ContainerConfigError(f"couldn't find key {reference['key']} in {kind} {where}")
         return texts[reference["key"]]
     return None
 
 
-def field_text(pod: Obj, path: str, node: dict[str, str]) -> str:
+def extract_field(pod: Obj, path: str, node: dict[str, str]) -> str:
     """Return a field of a pod as text.
 
     Args:
@@ -165,7 +167,7 @@ def field_text(pod: Obj, path: str, node: dict[str, str]) -> str:
     return str(known.get(path, ""))
 
 
-def resource_text(api: ClusterApi, container: Obj, reference: Obj, node_name: str) -> str:
+def extract_resource(api: SimulatedCluster, container: Obj, reference: Obj, node_name: str) -> str:
     """Return a resource of a container as text, in units of the divisor and rounded up.
 
     A limit that is not set is what the node has to give.
@@ -178,13 +180,13 @@ def resource_text(api: ClusterApi, container: Obj, reference: Obj, node_name: st
     if amount is None and kind == "limits":
         node = api.find("nodes", node_name) or {}
         amount = ((node.get("status") or {}).get("allocatable") or {}).get(name)
-    divisor = _amount(str(reference.get("divisor") or "1"))
+    divisor = _parse_amount(str(reference.get("divisor") or "1"))
     if not divisor.amount:
-        divisor = _amount("1")
-    return str(math.ceil(_amount(str(amount or "0")).amount / divisor.amount))
+        divisor = _parse_amount("1")
+    return str(math.ceil(_parse_amount(str(amount or "0")).amount / divisor.amount))
 
 
-def _amount(text: str) -> Quantity:
+def _parse_amount(text: str) -> Quantity:
     return parse_quantity(text)
 
 
@@ -198,5 +200,5 @@ def expand_strictly(text: str, env: dict[str, str]) -> str:
     """
     for match in _REFERENCE.finditer(text):
         if match[1] is not None and match[1] not in env:
-            raise ConfigError(f"missing value for {match[1]}")
+            raise ContainerConfigError(f"missing value for {match[1]}")
     return expand(text, env)

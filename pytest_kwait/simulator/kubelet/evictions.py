@@ -11,33 +11,33 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
 from pytest_kwait.scheduler.algorithm.requests import PodRequests
 from pytest_kwait.simulator.events import WARNING
-from pytest_kwait.simulator.kubelet.storage import excess, is_limited
+from pytest_kwait.simulator.kubelet.storage import find_excess_usage, has_storage_limit
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.node import NodeAgent
+    from pytest_kwait.simulator.kubelet.node import NodeKubelet
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import Timer
 
-__all__ = ["EVICTED", "Ending", "Evictions", "Shortage"]
+__all__ = ["EVICTED", "EvictionManager", "ResourceShortage", "TerminationReason"]
 
 EVICTED = "Evicted"
 
 # Seconds between looks at what is short, each of which gives up one pod.
 # Source: cmd/kubelet/app, `evictionMonitoringPeriod`.
-_LOOK = 10.0
+_SYNC_SECONDS = 10.0
 # Looks after which what is in volumes is counted anew.
 # Source: kubelet config defaults, `volumeStatsAggPeriod`; upstream takes up to twice as long.
-_COUNT_EVERY = 6
+_STORAGE_SYNC_EVERY = 6
 # Source: pkg/apis/scheduling/types.go, `SystemCriticalPriority`.
-_CRITICAL = 2_000_000_000
+_CRITICAL_PRIORITY = 2_000_000_000
 # Bytes that a container holds and keeps at least while it runs, whatever it does.
-_LEAST_MEMORY = 256 << 10
-_LEAST_DISK = 16 << 10
+_MIN_MEMORY_USAGE = 256 << 10
+_MIN_DISK_USAGE = 16 << 10
 _MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
 
 
-class Ending(NamedTuple):
+class TerminationReason(NamedTuple):
     """Why a kubelet ends a pod.
 
     Args:
@@ -51,7 +51,7 @@ class Ending(NamedTuple):
     disrupted: bool = False
 
 
-class Shortage(NamedTuple):
+class ResourceShortage(NamedTuple):
     """What a node runs short of.
 
     Args:
@@ -67,17 +67,17 @@ class Shortage(NamedTuple):
     available: str
 
 
-class Evictions:
+class EvictionManager:
     """What one node gives up.
 
     Args:
         node: its kubelet.
     """
 
-    def __init__(self, node: NodeAgent) -> None:
+    def __init__(self, node: NodeKubelet) -> None:
         self._node = node
         self._limited: dict[PodWorker, dict[str, int]] = {}
-        self._short: list[Shortage] = []
+        self._short: list[ResourceShortage] = []
         self._looks = 0
         self._timer: Timer | None = None
 
@@ -85,11 +85,11 @@ class Evictions:
 
     def watch(self, worker: PodWorker) -> None:
         """Look at a pod that is new here, if it may keep only so much."""
-        if is_limited(worker.pod):
+        if has_storage_limit(worker.pod):
             self._limited[worker] = {}
-            self._plan(_LOOK)
+            self._plan(_SYNC_SECONDS)
 
-    def begin(self, shortage: Shortage) -> None:
+    def begin(self, shortage: ResourceShortage) -> None:
         """Give up pods, one after the other, as long as something is short."""
         self._short.append(shortage)
         if self._timer is not None:
@@ -97,7 +97,7 @@ class Evictions:
             self._timer = None
         self._plan(0)
 
-    def end(self, shortage: Shortage) -> None:
+    def end(self, shortage: ResourceShortage) -> None:
         """There is enough again."""
         self._short.remove(shortage)
 
@@ -110,23 +110,23 @@ class Evictions:
         self._looks += 1
         for worker in [one for one in self._limited if one.finished]:
             del self._limited[worker]
-        if not self._node.outages.dead and not self._storage() and self._short:
+        if not self._node.node_faults.dead and not self._evict_over_limit() and self._short:
             self._reclaim(self._short[0])
         if self._short or self._limited:
-            self._plan(_LOOK)
+            self._plan(_SYNC_SECONDS)
 
     # -- who keeps too much
 
-    def _storage(self) -> bool:
+    def _evict_over_limit(self) -> bool:
         """Give up all who keep more than they may; whether there was any."""
         found = False
         for worker, volumes in list(self._limited.items()):
-            if not _can_go(worker):
+            if not _can_evict(worker):
                 continue
-            starts = worker.starts
-            if self._looks % _COUNT_EVERY == 0 or not volumes:
+            starts = worker.runtime_manager
+            if self._looks % _STORAGE_SYNC_EVERY == 0 or not volumes:
                 volumes.update(starts.volumes.sizes())
-            message = excess(worker.pod, volumes, starts.written, starts.logged)
+            message = find_excess_usage(worker.pod, volumes, starts.written, starts.logged)
             if message:
                 found = True
                 self._evict(worker, message, disrupted=False)
@@ -134,20 +134,20 @@ class Evictions:
 
     # -- what is short
 
-    def _reclaim(self, shortage: Shortage) -> None:
+    def _reclaim(self, shortage: ResourceShortage) -> None:
         node = self._node
         found = node.api.find("nodes", node.name)
-        if found is not None and not node.outages.cut:
+        if found is not None and not node.node_faults.cut:
             told = f"Attempting to reclaim {shortage.resource}"
             node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", told)
-        workers = [one for one in node.workers if _can_go(one)]
+        workers = [one for one in node.workers if _can_evict(one)]
         if not workers:
             return
-        worker = min(workers, key=lambda one: _rank(one, shortage.resource))
-        self._evict(worker, _message(worker, shortage), disrupted=True)
+        worker = min(workers, key=lambda one: _rank_pod(one, shortage.resource))
+        self._evict(worker, _make_message(worker, shortage), disrupted=True)
 
     def _evict(self, worker: PodWorker, message: str, *, disrupted: bool) -> None:
-        worker.evicted = Ending(EVICTED, message, disrupted)
+        worker.evicted = TerminationReason(EVICTED, message, disrupted)
         worker.event(WARNING, EVICTED, message)
         worker.sync()
 
@@ -163,17 +163,17 @@ class Evictions:
             return None
         if short == ["MemoryPressure"]:
             quality = (pod.get("status") or {}).get("qosClass", "BestEffort")
-            if quality != "BestEffort" or _bears_memory_pressure(pod):
+            if quality != "BestEffort" or _tolerates_memory_pressure(pod):
                 return None
         return EVICTED, f"The node had condition: [{' '.join(short)}]. "
 
 
 def _is_critical(pod: Obj) -> bool:
     """Source: pkg/kubelet/types/pod_update.go, `IsCriticalPod`."""
-    return (pod["spec"].get("priority") or 0) >= _CRITICAL
+    return (pod["spec"].get("priority") or 0) >= _CRITICAL_PRIORITY
 
 
-def _bears_memory_pressure(pod: Obj) -> bool:
+def _tolerates_memory_pressure(pod: Obj) -> bool:
     return any(
         one.get("key") in (None, "", _MEMORY_TAINT)
         and one.get("effect") in (None, "", "NoSchedule")
@@ -183,7 +183,7 @@ def _bears_memory_pressure(pod: Obj) -> bool:
     )
 
 
-def _can_go(worker: PodWorker) -> bool:
+def _can_evict(worker: PodWorker) -> bool:
     return (
         not worker.finished
         and not worker.deleted
@@ -192,35 +192,35 @@ def _can_go(worker: PodWorker) -> bool:
     )
 
 
-def _usage(worker: PodWorker, name: str, resource: str) -> int:
+def _get_usage(worker: PodWorker, name: str, resource: str) -> int:
     """The bytes that a container has of what is short."""
-    starts = worker.starts
+    starts = worker.runtime_manager
     current = starts.slot(name).current
     running = current is not None and current.running
     if resource == "memory":
-        return starts.held(name) + _LEAST_MEMORY * running
-    return starts.written(name) + starts.logged(name) + _LEAST_DISK * running
+        return starts.held(name) + _MIN_MEMORY_USAGE * running
+    return starts.written(name) + starts.logged(name) + _MIN_DISK_USAGE * running
 
 
-def _requested(container: Obj, resource: str) -> Quantity:
+def _get_request(container: Obj, resource: str) -> Quantity:
     requests = (container.get("resources") or {}).get("requests") or {}
     return parse_quantity(requests.get(resource, 0))
 
 
-def _rank(worker: PodWorker, resource: str) -> tuple[float, ...]:
+def _rank_pod(worker: PodWorker, resource: str) -> tuple[float, ...]:
     """The order in which pods are given up.
 
     Source: eviction/helpers.go, `rankMemoryPressure`, `rankDiskPressureFunc`.
     """
     spec = worker.pod["spec"]
     asked = PodRequests(worker.pod, started=True).total().get(resource, 0)
-    used = sum(_usage(worker, one["name"], resource) for one in spec["containers"])
+    used = sum(_get_usage(worker, one["name"], resource) for one in spec["containers"])
     if resource != "memory":
-        used += sum(worker.starts.volumes.sizes().values())
+        used += sum(worker.runtime_manager.volumes.sizes().values())
     return (0 if used > asked else 1, float(spec.get("priority") or 0), asked - used)
 
 
-def _message(worker: PodWorker, shortage: Shortage) -> str:
+def _make_message(worker: PodWorker, shortage: ResourceShortage) -> str:
     """Source: eviction/helpers.go, `evictionMessage`."""
     message = (
         f"The node was low on resource: {shortage.resource}. Threshold quantity: "
@@ -228,8 +228,8 @@ def _message(worker: PodWorker, shortage: Shortage) -> str:
     )
     spec = worker.pod["spec"]
     for one in [*spec["containers"], *(spec.get("initContainers") or ())]:
-        used = Quantity(Fraction(_usage(worker, one["name"], shortage.resource)), "BinarySI")
-        asked = _requested(one, shortage.resource)
+        used = Quantity(Fraction(_get_usage(worker, one["name"], shortage.resource)), "BinarySI")
+        asked = _get_request(one, shortage.resource)
         if used > asked:
             message += (
                 f"Container {one['name']} was using {used}, request is {asked}, has larger "

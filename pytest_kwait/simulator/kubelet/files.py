@@ -7,28 +7,38 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-    from pytest_kwait.simulator.kubelet.memory import Room
+    from pytest_kwait.simulator.kubelet.memory import StorageQuota
 
-__all__ = ["Device", "File", "FileFault", "Files", "Folder", "Link", "Node", "blocks", "stored"]
+__all__ = [
+    "Device",
+    "Directory",
+    "File",
+    "FileSystem",
+    "FileSystemError",
+    "Inode",
+    "Symlink",
+    "get_disk_usage",
+    "get_stored_size",
+]
 
-_MOST_LINKS = 20
-MISSING = "No such file or directory"
-NO_FOLDER = "Not a directory"
-IS_FOLDER = "Is a directory"
-READ_ONLY = "Read-only file system"
-FULL = "No space left on device"
-_BLOCK = 4096
+_MAX_SYMLINKS = 20
+ENOENT = "No such file or directory"
+ENOTDIR = "Not a directory"
+EISDIR = "Is a directory"
+EROFS = "Read-only file system"
+ENOSPC = "No space left on device"
+_BLOCK_SIZE = 4096
 # What a file or folder takes beside its contents.
-_NODE = 512
+_INODE_SIZE = 512
 # What is no part of a container's disk.
-_NO_DISK = ("dev", "proc", "sys")
+_VIRTUAL_DIRECTORIES = ("dev", "proc", "sys")
 
 
-class FileFault(Exception):
+class FileSystemError(Exception):
     """What the system says of a path."""
 
 
-class Node:
+class Inode:
     """Whatever has a name."""
 
     __slots__ = ("mode", "mtime")
@@ -38,7 +48,7 @@ class Node:
         self.mtime = mtime
 
 
-class File(Node):
+class File(Inode):
     """Bytes."""
 
     __slots__ = ("data",)
@@ -48,7 +58,7 @@ class File(Node):
         self.data = bytearray(data)
 
 
-class Folder(Node):
+class Directory(Inode):
     """Other nodes by their names.
 
     Args:
@@ -60,20 +70,20 @@ class Folder(Node):
 
     def __init__(
         self,
-        entries: dict[str, Node] | None = None,
+        entries: dict[str, Inode] | None = None,
         mode: int = 0o755,
         mtime: float = 0.0,
         *,
-        room: Room | None = None,
+        room: StorageQuota | None = None,
         read_only: bool = False,
     ) -> None:
         super().__init__(mode, mtime)
         self._own = entries is None
-        self.entries: dict[str, Node] = {} if entries is None else entries
+        self.entries: dict[str, Inode] = {} if entries is None else entries
         self.room = room
         self.read_only = read_only
 
-    def changed(self) -> dict[str, Node]:
+    def changed(self) -> dict[str, Inode]:
         """Its entries, to be changed."""
         if not self._own:
             self.entries = dict(self.entries)
@@ -81,7 +91,7 @@ class Folder(Node):
         return self.entries
 
 
-class Link(Node):
+class Symlink(Inode):
     """Another path."""
 
     __slots__ = ("target",)
@@ -91,7 +101,7 @@ class Link(Node):
         self.target = target
 
 
-class Device(Node):
+class Device(Inode):
     """`/dev/null` and its like."""
 
     __slots__ = ("kind",)
@@ -101,7 +111,7 @@ class Device(Node):
         self.kind = kind
 
 
-class Files:
+class FileSystem:
     """A tree of files; made when it is first looked at, as most containers need none.
 
     Args:
@@ -109,18 +119,18 @@ class Files:
         root: makes the image's files.
     """
 
-    def __init__(self, now: Callable[[], float], root: Callable[[], Folder] = Folder) -> None:
+    def __init__(self, now: Callable[[], float], root: Callable[[], Directory] = Directory) -> None:
         self._now = now
         self._make = root
-        self.fits: Callable[[int, Room | None], bool] | None = None
+        self.fits: Callable[[int, StorageQuota | None], bool] | None = None
         """Whether so many bytes more may be kept, in a volume with a room of its own or beside."""
-        self._root: Folder | None = None
-        self._mounts: list[tuple[str, Callable[[], Node | None]]] = []
-        self._mounted: list[tuple[str, Node]] = []
+        self._root: Directory | None = None
+        self._mounts: list[tuple[str, Callable[[], Inode | None]]] = []
+        self._mounted: list[tuple[str, Inode]] = []
         self._protected: list[str] = []
 
     @property
-    def root(self) -> Folder:
+    def root(self) -> Directory:
         """The folder `/`."""
         if self._root is None:
             self._root = self._make()
@@ -131,7 +141,7 @@ class Files:
                     self._mounted.append((path.rstrip("/"), mounted))
             for path in self._protected:
                 found = self.find(path)
-                if isinstance(found, Folder):
+                if isinstance(found, Directory):
                     found.read_only = True
         return self._root
 
@@ -139,30 +149,34 @@ class Files:
         """Let nothing be written into a folder that is mounted."""
         self._protected.append(path)
 
-    def mount(self, path: str, node: Callable[[], Node | None]) -> None:
+    def mount(self, path: str, node: Callable[[], Inode | None]) -> None:
         """Let `node` be at `path` from the beginning."""
         self._mounts.append((path, node))
 
-    def room(self, path: str) -> Room | None:
+    def room(self, path: str) -> StorageQuota | None:
         """The room of the volume that an absolute path is in; None where that has none."""
         for place, node in self._mounted:
-            if isinstance(node, Folder) and node.room is not None and path.startswith(f"{place}/"):
+            if (
+                isinstance(node, Directory)
+                and node.room is not None
+                and path.startswith(f"{place}/")
+            ):
                 return node.room
         return None
 
-    def grow(self, size: int = _NODE, path: str = "") -> None:
+    def grow(self, size: int = _INODE_SIZE, path: str = "") -> None:
         """Take note of bytes more, at an absolute path or for something that has no contents.
 
         Raises:
             FileFault: there is no room for them.
         """
         if self.fits is not None and not self.fits(size, self.room(path) if path else None):
-            raise FileFault(FULL)
+            raise FileSystemError(ENOSPC)
 
     # -- paths
 
     @staticmethod
-    def joined(folder: str, path: str) -> str:
+    def join_path(folder: str, path: str) -> str:
         """The absolute path without `.` and `..`; a `/` at its end stays."""
         whole = path if path.startswith("/") else f"{folder}/{path}"
         pieces: list[str] = []
@@ -175,35 +189,35 @@ class Files:
         end = "/" if pieces and whole.endswith("/") else ""
         return "/" + "/".join(pieces) + end
 
-    def _walk(self, path: str, *, follow: bool, links: int = 0) -> tuple[Folder | None, Node]:
+    def _walk(self, path: str, *, follow: bool, links: int = 0) -> tuple[Directory | None, Inode]:
         """The folder that a node is in, and the node.
 
         Raises:
             FileFault: there is none.
         """
-        parent: Folder | None = None
-        node: Node = self.root
+        parent: Directory | None = None
+        node: Inode = self.root
         pieces = [piece for piece in path.split("/") if piece]
         for index, piece in enumerate(pieces):
-            if not isinstance(node, Folder):
-                raise FileFault(NO_FOLDER)
+            if not isinstance(node, Directory):
+                raise FileSystemError(ENOTDIR)
             parent, found = node, node.entries.get(piece)
             if found is None:
-                raise FileFault(MISSING)
+                raise FileSystemError(ENOENT)
             last = index == len(pieces) - 1
-            if isinstance(found, Link) and (follow or not last or path.endswith("/")):
-                if links >= _MOST_LINKS:
-                    raise FileFault("Too many levels of symbolic links")
+            if isinstance(found, Symlink) and (follow or not last or path.endswith("/")):
+                if links >= _MAX_SYMLINKS:
+                    raise FileSystemError("Too many levels of symbolic links")
                 here = "/" + "/".join(pieces[:index])
                 rest = "/".join(pieces[index + 1 :])
-                target = self.joined(here, f"{found.target}/{rest}" if rest else found.target)
+                target = self.join_path(here, f"{found.target}/{rest}" if rest else found.target)
                 return self._walk(target, follow=follow, links=links + 1)
             node = found
-        if path.endswith("/") and not isinstance(node, Folder):
-            raise FileFault(NO_FOLDER)
+        if path.endswith("/") and not isinstance(node, Directory):
+            raise FileSystemError(ENOTDIR)
         return parent, node
 
-    def node(self, path: str, *, follow: bool = True) -> Node:
+    def node(self, path: str, *, follow: bool = True) -> Inode:
         """What is at an absolute path.
 
         Raises:
@@ -211,19 +225,19 @@ class Files:
         """
         return self._walk(path, follow=follow)[1]
 
-    def find(self, path: str, *, follow: bool = True) -> Node | None:
+    def find(self, path: str, *, follow: bool = True) -> Inode | None:
         """What is at an absolute path; None where nothing is."""
         try:
             return self.node(path, follow=follow)
-        except FileFault:
+        except FileSystemError:
             return None
 
     def names(self, path: str) -> Iterable[str] | None:
         """What is in a folder; None where there is no such folder."""
         found = self.find(path)
-        return list(found.entries) if isinstance(found, Folder) else None
+        return list(found.entries) if isinstance(found, Directory) else None
 
-    def parent(self, path: str) -> tuple[Folder, str]:
+    def parent(self, path: str) -> tuple[Directory, str]:
         """The folder of a path, to be changed, and the name in it.
 
         Raises:
@@ -231,10 +245,10 @@ class Files:
         """
         folder, _, name = path.rstrip("/").rpartition("/")
         found = self.node(folder or "/")
-        if not isinstance(found, Folder):
-            raise FileFault(NO_FOLDER)
+        if not isinstance(found, Directory):
+            raise FileSystemError(ENOTDIR)
         if found.read_only:
-            raise FileFault(READ_ONLY)
+            raise FileSystemError(EROFS)
         return found, name
 
     # -- contents
@@ -244,7 +258,7 @@ class Files:
         found = self.find(path)
         return bytes(found.data) if isinstance(found, File) else None
 
-    def open(self, path: str, *, create: bool = True, truncate: bool = False) -> Node:
+    def open(self, path: str, *, create: bool = True, truncate: bool = False) -> Inode:
         """The file or device at a path, made where it is not there.
 
         Raises:
@@ -252,21 +266,21 @@ class Files:
         """
         try:
             parent, found = self._walk(path, follow=True)
-        except FileFault as fault:
-            if not create or str(fault) != MISSING:
+        except FileSystemError as fault:
+            if not create or str(fault) != ENOENT:
                 raise
             link = self.find(path, follow=False)
-            if isinstance(link, Link):
-                path = self.joined(path.rpartition("/")[0], link.target)
+            if isinstance(link, Symlink):
+                path = self.join_path(path.rpartition("/")[0], link.target)
             folder, name = self.parent(path)
             self.grow()
             made = File(mtime=self._now())
             folder.changed()[name] = made
             return made
-        if isinstance(found, Folder):
-            raise FileFault(IS_FOLDER)
+        if isinstance(found, Directory):
+            raise FileSystemError(EISDIR)
         if parent is not None and parent.read_only and (truncate or create):
-            raise FileFault(READ_ONLY)
+            raise FileSystemError(EROFS)
         if truncate and isinstance(found, File):
             found.data = bytearray()
             found.mtime = self._now()
@@ -283,7 +297,7 @@ class Files:
             self.grow(len(data), path)
             found.data += data
 
-    def make_folder(self, path: str, *, parents: bool = False) -> None:
+    def make_directory(self, path: str, *, parents: bool = False) -> None:
         """Make a folder.
 
         Raises:
@@ -292,24 +306,24 @@ class Files:
         if parents:
             folder = path.rstrip("/").rpartition("/")[0]
             if folder and self.find(folder) is None:
-                self.make_folder(folder, parents=True)
-            if isinstance(self.find(path), Folder):
+                self.make_directory(folder, parents=True)
+            if isinstance(self.find(path), Directory):
                 return
         if self.find(path, follow=False) is not None:
-            raise FileFault("File exists")
+            raise FileSystemError("File exists")
         folder_node, name = self.parent(path)
         self.grow()
-        folder_node.changed()[name] = Folder(mtime=self._now())
+        folder_node.changed()[name] = Directory(mtime=self._now())
 
-    def put(self, path: str, node: Node) -> None:
+    def put(self, path: str, node: Inode) -> None:
         """Let a node be at a path, in folders that are made where they are not there."""
         if path.strip("/") == "":
             return
         folder = path.rstrip("/").rpartition("/")[0]
         if folder and self.find(folder) is None:
-            self.make_folder(folder, parents=True)
+            self.make_directory(folder, parents=True)
         where = self.node(folder or "/")
-        if isinstance(where, Folder):
+        if isinstance(where, Directory):
             where.changed()[path.rstrip("/").rpartition("/")[2]] = node
 
     def remove(self, path: str) -> None:
@@ -321,30 +335,30 @@ class Files:
         self.node(path.rstrip("/"), follow=False)
         folder, name = self.parent(path)
         if not name:
-            raise FileFault("Device or resource busy")
+            raise FileSystemError("Device or resource busy")
         found = folder.entries[name]
-        if isinstance(found, Folder) and any(p == path.rstrip("/") for p, _ in self._mounts):
-            raise FileFault("Device or resource busy")
+        if isinstance(found, Directory) and any(p == path.rstrip("/") for p, _ in self._mounts):
+            raise FileSystemError("Device or resource busy")
         del folder.changed()[name]
 
     def size(self, seen: set[int]) -> int:
-        """Bytes that what is in it takes; see `stored`."""
-        return 0 if self._root is None else stored(self._root, seen)
+        """Bytes that what is in it takes; see `get_stored_size`."""
+        return 0 if self._root is None else get_stored_size(self._root, seen)
 
     def close(self) -> None:
         """Forget them all: nobody looks at them any more."""
-        self._root, self._make, self._mounts, self._mounted = None, Folder, [], []
+        self._root, self._make, self._mounts, self._mounted = None, Directory, [], []
 
     def written(self) -> int:
         """Bytes of the disk that what is written beside volumes takes."""
         if self._root is None:
             return 0
         apart = {id(node) for _, node in self._mounted}
-        apart.update(id(self._root.entries.get(name)) for name in _NO_DISK)
-        return blocks(self._root, apart, image=True)
+        apart.update(id(self._root.entries.get(name)) for name in _VIRTUAL_DIRECTORIES)
+        return get_disk_usage(self._root, apart, image=True)
 
 
-def stored(folder: Folder, seen: set[int]) -> int:
+def get_stored_size(folder: Directory, seen: set[int]) -> int:
     """Bytes that a folder takes with all that is in it.
 
     Args:
@@ -357,15 +371,15 @@ def stored(folder: Folder, seen: set[int]) -> int:
     seen.add(id(folder.entries))
     found = 0
     for node in folder.entries.values():
-        found += _NODE
-        if isinstance(node, Folder):
-            found += stored(node, seen)
+        found += _INODE_SIZE
+        if isinstance(node, Directory):
+            found += get_stored_size(node, seen)
         elif isinstance(node, File):
             found += len(node.data)
     return found
 
 
-def blocks(folder: Folder, apart: Container[int] = (), *, image: bool = False) -> int:
+def get_disk_usage(folder: Directory, apart: Container[int] = (), *, image: bool = False) -> int:
     """Bytes of the disk, in whole blocks, that files in a folder take.
 
     Args:
@@ -377,8 +391,8 @@ def blocks(folder: Folder, apart: Container[int] = (), *, image: bool = False) -
     for node in folder.entries.values():
         if id(node) in apart:
             continue
-        if isinstance(node, Folder):
-            found += blocks(node, apart, image=image)
+        if isinstance(node, Directory):
+            found += get_disk_usage(node, apart, image=image)
         elif isinstance(node, File) and (node.mtime or not image):
-            found += -(-len(node.data) // _BLOCK) * _BLOCK
+            found += -(-len(node.data) // _BLOCK_SIZE) * _BLOCK_SIZE
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from pytest_kwait.simulator.kubelet.outcomes import Outcome, Verdict
+from pytest_kwait.simulator.kubelet.outcomes import HandlerResult, ResultKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.runs import Session
     from pytest_kwait.simulator.sim_clock import SimClock, Timer
 
-__all__ = ["HttpGet", "Target"]
+__all__ = ["HttpGet", "HttpTarget"]
 
-_MOST_HEAD = 64 * 1024
-_MOST_BODY = 10 * 1024
-_MOST_REDIRECTS = 10
+_MAX_HEAD = 64 * 1024
+_MAX_BODY = 10 * 1024
+_MAX_REDIRECTS = 10
 # Not a client's greeting of TLS, but what a server that reads lines makes something of.
-_GREETING = b"\x16\x03\x01\r\n\r\n"
+_TLS_HELLO = b"\x16\x03\x01\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class HttpTarget:
     """Where a GET goes.
 
     Args:
@@ -81,17 +81,17 @@ class HttpGet:
         self,
         clock: SimClock,
         dial: Dial,
-        target: Target,
+        target: HttpTarget,
         agent: str,
         timeout: float,
-        done: Callable[[Outcome], None],
+        done: Callable[[HandlerResult], None],
     ) -> None:
         self._clock = clock
         self._dial = dial
         self._target = target
         self._first = target
         self._agent = agent
-        self._done: Callable[[Outcome], None] | None = done
+        self._done: Callable[[HandlerResult], None] | None = done
         self._session: Session | None = None
         self._data = b""
         self._redirects = 0
@@ -112,15 +112,15 @@ class HttpGet:
             self._session.stop()
             self._session = None
 
-    def _end(self, verdict: Verdict, text: str = "") -> None:
+    def _end(self, verdict: ResultKind, text: str = "") -> None:
         done, self._done = self._done, None
         self._close()
         if done is not None:
             # Never within the call that began it.
-            self._clock.call_later(0, done, Outcome(verdict, text))
+            self._clock.call_later(0, done, HandlerResult(verdict, text))
 
     def _fail(self, why: str) -> None:
-        self._end(Verdict.FAILURE, f'Get "{self._target.url}": {why}')
+        self._end(ResultKind.FAILURE, f'Get "{self._target.url}": {why}')
 
     def _too_late(self) -> None:
         self._timer = None
@@ -137,7 +137,7 @@ class HttpGet:
         self._data = b""
         if self._session.stdin is not None:
             plain = target.scheme == "http"
-            self._session.stdin.send(target.request(self._agent) if plain else _GREETING)
+            self._session.stdin.send(target.request(self._agent) if plain else _TLS_HELLO)
         self._session.outlet.on_news = self._news
         self._news()
 
@@ -153,7 +153,7 @@ class HttpGet:
         head, found, body = self._data.partition(b"\r\n\r\n")
         if not found:
             head, found, body = self._data.partition(b"\n\n")
-        if not found and not over and len(self._data) <= _MOST_HEAD:
+        if not found and not over and len(self._data) <= _MAX_HEAD:
             return
         if not self._data:
             self._fail("EOF")
@@ -181,13 +181,13 @@ class HttpGet:
             self._fail("EOF")
 
     def _answered(self, code: int, headers: list[str], body: bytes) -> None:
-        text = body[:_MOST_BODY].decode(errors="replace")
+        text = body[:_MAX_BODY].decode(errors="replace")
         if code in (301, 302, 303, 307, 308):
             self._redirected(headers, text)
         elif 200 <= code < 400:
-            self._end(Verdict.SUCCESS, text)
+            self._end(ResultKind.SUCCESS, text)
         else:
-            self._end(Verdict.FAILURE, f"HTTP probe failed with statuscode: {code}")
+            self._end(ResultKind.FAILURE, f"HTTP probe failed with statuscode: {code}")
 
     def _redirected(self, headers: list[str], text: str) -> None:
         where = next(
@@ -200,10 +200,10 @@ class HttpGet:
         )
         url = urlsplit(urljoin(self._target.url, where))
         if not where or url.hostname != self._first.host:
-            self._end(Verdict.WARNING, f"Probe terminated redirects, Response body: {text}")
+            self._end(ResultKind.WARNING, f"Probe terminated redirects, Response body: {text}")
             return
         self._redirects += 1
-        if self._redirects >= _MOST_REDIRECTS:
+        if self._redirects >= _MAX_REDIRECTS:
             self._fail("stopped after 10 redirects")
             return
         if self._session is not None:

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import Device, File, Folder, Link, Node
+from pytest_kwait.simulator.kubelet.files import Device, Directory, File, Inode, Symlink
 from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["image_root"]
+__all__ = ["make_root"]
 
-_PASSWORDS = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n"
-_GROUPS = b"root:x:0:\nnobody:x:65534:\n"
-_programs: dict[str, Node] = {}
+_ETC_PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n"
+_ETC_GROUP = b"root:x:0:\nnobody:x:65534:\n"
+_program_files: dict[str, Inode] = {}
 
 
-def _bin() -> dict[str, Node]:
+def _make_bin() -> dict[str, Inode]:
     """The programs, which all containers share until one of them changes its own."""
-    if not _programs:
-        _programs["busybox"] = File(b"\x7fELF", 0o755)
+    if not _program_files:
+        _program_files["busybox"] = File(b"\x7fELF", 0o755)
         for name in sorted({*APPLETS, *UNSIMULATED, "ash", "sh"} - {"busybox"}):
-            _programs[name] = Link("busybox")
-    return _programs
+            _program_files[name] = Symlink("busybox")
+    return _program_files
 
 
-def image_root(hostname: str, address: Callable[[], str], search: Callable[[], str]) -> Folder:
+def make_root(hostname: str, address: Callable[[], str], search: Callable[[], str]) -> Directory:
     """Make the tree.
 
     Args:
@@ -40,31 +40,31 @@ def image_root(hostname: str, address: Callable[[], str], search: Callable[[], s
         f"fe00::2\tip6-allrouters\n{address()}\t{hostname}\n"
     )
     resolver = f"search {search()}\nnameserver 10.0.0.10\noptions ndots:5\n"
-    etc = Folder()
+    etc = Directory()
     etc.entries.update(
-        group=File(_GROUPS), hostname=File(f"{hostname}\n".encode()), hosts=File(hosts.encode()),
-        passwd=File(_PASSWORDS), **{"resolv.conf": File(resolver.encode())},
+        group=File(_ETC_GROUP), hostname=File(f"{hostname}\n".encode()), hosts=File(hosts.encode()),
+        passwd=File(_ETC_PASSWD), **{"resolv.conf": File(resolver.encode())},
     )  # fmt: skip
     devices = {
         "null": "null", "zero": "zero", "full": "full", "random": "random", "urandom": "random",
         "stdin": "fd0", "stdout": "fd1", "stderr": "fd2", "tty": "fd0",
     }  # fmt: skip
-    dev = Folder()
+    dev = Directory()
     dev.entries.update({name: Device(kind) for name, kind in devices.items()})
-    dev.entries["shm"] = Folder(mode=0o1777)
-    dev.entries["fd"] = fds = Folder()
+    dev.entries["shm"] = Directory(mode=0o1777)
+    dev.entries["fd"] = fds = Directory()
     fds.entries.update({str(number): Device(f"fd{number}") for number in range(3)})
     dev.entries["termination-log"] = File(mode=0o666)
-    one = Folder()
+    one = Directory()
     one.entries["fd"] = fds
-    proc = Folder()
+    proc = Directory()
     proc.entries.update({"1": one, "self": one})
-    var = Folder()
-    run = Folder()
+    var = Directory()
+    run = Directory()
     var.entries.update(run=run)
-    root = Folder()
+    root = Directory()
     root.entries.update(
-        bin=Folder(_bin()), dev=dev, etc=etc, home=Folder(), proc=proc, root=Folder(mode=0o700),
-        sys=Folder(read_only=True), tmp=Folder(mode=0o1777), usr=Folder(), var=var,
+        bin=Directory(_make_bin()), dev=dev, etc=etc, home=Directory(), proc=proc, root=Directory(mode=0o700),
+        sys=Directory(read_only=True), tmp=Directory(mode=0o1777), usr=Directory(), var=var,
     )  # fmt: skip
     return root

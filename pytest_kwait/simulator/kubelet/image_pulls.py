@@ -11,8 +11,8 @@ from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.images import (
     Image,
     InvalidImageError,
+    find_pull_error,
     parse_image,
-    pull_failure,
 )
 from pytest_kwait.simulator.objects import namespace_of, uid_of
 from pytest_kwait.simulator.pod_scripts import EMPTY, Script
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ImagePulls"]
+__all__ = ["ImageManager"]
 
 # Seconds, scaled: what pulling takes.
-_PULL = 1.0
+_PULL_SECONDS = 1.0
 
 
-class ImagePulls:
+class ImageManager:
     """The images of one pod.
 
     Args:
@@ -41,7 +41,7 @@ class ImagePulls:
         self._worker = worker
         self._failed = failed
 
-    def tell_missing_secrets(self) -> None:
+    def record_missing_secrets(self) -> None:
         """Tell of pull secrets that are not there; the pod runs all the same.
 
         Source: kubelet_pods.go, `getPullSecretsForPod`.
@@ -60,7 +60,7 @@ class ImagePulls:
                 "attempting to pull the image may not succeed.",
             )
 
-    def have(
+    def ensure_image_exists(
         self, spec: Obj, script: Script = EMPTY
     ) -> Generator[float | None, None, Image | None]:
         """Have the container's image; None where that failed.
@@ -104,8 +104,8 @@ class ImagePulls:
         clock, backoff = worker.node.clock, worker.node.backoff
         key = f"{uid_of(worker.pod)}/pull/{wanted}"
         slower, broken = worker.api.faults.pull(namespace_of(worker.pod), str(image))
-        failure = broken or script.pull_error or pull_failure(wanted, image)
-        if backoff.left_since_update(key, clock.time()) > 0:
+        failure = broken or script.pull_error or find_pull_error(wanted, image)
+        if backoff.remaining_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{wanted}"'
             worker.container_event(name, NORMAL, "BackOff", message)
             self._failed(name, "ImagePullBackOff", f"{message}: ErrImagePull: {failure}")
@@ -123,8 +123,8 @@ class ImagePulls:
         if script.pull is not None:
             yield script.pull / clock.scale
         elif not worker.node.has_image(image):
-            yield _PULL
-        worker.node.keep_image(image)
+            yield _PULL_SECONDS
+        worker.node.record_image(image)
         took = f"{max(1, round((clock.monotonic() - began) * 1000))}ms"
         told = (
             f'Successfully pulled image "{wanted}" in {took} ({took} including waiting). '

@@ -15,21 +15,23 @@ from functools import lru_cache
 __all__ = [
     "Image",
     "InvalidImageError",
-    "canonical",
+    "find_pull_error",
     "is_busybox",
-    "is_there",
+    "is_preloaded",
     "parse_image",
-    "pull_failure",
+    "to_canonical_name",
 ]
 
-_DOMAIN = re.compile(
+_DOMAIN_PATTERN = re.compile(
     r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::\d+)?"
 )
-_PATH = re.compile(
+_PATH_PATTERN = re.compile(
     r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
 )
-_TAG = re.compile(r"[\w][\w.-]{0,127}")
-_DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
+_TAG_PATTERN = re.compile(r"[\w][\w.-]{0,127}")
+_DIGEST_PATTERN = re.compile(
+    r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+)
 
 
 class InvalidImageError(Exception):
@@ -59,7 +61,7 @@ class Image:
     @property
     def image_id(self) -> str:
         """What a container's status names as `imageID`."""
-        return f"{self.domain}/{self.path}@{self.digest or _made_up_digest(str(self))}"
+        return f"{self.domain}/{self.path}@{self.digest or _make_digest(str(self))}"
 
     @property
     def size(self) -> int:
@@ -68,7 +70,7 @@ class Image:
 
 
 @lru_cache(maxsize=256)
-def _made_up_digest(name: str) -> str:
+def _make_digest(name: str) -> str:
     return f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"
 
 
@@ -82,13 +84,13 @@ def parse_image(name: str) -> Image:
     Source: github.com/distribution/reference, `ParseNormalizedNamed`.
     """
     rest, _, digest = name.partition("@")
-    if digest and _DIGEST.fullmatch(digest) is None:
+    if digest and _DIGEST_PATTERN.fullmatch(digest) is None:
         raise InvalidImageError("invalid reference format")
     head, colon, tail = rest.rpartition(":")
     tag = ""
     if colon and "/" not in tail:
         rest, tag = head, tail
-        if _TAG.fullmatch(tag) is None:
+        if _TAG_PATTERN.fullmatch(tag) is None:
             raise InvalidImageError("invalid reference format")
     domain, slash, path = rest.partition("/")
     if not slash or not (
@@ -101,12 +103,12 @@ def parse_image(name: str) -> Image:
         raise InvalidImageError(
             f"invalid reference format: repository name ({path}) must be lowercase"
         )
-    if _PATH.fullmatch(path) is None or _DOMAIN.fullmatch(domain) is None:
+    if _PATH_PATTERN.fullmatch(path) is None or _DOMAIN_PATTERN.fullmatch(domain) is None:
         raise InvalidImageError("invalid reference format")
     return Image(domain, path, tag or ("" if digest else "latest"), digest)
 
 
-def canonical(name: str) -> str:
+def to_canonical_name(name: str) -> str:
     """Return the full name, as `docker.io/library/busybox:1.36`; what is none stays."""
     try:
         return str(parse_image(name))
@@ -119,23 +121,23 @@ def is_busybox(image: Image) -> bool:
     return image.path.rpartition("/")[2] == "busybox"
 
 
-def is_there(image: Image) -> bool:
+def is_preloaded(image: Image) -> bool:
     """Whether nodes have it from the start."""
-    return is_busybox(image) and not _is_of_no_host(image)
+    return is_busybox(image) and not _is_unresolvable(image)
 
 
-def _is_of_no_host(image: Image) -> bool:
+def _is_unresolvable(image: Image) -> bool:
     return image.domain.partition(":")[0].rpartition(".")[2] == "invalid"
 
 
-def pull_failure(name: str, image: Image) -> str:
+def find_pull_error(name: str, image: Image) -> str:
     """Why the image cannot be pulled, in the container runtime's words; empty where it can."""
     if image.domain.lower() != image.domain:
         return (
             f'failed to parse image reference "{name}": invalid reference format: '
             "repository name must be lowercase"
         )
-    if not _is_of_no_host(image):
+    if not _is_unresolvable(image):
         return ""
     host = image.domain.partition(":")[0]
     what = image.digest or image.tag

@@ -6,53 +6,53 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.descriptors import opened
-from pytest_kwait.simulator.kubelet.files import FileFault
+from pytest_kwait.simulator.kubelet.descriptors import open_path
+from pytest_kwait.simulator.kubelet.files import FileSystemError
 from pytest_kwait.simulator.kubelet.processes import Effect, Pipe, Process, Read, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from pytest_kwait.simulator.kubelet.memory import Hold
-    from pytest_kwait.simulator.kubelet.processes import Surroundings
+    from pytest_kwait.simulator.kubelet.memory import MemoryHold
+    from pytest_kwait.simulator.kubelet.processes import ProcessContext
 
 __all__ = [
-    "Lines",
-    "UsageFault",
-    "copy",
-    "each_input",
-    "error",
-    "input_of",
-    "longest_number",
-    "options",
-    "out",
-    "read_all",
-    "whole",
+    "LineReader",
+    "UsageError",
+    "copy_to_stdout",
+    "find_longest_number",
+    "for_each_input",
+    "open_input",
+    "parse_options",
+    "read_all_up_to",
+    "read_whole",
+    "write_error",
+    "write_out",
 ]
 
-_FIRST_OWN = 1000
+_FIRST_FREE_FD = 1000
 
 
-class UsageFault(Exception):
+class UsageError(Exception):
     """Arguments that a program does not take; `str` is what it says."""
 
 
-def out(text: str) -> Write:
+def write_out(text: str) -> Write:
     """Text to stdout."""
     return Write(1, text.encode(errors="surrogateescape"))
 
 
-def error(text: str) -> Write:
+def write_error(text: str) -> Write:
     """A line to stderr."""
     return Write(2, f"{text}\n".encode(errors="surrogateescape"))
 
 
-def longest_number(words: list[str]) -> str:
+def find_longest_number(words: list[str]) -> str:
     """The digits of a command line that are no number of any size, as they are the most."""
     return max(re.findall("[0-9]+", " ".join(words[1:])), key=len, default="")
 
 
-def options(
+def parse_options(
     program: str, args: list[str], plain: str, valued: str = "", known: str = "", *,
     mixed: bool = True,
 ) -> tuple[dict[str, str], list[str]]:  # fmt: skip
@@ -84,7 +84,7 @@ def options(
                 break
             continue
         if word.startswith("--"):
-            raise UsageFault(f"{program}: option {word}: not simulated by the embedded kubelet")
+            raise UsageError(f"{program}: option {word}: not simulated by the embedded kubelet")
         letters = word[1:]
         while letters:
             letter, letters = letters[0], letters[1:]
@@ -92,20 +92,20 @@ def options(
                 found[letter] = found.get(letter, "") + letter
             elif letter in valued:
                 if not letters and not rest:
-                    raise UsageFault(f"{program}: option requires an argument -- {letter}")
+                    raise UsageError(f"{program}: option requires an argument -- {letter}")
                 value, letters = letters or rest.pop(0), ""
                 found[letter] = f"{found[letter]}\n{value}" if letter in found else value
             elif letter in known:
-                raise UsageFault(
+                raise UsageError(
                     f"{program}: option -{letter}: not simulated by the embedded kubelet"
                 )
             else:
-                raise UsageFault(f"{program}: unrecognized option: {letter}")
+                raise UsageError(f"{program}: unrecognized option: {letter}")
     return found, left
 
 
 @contextmanager
-def input_of(around: Surroundings, name: str) -> Iterator[int]:
+def open_input(around: ProcessContext, name: str) -> Iterator[int]:
     """The number under which a file is open for as long; `-` is stdin.
 
     Raises:
@@ -115,11 +115,11 @@ def input_of(around: Surroundings, name: str) -> Iterator[int]:
         yield 0
         return
     if not name:
-        raise FileFault("No such file or directory")
-    one = opened(
+        raise FileSystemError("No such file or directory")
+    one = open_path(
         around.files, around.path(name), "r", around.tasks.account, around.now, around.fds
     ).retain()
-    number = next(n for n in range(_FIRST_OWN, _FIRST_OWN + 1000) if n not in around.fds)
+    number = next(n for n in range(_FIRST_FREE_FD, _FIRST_FREE_FD + 1000) if n not in around.fds)
     around.fds[number] = one
     try:
         yield number
@@ -128,8 +128,8 @@ def input_of(around: Surroundings, name: str) -> Iterator[int]:
         one.release()
 
 
-def each_input(
-    around: Surroundings,
+def for_each_input(
+    around: ProcessContext,
     program: str,
     names: list[str],
     act: Callable[[str, int], Generator[Effect, None, bool | None]],
@@ -141,20 +141,20 @@ def each_input(
     code = 0
     for name in names or ["-"]:
         try:
-            with input_of(around, name) as number:
+            with open_input(around, name) as number:
                 if (yield from act(name, number)):
                     break
-        except FileFault as fault:
+        except FileSystemError as fault:
             why = str(fault)
             if why == "Is a directory":
-                yield error(f"{program}: read error: {why}")
+                yield write_error(f"{program}: read error: {why}")
             else:
-                yield error(f"{program}: {name}: {why}")
+                yield write_error(f"{program}: {name}: {why}")
             code = 1
     return code
 
 
-def copy(source: Pipe | int) -> Generator[Effect, None, None]:
+def copy_to_stdout(source: Pipe | int) -> Generator[Effect, None, None]:
     """Write out all that comes until the end."""
     while True:
         read = Read(source)
@@ -164,7 +164,7 @@ def copy(source: Pipe | int) -> Generator[Effect, None, None]:
         yield Write(1, read.data)
 
 
-def read_all(source: Pipe | int, most: int) -> Generator[Effect, None, bytes]:
+def read_all_up_to(source: Pipe | int, most: int) -> Generator[Effect, None, bytes]:
     """Everything that comes until the end, or until it is more than `most` bytes."""
     data = bytearray()
     while len(data) <= most:
@@ -176,7 +176,7 @@ def read_all(source: Pipe | int, most: int) -> Generator[Effect, None, bytes]:
     return bytes(data)
 
 
-def whole(source: int, hold: Hold) -> Generator[Effect, None, bytes]:
+def read_whole(source: int, hold: MemoryHold) -> Generator[Effect, None, bytes]:
     """Everything that comes until the end, as long as memory lasts."""
     data = bytearray()
     before = hold.size
@@ -189,7 +189,7 @@ def whole(source: int, hold: Hold) -> Generator[Effect, None, bytes]:
         hold.to(before + len(data))
 
 
-class Lines:
+class LineReader:
     """Reads lines as they come.
 
     Args:
@@ -199,7 +199,7 @@ class Lines:
 
     __slots__ = ("_hold", "_rest", "_source")
 
-    def __init__(self, source: int, hold: Hold) -> None:
+    def __init__(self, source: int, hold: MemoryHold) -> None:
         self._source = source
         self._hold = hold
         self._rest = b""

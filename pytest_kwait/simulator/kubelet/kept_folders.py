@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import File, Folder, Node
-from pytest_kwait.simulator.kubelet.memory import machine_of
+from pytest_kwait.simulator.kubelet.files import Directory, File, Inode
+from pytest_kwait.simulator.kubelet.memory import get_machine
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["KeptFolders", "kept_folders", "part_of"]
+__all__ = ["PersistentFolders", "get_persistent_folders", "resolve_sub_path"]
 
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 
 
-class KeptFolders:
+class PersistentFolders:
     """The folders of one cluster.
 
     Args:
         api: where claims and volumes are.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
-        self._of_nodes: dict[str, Folder] = {}
-        self._of_volumes: dict[str, Folder] = {}
+        self._of_nodes: dict[str, Directory] = {}
+        self._of_volumes: dict[str, Directory] = {}
         self._following = False
-        self.machine = machine_of(api.clock)
+        self.machine = get_machine(api.clock)
         self.machine.shelves.add(self)
 
-    def of_node(self, place: str, path: str) -> Folder:
+    def get_host_path(self, place: str, path: str) -> Directory:
         """A node's own path, which is there as long as the cluster."""
-        return folder_at(self._of_nodes.setdefault(place, Folder()), path)
+        return make_folder_at(self._of_nodes.setdefault(place, Directory()), path)
 
-    def of_claim(self, place: str, namespace: str, claim: str) -> Folder:
+    def get_claim_folder(self, place: str, namespace: str, claim: str) -> Directory:
         """The folder of the volume that a claim is bound to: it goes with the volume.
 
         One that somebody made for a path of the node (`hostPath`) is that path, as there.
@@ -46,46 +46,46 @@ class KeptFolders:
         volume = self._api.find("persistentvolumes", name) if name else None
         if volume is None:
             # A pod that was put on its node by hand waits for nobody's claim to be bound.
-            return self.of_node(place, f"/var/lib/kubelet/claims/{namespace}/{claim}")
+            return self.get_host_path(place, f"/var/lib/kubelet/claims/{namespace}/{claim}")
         source = volume["spec"].get("hostPath")
         if source and _PROVISIONED not in (volume["metadata"].get("annotations") or {}):
-            return self.of_node(place, source["path"])
+            return self.get_host_path(place, source["path"])
         if not self._following:
             self._following = True
             self._api.subscribe("persistentvolumes", self._volume_changed)
-        return self._of_volumes.setdefault(uid_of(volume), Folder(mode=0o777))
+        return self._of_volumes.setdefault(uid_of(volume), Directory(mode=0o777))
 
     def _volume_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "DELETED":
             self._of_volumes.pop(uid_of(new), None)
 
-    def folders(self) -> list[Folder]:
+    def folders(self) -> list[Directory]:
         """All of them."""
         return [*self._of_nodes.values(), *self._of_volumes.values()]
 
 
-def folder_at(folder: Folder, path: str) -> Folder:
+def make_folder_at(folder: Directory, path: str) -> Directory:
     """The folder at a path within another one, made where it is not there.
 
     What stands in its way stays: it is another folder then, which nobody else sees.
     """
     for piece in path.split("/"):
         if piece:
-            inner = folder.changed().setdefault(piece, Folder(mode=0o777))
-            folder = inner if isinstance(inner, Folder) else Folder()
+            inner = folder.changed().setdefault(piece, Directory(mode=0o777))
+            folder = inner if isinstance(inner, Directory) else Directory()
     return folder
 
 
-def part_of(folder: Folder, path: str) -> Node:
+def resolve_sub_path(folder: Directory, path: str) -> Inode:
     """What a container gets of a folder that mounts a path of it: a file, if there is one."""
     above, _, name = path.rstrip("/").rpartition("/")
-    found = folder_at(folder, above).entries.get(name)
-    return found if isinstance(found, File) else folder_at(folder, path)
+    found = make_folder_at(folder, above).entries.get(name)
+    return found if isinstance(found, File) else make_folder_at(folder, path)
 
 
-def kept_folders(api: ClusterApi) -> KeptFolders:
+def get_persistent_folders(api: SimulatedCluster) -> PersistentFolders:
     """The folders of a cluster, which are there as long as its clock."""
     found = api.clock.attached.get("kept folders")
-    if not isinstance(found, KeptFolders):
-        found = api.clock.attached["kept folders"] = KeptFolders(api)
+    if not isinstance(found, PersistentFolders):
+        found = api.clock.attached["kept folders"] = PersistentFolders(api)
     return found

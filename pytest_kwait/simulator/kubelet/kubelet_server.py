@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.kubelet.containers import Container
     from pytest_kwait.simulator.kubelet.network import Network
-    from pytest_kwait.simulator.kubelet.node import NodeAgent
+    from pytest_kwait.simulator.kubelet.node import NodeKubelet
     from pytest_kwait.simulator.kubelet.runs import Session
     from pytest_kwait.simulator.objects import Obj
 
@@ -28,7 +28,7 @@ class KubeletServer:
         agent: the node.
     """
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: NodeKubelet) -> None:
         self._agent = agent
 
     def pods(self) -> Obj:
@@ -40,7 +40,11 @@ class KubeletServer:
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> Container | None:
         worker = self._agent.worker(namespace, pod)
-        return worker.starts.instance(container, previous=previous) if worker is not None else None
+        return (
+            worker.runtime_manager.instance(container, previous=previous)
+            if worker is not None
+            else None
+        )
 
     def logs(
         self, namespace: str, pod: str, container: str, *, previous: bool = False
@@ -91,7 +95,7 @@ class KubeletServer:
             LookupError: none of its containers runs.
         """
         worker = self._agent.worker(namespace, pod)
-        if worker is None or not worker.starts.running():
+        if worker is None or not worker.runtime_manager.running():
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
         return worker.network
 
@@ -100,7 +104,7 @@ class KubeletServer:
         if address == self._agent.address:
             return self._agent.network.connect(port)
         for worker in self._agent.workers:
-            if worker.pod_ip == address and worker.starts.running():
+            if worker.pod_ip == address and worker.runtime_manager.running():
                 return worker.network.connect(port)
         return None
 
@@ -108,7 +112,7 @@ class KubeletServer:
         """Return the PodList of what the container runtime runs."""
         items: list[Obj] = []
         for worker in self._agent.workers:
-            running = worker.starts.running()
+            running = worker.runtime_manager.running()
             if not running:
                 continue
             metadata = worker.pod["metadata"]
@@ -130,6 +134,6 @@ class KubeletServer:
         """How many containers there are, by their state."""
         found = {"created": 0, "exited": 0, "running": 0}
         for worker in self._agent.workers:
-            for state in worker.starts.states():
+            for state in worker.runtime_manager.states():
                 found[state] += 1
         return found

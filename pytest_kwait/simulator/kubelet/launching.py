@@ -8,9 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import File, FileFault, Folder
-from pytest_kwait.simulator.kubelet.inputs import UsageFault, error, longest_number
-from pytest_kwait.simulator.kubelet.processes import Process, Surroundings, Write, WriteFault
+from pytest_kwait.simulator.kubelet.files import Directory, File, FileSystemError
+from pytest_kwait.simulator.kubelet.inputs import UsageError, find_longest_number, write_error
+from pytest_kwait.simulator.kubelet.processes import (
+    Process,
+    ProcessContext,
+    ProcessWriteError,
+    Write,
+)
 from pytest_kwait.simulator.kubelet.programs import APPLETS, UNSIMULATED, is_busybox_program
 
 if TYPE_CHECKING:
@@ -18,12 +23,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.kubelet.programs import Applet
 
-__all__ = ["SHELLS", "applet_of", "is_program", "run_program", "start_fault"]
+__all__ = ["SHELLS", "find_exec_error", "has_program", "load_applet", "run_program"]
 
 SHELLS = frozenset({"ash", "sh"})
 
 
-def applet_of(name: str) -> Applet | None:
+def load_applet(name: str) -> Applet | None:
     """The program of a name, loaded where it was not; None where it is not simulated."""
     where = APPLETS.get(name)
     if where is None:
@@ -35,7 +40,7 @@ def applet_of(name: str) -> Applet | None:
     return found
 
 
-def start_fault(around: Surroundings, program: str) -> str:
+def find_exec_error(around: ProcessContext, program: str) -> str:
     """Why a program cannot be started, as the system says it; empty where it can."""
     if is_busybox_program(program) or program in SHELLS:
         return ""
@@ -43,28 +48,28 @@ def start_fault(around: Surroundings, program: str) -> str:
         return "executable file not found in $PATH"
     try:
         found = around.files.node(around.path(program))
-    except FileFault as fault:
+    except FileSystemError as fault:
         return str(fault)
-    if isinstance(found, Folder) or not isinstance(found, File) or not found.mode & 0o111:
+    if isinstance(found, Directory) or not isinstance(found, File) or not found.mode & 0o111:
         return "Permission denied"
     return ""
 
 
-def is_program(around: Surroundings, name: str) -> bool:
+def has_program(around: ProcessContext, name: str) -> bool:
     """Whether a shell finds something to start under a name."""
-    return not start_fault(around, name)
+    return not find_exec_error(around, name)
 
 
-def _complaint(text: str) -> Write:
+def _make_shell_message(text: str) -> Write:
     return Write(2, f"sh: {text}\n".encode())
 
 
 def run_program(
-    around: Surroundings, argv: list[str], complaint: Callable[[str], Write] = _complaint
+    around: ProcessContext, argv: list[str], complaint: Callable[[str], Write] = _make_shell_message
 ) -> Process:
     """Run a program by its arguments as a shell would; 127 where there is none of that name."""
     program = argv[0]
-    fault = start_fault(around, program)
+    fault = find_exec_error(around, program)
     if fault:
         denied = fault == "Permission denied"
         yield complaint(f"{program}: {fault if denied else 'not found'}")
@@ -73,31 +78,35 @@ def run_program(
     if not is_busybox_program(program) and program not in SHELLS:
         return (yield from _run_file(around, argv, complaint))
     if name in SHELLS:
-        return (yield from _shell(around, argv))
+        return (yield from _run_shell(around, argv))
     if name == "busybox" and len(argv) > 1:
         return (yield from run_program(around, argv[1:], complaint))
-    applet = applet_of(name)
+    applet = load_applet(name)
     if applet is None:
         known = name in UNSIMULATED
-        yield error(f"{name}: {'not simulated by the embedded kubelet' if known else 'not found'}")
+        yield write_error(
+            f"{name}: {'not simulated by the embedded kubelet' if known else 'not found'}"
+        )
         return 1
     try:
         return (yield from applet(around, argv[1:]))
-    except WriteFault as trouble:
-        yield error(f"{name}: write error: {trouble}")
+    except ProcessWriteError as trouble:
+        yield write_error(f"{name}: write error: {trouble}")
         return 1
-    except UsageFault as usage:
-        yield error(str(usage))
+    except UsageError as usage:
+        yield write_error(str(usage))
         return 1
-    except FileFault as fault_of_a_file:
-        yield error(f"{name}: {fault_of_a_file}")
+    except FileSystemError as fault_of_a_file:
+        yield write_error(f"{name}: {fault_of_a_file}")
         return 1
     except (OverflowError, ValueError):
-        yield error(f"{name}: invalid number '{longest_number(argv)}'")
+        yield write_error(f"{name}: invalid number '{find_longest_number(argv)}'")
         return 1
 
 
-def _run_file(around: Surroundings, argv: list[str], complaint: Callable[[str], Write]) -> Process:
+def _run_file(
+    around: ProcessContext, argv: list[str], complaint: Callable[[str], Write]
+) -> Process:
     """Run a file that somebody wrote: a script, by the program that its first line names."""
     content = around.files.read(around.path(argv[0])) or b""
     first = content.partition(b"\n")[0]
@@ -113,7 +122,7 @@ def _run_file(around: Surroundings, argv: list[str], complaint: Callable[[str], 
     return (yield from run_program(around, [*program, *argv], complaint))
 
 
-def _shell(around: Surroundings, argv: list[str]) -> Process:
+def _run_shell(around: ProcessContext, argv: list[str]) -> Process:
     """`sh -c SCRIPT…`, `sh FILE` or `sh`."""
     from pytest_kwait.simulator.kubelet.shell import Shell
 
@@ -129,12 +138,12 @@ def _shell(around: Surroundings, argv: list[str]) -> Process:
     unknown = set(flags) - set("cefuxnsilC")
     if unknown or set(named) - {"pipefail", "errexit", "nounset", "xtrace"}:
         told = next(iter(sorted(unknown)), None)
-        yield error(f"{argv[0]}: illegal option {'-' + told if told else '-o ' + named[0]}")
+        yield write_error(f"{argv[0]}: illegal option {'-' + told if told else '-o ' + named[0]}")
         return 2
     name, script, file = argv[0], None, False
     if "c" in flags:
         if not rest:
-            yield error(f"{argv[0]}: -c requires an argument")
+            yield write_error(f"{argv[0]}: -c requires an argument")
             return 2
         script, rest = rest[0], rest[1:]
         if rest:
@@ -143,7 +152,7 @@ def _shell(around: Surroundings, argv: list[str]) -> Process:
         name, rest, file = rest[0], rest[1:], True
         content = around.files.read(around.path(name))
         if content is None:
-            yield error(f"{argv[0]}: can't open '{name}': No such file or directory")
+            yield write_error(f"{argv[0]}: can't open '{name}': No such file or directory")
             return 2
         script = content.decode(errors="surrogateescape")
     shell = Shell(around, name, tuple(rest), file=file)

@@ -6,34 +6,42 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
-from pytest_kwait.simulator.kubelet.files import stored
+from pytest_kwait.simulator.kubelet.files import get_stored_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_kwait.simulator.kubelet.files import Folder
+    from pytest_kwait.simulator.kubelet.files import Directory
     from pytest_kwait.simulator.sim_clock import SimClock
 
-__all__ = ["Account", "Hold", "Machine", "OutOfMemory", "Room", "Shelf", "machine_of"]
+__all__ = [
+    "Machine",
+    "MemoryAccount",
+    "MemoryHold",
+    "OutOfMemoryError",
+    "StorageOwner",
+    "StorageQuota",
+    "get_machine",
+]
 
-_MOST = 32 << 20
+_MAX_MEMORY = 32 << 20
 """What one container may hold without a limit: the embedded node's memory is no larger."""
 
-_MOST_FILES = 64 << 20
+_MAX_FILES = 64 << 20
 # What all containers of a cluster may hold, and keep in files, together; and what one may keep
 # even where that is full already.
-_ALL_MEMORY = 128 << 20
-_ALL_FILES = 256 << 20
-_SHARE = 1 << 20
+_MAX_ALL_MEMORY = 128 << 20
+_MAX_ALL_FILES = 256 << 20
+_MIN_SHARE = 1 << 20
 # What a process takes beside what it holds.
-_PROCESS = 9 << 10
+_PROCESS_SIZE = 9 << 10
 
 
-class OutOfMemory(Exception):
+class OutOfMemoryError(Exception):
     """The kernel ends the container."""
 
 
-class Room:
+class StorageQuota:
     """A place for files that has an end.
 
     Args:
@@ -64,7 +72,7 @@ class Room:
         return self._checked + self._grown <= most
 
 
-class Account:
+class MemoryAccount:
     """The memory of one container.
 
     Args:
@@ -93,12 +101,12 @@ class Account:
         machine: Machine,
         starved: Callable[[], None],
     ) -> None:
-        self.limit = min(limit, _MOST) if limit is not None else _MOST
+        self.limit = min(limit, _MAX_MEMORY) if limit is not None else _MAX_MEMORY
         self.held = 0
         self.files = files
         self.starved = starved
         self._limited = limit is not None
-        self._disk = Room(_MOST_FILES, lambda: files(set()))
+        self._disk = StorageQuota(_MAX_FILES, lambda: files(set()))
         self._machine = machine
         machine.accounts[self] = 0
 
@@ -111,7 +119,7 @@ class Account:
         self.held += size
         self._machine.take(self, size)
         if self.held > self.limit:
-            raise OutOfMemory
+            raise OutOfMemoryError
 
     def give(self, size: int) -> None:
         """Hold so many bytes less."""
@@ -124,26 +132,26 @@ class Account:
         Raises:
             OutOfMemory: the machine has no more memory, and this container holds the most.
         """
-        self._machine.take(self, _PROCESS)
+        self._machine.take(self, _PROCESS_SIZE)
 
     def end_process(self) -> None:
         """Have one process less."""
-        self._machine.give(self, _PROCESS)
+        self._machine.give(self, _PROCESS_SIZE)
 
     def close(self) -> None:
         """Hold nothing any more."""
         self._machine.accounts.pop(self, None)
 
     @contextmanager
-    def hold(self) -> Iterator[Hold]:
+    def hold(self) -> Iterator[MemoryHold]:
         """Something that is given back at its end, whatever it has grown to."""
-        hold = Hold(self)
+        hold = MemoryHold(self)
         try:
             yield hold
         finally:
             self.give(hold.size)
 
-    def fits(self, grown: int, room: Room | None = None) -> bool:
+    def fits(self, grown: int, room: StorageQuota | None = None) -> bool:
         """Whether the disk has room for so many bytes more, or else a volume in memory.
 
         Raises:
@@ -153,17 +161,17 @@ class Account:
             if not room.fits(grown):
                 return False
             if self._limited and not room.holds(self.limit - self.held):
-                raise OutOfMemory
+                raise OutOfMemoryError
         # A full machine refuses those who have much.
         return self._disk.fits(grown) and (
-            self._machine.disk.fits(grown) or self._disk.holds(_SHARE)
+            self._machine.disk.fits(grown) or self._disk.holds(_MIN_SHARE)
         )
 
 
-class Shelf(Protocol):
+class StorageOwner(Protocol):
     """Folders that are no container's own."""
 
-    def folders(self) -> Iterable[Folder]:
+    def folders(self) -> Iterable[Directory]:
         """Return them."""
         ...
 
@@ -177,10 +185,10 @@ class Machine:
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
-        self.accounts: WeakKeyDictionary[Account, int] = WeakKeyDictionary()
+        self.accounts: WeakKeyDictionary[MemoryAccount, int] = WeakKeyDictionary()
         """What each container holds, its processes with it."""
-        self.shelves: WeakSet[Shelf] = WeakSet()
-        self.disk = Room(_ALL_FILES, self._stored)
+        self.shelves: WeakSet[StorageOwner] = WeakSet()
+        self.disk = StorageQuota(_MAX_ALL_FILES, self._stored)
         self._held = 0
 
     @property
@@ -188,7 +196,7 @@ class Machine:
         """The bytes that all of them hold together."""
         return sum(self.accounts.values())
 
-    def take(self, account: Account, size: int) -> None:
+    def take(self, account: MemoryAccount, size: int) -> None:
         """Note that a container holds more; the one that holds the most ends if it is too much.
 
         Raises:
@@ -198,19 +206,19 @@ class Machine:
             return
         self.accounts[account] += size
         self._held += size
-        if self._held <= _ALL_MEMORY:
+        if self._held <= _MAX_ALL_MEMORY:
             return
         # Those that have ended are only left out when they are counted anew.
         self._held = self.held
-        if self._held <= _ALL_MEMORY:
+        if self._held <= _MAX_ALL_MEMORY:
             return
         greedy = max(self.accounts, key=self.accounts.__getitem__)
         if greedy is account:
-            raise OutOfMemory
+            raise OutOfMemoryError
         self._held -= self.accounts.pop(greedy)
         self._clock.call_later(0, greedy.starved)
 
-    def give(self, account: Account, size: int) -> None:
+    def give(self, account: MemoryAccount, size: int) -> None:
         """Note that a container holds less."""
         if account in self.accounts:
             self.accounts[account] -= size
@@ -220,11 +228,13 @@ class Machine:
         seen: set[int] = set()
         own = sum(account.files(seen) for account in list(self.accounts))
         return own + sum(
-            stored(folder, seen) for shelf in list(self.shelves) for folder in shelf.folders()
+            get_stored_size(folder, seen)
+            for shelf in list(self.shelves)
+            for folder in shelf.folders()
         )
 
 
-def machine_of(clock: SimClock) -> Machine:
+def get_machine(clock: SimClock) -> Machine:
     """The one machine of a cluster, which is there as long as its clock."""
     found = clock.attached.get("machine")
     if not isinstance(found, Machine):
@@ -232,7 +242,7 @@ def machine_of(clock: SimClock) -> Machine:
     return found
 
 
-class Hold:
+class MemoryHold:
     """What one program holds.
 
     Args:
@@ -241,7 +251,7 @@ class Hold:
 
     __slots__ = ("_account", "size")
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: MemoryAccount) -> None:
         self._account = account
         self.size = 0
 

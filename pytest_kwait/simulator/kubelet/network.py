@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.kubelet.runs import Session, Sink
 
-__all__ = ["Network", "World"]
+__all__ = ["ExternalNetwork", "Network"]
 
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - a pod's own
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - a pod's own
 
 
-class World(Protocol):
+class ExternalNetwork(Protocol):
     """What a pod reaches outside of itself."""
 
     def addresses(self, name: str, *, search: bool = True) -> list[str]:
@@ -42,7 +42,7 @@ class Network:
         self._listeners: dict[int, Callable[[Pipe, Sink | None], Session]] = {}
         self.address = ""
         """The pod's."""
-        self.world: World | None = None
+        self.world: ExternalNetwork | None = None
 
     def listen(self, port: int, accept: Callable[[Pipe, Sink | None], Session]) -> bool:
         """Let `accept` serve the port; False where somebody else does."""
@@ -64,7 +64,7 @@ class Network:
 
     def addresses(self, name: str, *, search: bool = True) -> list[str]:
         """The addresses of a name; none where nobody has it."""
-        if name in _LOCAL:
+        if name in _LOOPBACK_NAMES:
             return ["127.0.0.1"]
         if name.count(".") == 3 and all(one.isdigit() for one in name.split(".")):
             return [name]
@@ -72,7 +72,7 @@ class Network:
 
     def reach(self, address: str, port: int, sink: Sink) -> Session | str:
         """A connection to an address; why there is none."""
-        if address in _LOCAL or address == self.address:
+        if address in _LOOPBACK_NAMES or address == self.address:
             return self.connect(port, sink) or "Connection refused"
         if self.world is None:
             return "Network is unreachable"

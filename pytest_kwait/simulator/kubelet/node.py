@@ -10,12 +10,12 @@ from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
 from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
 from pytest_kwait.scheduler.algorithm.predicates import find_rejection
 from pytest_kwait.simulator.events import NORMAL, EventRecorder
-from pytest_kwait.simulator.kubelet.allocations import Deferred
+from pytest_kwait.simulator.kubelet.allocations import DeferredResizes
 from pytest_kwait.simulator.kubelet.backoff import Backoff
-from pytest_kwait.simulator.kubelet.evictions import Evictions
-from pytest_kwait.simulator.kubelet.images import Image, is_there
+from pytest_kwait.simulator.kubelet.evictions import EvictionManager
+from pytest_kwait.simulator.kubelet.images import Image, is_preloaded
 from pytest_kwait.simulator.kubelet.network import Network
-from pytest_kwait.simulator.kubelet.outages import Outages
+from pytest_kwait.simulator.kubelet.outages import NodeFaults
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
@@ -23,18 +23,18 @@ from pytest_kwait.simulator.status_error import StatusError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["NodeAgent"]
+__all__ = ["NodeKubelet"]
 
 # Seconds between looks at the containers; source: kubelet.go, `genericPlegRelistPeriod`.
-_RELIST = 1.0
+_RELIST_SECONDS = 1.0
 # Seconds between renewals of the lease and of the Node's status.
 # Source: kubelet config defaults, `nodeLeaseDurationSeconds` / 4, `nodeStatusReportFrequency`.
-_RENEW = 10.0
-_REPORT = 300.0
+_RENEW_SECONDS = 10.0
+_REPORT_SECONDS = 300.0
 _LEASE_SECONDS = 40
-_REMEMBERED = 512
+_MAX_REMEMBERED_EVENTS = 512
 """Events that one node keeps in mind to count them; ten of each of its pods."""
 _LEASES = "kube-node-lease"
 _KUBELET_PORT = 10250
@@ -60,7 +60,7 @@ _CONDITIONS = (
 )
 
 
-class NodeAgent:
+class NodeKubelet:
     """One node's kubelet.
 
     Args:
@@ -69,15 +69,15 @@ class NodeAgent:
         number: from 1; what addresses are made of.
     """
 
-    def __init__(self, api: ClusterApi, name: str, number: int) -> None:
+    def __init__(self, api: SimulatedCluster, name: str, number: int) -> None:
         self.api = api
         self.clock = api.clock
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
         self.network = Network()
-        self.peers: dict[str, NodeAgent] = {name: self}
+        self.peers: dict[str, NodeKubelet] = {name: self}
         """All nodes of the cluster, by their names."""
-        self.recorder = EventRecorder(api, "kubelet", name, _REMEMBERED)
+        self.recorder = EventRecorder(api, "kubelet", name, _MAX_REMEMBERED_EVENTS)
         self.backoff = Backoff(api.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
         self._subnet = f"10.{244 + number // 250}.{number % 250}"
@@ -89,9 +89,9 @@ class NodeAgent:
         self._dirty: dict[PodWorker, None] = {}
         self._relisting = False
         self.conditions = {kind: told for kind, *told in _CONDITIONS}
-        self.evictions = Evictions(self)
-        self.deferred = Deferred(self)
-        self.outages = Outages(self)
+        self.eviction_manager = EvictionManager(self)
+        self.deferred_resizes = DeferredResizes(self)
+        self.node_faults = NodeFaults(self)
         self._info: NodeInfo | None = None
 
     # -- the Node
@@ -147,8 +147,8 @@ class NodeAgent:
         self._create_lease(stored)
         self.recorder.event(stored, ("v1", "Node"), NORMAL, "Starting", "Starting kubelet.")
         # Each node at its own moment, so that many of them do not take the process for long.
-        self.clock.call_later(_RENEW * (1 - self._phase), self._renew)
-        self.clock.call_later(_REPORT * (1 - self._phase / 2), self._report)
+        self.clock.call_later(_RENEW_SECONDS * (1 - self._phase), self._renew)
+        self.clock.call_later(_REPORT_SECONDS * (1 - self._phase / 2), self._report)
 
     def _create_lease(self, node: Obj) -> None:
         owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(node)}
@@ -163,9 +163,9 @@ class NodeAgent:
         self.api.create("leases.coordination.k8s.io", lease, _LEASES)
 
     def _renew(self) -> None:
-        if not self.outages.cut:
+        if not self.node_faults.cut:
             self.beat()
-        self.clock.call_later(_RENEW, self._renew)
+        self.clock.call_later(_RENEW_SECONDS, self._renew)
 
     def beat(self) -> None:
         """Renew the lease."""
@@ -177,7 +177,7 @@ class NodeAgent:
 
     def _report(self) -> None:
         self.report(anew=False)
-        self.clock.call_later(_REPORT, self._report)
+        self.clock.call_later(_REPORT_SECONDS, self._report)
 
     def report(self, *, anew: bool = True) -> None:
         """Say how the node is, or with `anew` False only that this is still heard."""
@@ -192,7 +192,7 @@ class NodeAgent:
                 if own is not None:
                     condition["status"], condition["reason"], condition["message"] = own
 
-        if self.outages.cut:
+        if self.node_faults.cut:
             return
         try:
             self.api.modify("nodes", self.name, "", tell, subresource="status")
@@ -204,7 +204,7 @@ class NodeAgent:
 
     def pod_changed(self, change: str, pod: Obj) -> None:
         """Take note of a change of a pod that is bound to this node."""
-        if self.outages.cut:
+        if self.node_faults.cut:
             return
         uid = uid_of(pod)
         worker = self._workers.get(uid)
@@ -221,23 +221,23 @@ class NodeAgent:
         worker = PodWorker(self, pod)
         self._workers[uid_of(pod)] = worker
         self._by_name[namespace_of(pod), name_of(pod)] = worker
-        rejection = self._rejection(pod)
+        rejection = self._find_rejection_reason(pod)
         if rejection is not None:
             self.clock.call_later(0, lambda: worker.reject(*rejection))
             return
         if self._info is not None:
             self._info.add(pod)
-        self.evictions.watch(worker)
+        self.eviction_manager.watch(worker)
         worker.sync()
 
-    def _rejection(self, pod: Obj) -> tuple[str, str] | None:
+    def _find_rejection_reason(self, pod: Obj) -> tuple[str, str] | None:
         """Why a pod that is bound may not run here: reason and message.
 
         Source: lifecycle/predicate.go, `predicateAdmitHandler.Admit`.
         """
         if self._info is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return None
-        refusal = self.evictions.refusal(pod)
+        refusal = self.eviction_manager.refusal(pod)
         if refusal is not None:
             return refusal
         # Its labels may be others than at the start.
@@ -266,25 +266,25 @@ class NodeAgent:
         )
         return f"OutOf{name}", message
 
-    def reconsider(self, pod: Obj, wanted: Obj) -> tuple[str, str] | None:
+    def admit_resize(self, pod: Obj, wanted: Obj) -> tuple[str, str] | None:
         """Let a pod that is here have other resources; why it cannot: reason and message."""
         if self._info is None or not self._info.remove(pod):
             return None
-        refusal = self._rejection(wanted)
+        refusal = self._find_rejection_reason(wanted)
         # What the status says of it is what it had before.
         self._info.add({**(wanted if refusal is None else pod), "status": {}})
         if refusal is None:
             # It may take less than before.
-            self.deferred.retry()
+            self.deferred_resizes.retry()
         return refusal
 
     def ended(self, worker: PodWorker) -> None:
         """None of the pod's containers will run again: it takes no room any more."""
         if self._info is not None:
             self._info.remove(worker.pod)
-        self.deferred.retry()
+        self.deferred_resizes.retry()
         self._addresses.pop(uid_of(worker.pod), None)
-        worker.starts.volumes.close()
+        worker.runtime_manager.volumes.close()
 
     def _forget(self, worker: PodWorker, pod: Obj) -> None:
         self.ended(worker)
@@ -301,7 +301,7 @@ class NodeAgent:
         self._dirty[worker] = None
         if not self._relisting:
             self._relisting = True
-            period = _RELIST * self.clock.scale
+            period = _RELIST_SECONDS * self.clock.scale
             # Each node looks at its own moment, so that not all work falls into one.
             left = period - (self.clock.monotonic() + self._phase * period) % period
             self.clock.call_later(left, self._look, scaled=False)
@@ -331,15 +331,15 @@ class NodeAgent:
             if agent.address == address:
                 return agent.network
             for worker in agent.workers:
-                if worker.pod_ip == address and worker.starts.running():
+                if worker.pod_ip == address and worker.runtime_manager.running():
                     return worker.network
         return None
 
     def has_image(self, image: Image) -> bool:
         """Whether the image is on the node."""
-        return is_there(image) or str(image) in self._images
+        return is_preloaded(image) or str(image) in self._images
 
-    def keep_image(self, image: Image) -> None:
+    def record_image(self, image: Image) -> None:
         """Remember that the image was pulled."""
         self._images[str(image)] = image
 

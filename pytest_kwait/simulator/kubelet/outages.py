@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.events import NORMAL
-from pytest_kwait.simulator.kubelet.evictions import Shortage
+from pytest_kwait.simulator.kubelet.evictions import ResourceShortage
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.node import NodeAgent
+    from pytest_kwait.simulator.kubelet.node import NodeKubelet
     from pytest_kwait.simulator.kubelets import Kubelet
 
-__all__ = ["Outages"]
+__all__ = ["NodeFaults"]
 
 
 class _Pressure(NamedTuple):
     """What a kubelet says of one thing that is short."""
 
-    shortage: Shortage
+    shortage: ResourceShortage
     short: tuple[str, str]
     enough: tuple[str, str]
     event: str
@@ -26,13 +26,13 @@ class _Pressure(NamedTuple):
 
 _PRESSURES = {
     "memory": _Pressure(
-        Shortage("MemoryPressure", "memory", "100Mi", "64Mi"),
+        ResourceShortage("MemoryPressure", "memory", "100Mi", "64Mi"),
         ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
         ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         "NodeHasInsufficientMemory",
     ),
     "disk": _Pressure(
-        Shortage("DiskPressure", "ephemeral-storage", "10485760Ki", "6291456Ki"),
+        ResourceShortage("DiskPressure", "ephemeral-storage", "10485760Ki", "6291456Ki"),
         ("KubeletHasDiskPressure", "kubelet has disk pressure"),
         ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         "NodeHasDiskPressure",
@@ -40,14 +40,14 @@ _PRESSURES = {
 }
 
 
-class Outages:
+class NodeFaults:
     """What is wrong with one node.
 
     Args:
         node: its kubelet.
     """
 
-    def __init__(self, node: NodeAgent) -> None:
+    def __init__(self, node: NodeKubelet) -> None:
         self._node = node
         self._cuts: list[bool] = []
         self._server: Kubelet | None = None
@@ -101,13 +101,13 @@ class Outages:
         self._counts[what] = self._counts.get(what, 0) + 1
         if self._counts[what] == 1:
             self._tell(_PRESSURES[what], short=True)
-            self._node.evictions.begin(_PRESSURES[what].shortage)
+            self._node.eviction_manager.begin(_PRESSURES[what].shortage)
 
     def release(self, what: str) -> None:
         """Have enough again."""
         self._counts[what] -= 1
         if not self._counts[what]:
-            self._node.evictions.end(_PRESSURES[what].shortage)
+            self._node.eviction_manager.end(_PRESSURES[what].shortage)
             self._tell(_PRESSURES[what], short=False)
 
     def _tell(self, pressure: _Pressure, *, short: bool) -> None:
@@ -127,5 +127,5 @@ class Outages:
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
         """Have the kernel kill a container; whether it ran."""
         worker = self._node.worker(namespace, pod)
-        found = worker.starts.current(container) if worker is not None else None
+        found = worker.runtime_manager.current(container) if worker is not None else None
         return found is not None and found.run_out_of_memory()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Outcome", "Verdict"]
+__all__ = ["HandlerResult", "ResultKind"]
 
 
-class Verdict(Enum):
+class ResultKind(Enum):
     """How it went; `ERROR` where it could not even be tried, which a probe does not count."""
 
     SUCCESS = "success"
@@ -18,7 +18,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HandlerResult:
     """A verdict and what is told of it.
 
     Args:
@@ -27,11 +27,11 @@ class Outcome:
         output: what a command has written, where that is told apart.
     """
 
-    verdict: Verdict
+    verdict: ResultKind
     text: str = ""
     output: str = ""
 
     @property
     def good(self) -> bool:
         """Whether it counts as a success."""
-        return self.verdict in (Verdict.SUCCESS, Verdict.WARNING)
+        return self.verdict in (ResultKind.SUCCESS, ResultKind.WARNING)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import re
 
-from pytest_kwait.simulator.kubelet.inputs import UsageFault
-from pytest_kwait.simulator.kubelet.shell_patterns import _CLASSES as CLASSES
+from pytest_kwait.simulator.kubelet.inputs import UsageError
+from pytest_kwait.simulator.kubelet.shell_patterns import CHARACTER_CLASSES as CLASSES
 
-__all__ = ["basic_expression", "expression"]
+__all__ = ["compile_basic_regex", "compile_regex"]
 
 # What is an operator with a backslash in basic expressions, and without one in extended ones.
-_TURNED = frozenset("+?|(){}")
-_MOST = 4000
+_BACKSLASH_OPERATORS = frozenset("+?|(){}")
+_MAX_PATTERN = 4000
 
 
 @functools.lru_cache(maxsize=128)
-def expression(pattern: str, *, extended: bool, ignore_case: bool = False) -> re.Pattern[str]:
+def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) -> re.Pattern[str]:
     """A basic or extended regular expression.
 
     Raises:
@@ -24,20 +24,20 @@ def expression(pattern: str, *, extended: bool, ignore_case: bool = False) -> re
     """
     found: list[str] = []
     position, start = 0, True
-    if len(pattern) > _MOST:
-        raise UsageFault("regular expression too big")
+    if len(pattern) > _MAX_PATTERN:
+        raise UsageError("regular expression too big")
     while position < len(pattern):
         char = pattern[position]
         position += 1
         if char == "[":
-            piece, position = _bracket(pattern, position)
+            piece, position = _translate_regex_bracket(pattern, position)
             found.append(piece)
         elif char == "\\":
             if position >= len(pattern):
-                raise UsageFault("Trailing backslash")
+                raise UsageError("Trailing backslash")
             char = pattern[position]
             position += 1
-            if char in _TURNED and not extended:
+            if char in _BACKSLASH_OPERATORS and not extended:
                 found.append(char)
                 start = char in "(|"
                 continue
@@ -50,7 +50,7 @@ def expression(pattern: str, *, extended: bool, ignore_case: bool = False) -> re
         elif char == "*":
             # At the beginning of a basic expression it is a star.
             found.append(r"\*" if start and not extended else "*" if not start else "")
-        elif char in _TURNED:
+        elif char in _BACKSLASH_OPERATORS:
             found.append(char if extended else re.escape(char))
             start = extended and char in "(|"
             continue
@@ -68,19 +68,19 @@ def expression(pattern: str, *, extended: bool, ignore_case: bool = False) -> re
     try:
         return re.compile("".join(found).replace("$", "$"), re.I if ignore_case else 0)
     except re.error:
-        raise UsageFault(f"bad regex '{pattern}': Invalid preceding regular expression") from None
+        raise UsageError(f"bad regex '{pattern}': Invalid preceding regular expression") from None
 
 
-def basic_expression(pattern: str) -> re.Pattern[str]:
+def compile_basic_regex(pattern: str) -> re.Pattern[str]:
     """A basic regular expression.
 
     Raises:
         UsageFault: it is none.
     """
-    return expression(pattern, extended=False)
+    return compile_regex(pattern, extended=False)
 
 
-def _bracket(pattern: str, position: int) -> tuple[str, int]:
+def _translate_regex_bracket(pattern: str, position: int) -> tuple[str, int]:
     pieces: list[str] = []
     negated = pattern.startswith("^", position)
     position += negated
@@ -102,4 +102,4 @@ def _bracket(pattern: str, position: int) -> tuple[str, int]:
             continue
         pieces.append(re.escape(char))
         position += 1
-    raise UsageFault(f"bad regex '{pattern}': Missing ']'")
+    raise UsageError(f"bad regex '{pattern}': Missing ']'")

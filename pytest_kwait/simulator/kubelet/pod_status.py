@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.containers import KILLED, Container
-from pytest_kwait.simulator.kubelet.images import canonical
+from pytest_kwait.simulator.kubelet.containers import SIGKILL_EXIT_CODE, Container
+from pytest_kwait.simulator.kubelet.images import to_canonical_name
 from pytest_kwait.simulator.kubelet.restarts import is_sidecar, should_restart
-from pytest_kwait.simulator.kubelet.status import KUBELET_CONDITIONS, pod_conditions, pod_phase
+from pytest_kwait.simulator.kubelet.status import (
+    KUBELET_CONDITIONS,
+    compute_conditions,
+    compute_phase,
+)
 from pytest_kwait.simulator.objects import Obj, clone
 
 if TYPE_CHECKING:
@@ -15,12 +19,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 
-__all__ = ["ENDED", "PodStatus"]
+__all__ = ["TERMINAL_PHASES", "PodStatusGenerator"]
 
-ENDED = ("Succeeded", "Failed")
+TERMINAL_PHASES = ("Succeeded", "Failed")
 
-_UNKNOWN_END = {
-    "exitCode": KILLED,
+_CONTAINER_STATUS_UNKNOWN = {
+    "exitCode": SIGKILL_EXIT_CODE,
     "reason": "ContainerStatusUnknown",
     "message": "The container could not be located when the pod was terminated",
     "startedAt": None,
@@ -28,7 +32,7 @@ _UNKNOWN_END = {
 }
 
 
-class PodStatus:
+class PodStatusGenerator:
     """Makes the status of one pod from what its worker knows.
 
     Args:
@@ -60,23 +64,24 @@ class PodStatus:
             for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
         }
         started = any(
-            self._worker.starts.current(one["name"]) is not None for one in spec["containers"]
+            self._worker.runtime_manager.current(one["name"]) is not None
+            for one in spec["containers"]
         )
-        phase = pod_phase(pod, statuses, terminal=self._worker.finished, initialized=started)
+        phase = compute_phase(pod, statuses, terminal=self._worker.finished, initialized=started)
         if self._worker.evicted is not None:
             phase = "Failed"
-        conditions = pod_conditions(
+        conditions = compute_conditions(
             pod, statuses, phase, sandbox=self._worker.sandbox, started=started, stamp=stamp,
-            restarting=self._worker.starts.all_restart(),
+            restarting=self._worker.runtime_manager.all_restart(),
         )  # fmt: skip
         if self._worker.allocation.pending is not None and not self._worker.finished:
             conditions.insert(0, dict(self._worker.allocation.pending))
         published = phase
-        if self._worker.finished and phase not in ENDED:
+        if self._worker.finished and phase not in TERMINAL_PHASES:
             # A pod that is over has no waiting containers: what never ran counts as failed.
-            _settle(statuses[one["name"]] for one in spec["containers"])
+            _terminate_unknown(statuses[one["name"]] for one in spec["containers"])
             phase = published = "Failed"
-        elif phase in ENDED and not self._worker.finished:
+        elif phase in TERMINAL_PHASES and not self._worker.finished:
             # Not before the sandbox is gone: until then something might still run.
             published = self.written.get("phase") or "Pending"
         status: Obj = {
@@ -88,7 +93,7 @@ class PodStatus:
         if ending is not None and self._worker.finished:
             status["reason"], status["message"] = ending.reason, ending.message
             if ending.disrupted:
-                _disrupt(conditions, pod, ending.message, stamp)
+                _add_disruption_condition(conditions, pod, ending.message, stamp)
         status["hostIP"] = self._worker.node.address
         status["hostIPs"] = [{"ip": self._worker.node.address}]
         if self._worker.pod_ip:
@@ -125,7 +130,10 @@ class PodStatus:
 
     def _container_status(self, spec: Obj, init: bool) -> Obj:
         name = spec["name"]
-        current, last = self._worker.starts.current(name), self._worker.starts.last(name)
+        current, last = (
+            self._worker.runtime_manager.current(name),
+            self._worker.runtime_manager.last(name),
+        )
         waiting = {
             "reason": "PodInitializing"
             if self._worker.pod["spec"].get("initContainers")
@@ -134,25 +142,25 @@ class PodStatus:
         status: Obj = {"name": name, "state": {"waiting": waiting}, "lastState": {}}
         if current is not None:
             status["state"] = current.state()
-        removed = self._worker.starts.removed(name)
+        removed = self._worker.runtime_manager.removed(name)
         if last is not None:
             status["lastState"] = last.state()
         elif removed is not None:
             status["lastState"] = clone(removed)
-        trouble = self._worker.starts.trouble(name)
+        trouble = self._worker.runtime_manager.trouble(name)
         if trouble is not None and self._starts_again(spec, current):
             if current is not None and current.exited:
                 status["lastState"] = current.state()
             status["state"] = {"waiting": {"reason": trouble[0], "message": trouble[1]}}
         running = "running" in status["state"]
-        started = running and self._worker.starts.is_started(name)
-        ready = started and self._worker.starts.is_ready(name)
+        started = running and self._worker.runtime_manager.is_started(name)
+        ready = started and self._worker.runtime_manager.is_ready(name)
         if init and not is_sidecar(spec):
             ready = current is not None and current.exit_code == 0
             started = running
         status["ready"] = ready
-        status["restartCount"] = self._worker.starts.restarts(name)
-        status["image"] = spec["image"] if current is None else canonical(spec["image"])
+        status["restartCount"] = self._worker.runtime_manager.restarts(name)
+        status["image"] = spec["image"] if current is None else to_canonical_name(spec["image"])
         status["imageID"] = "" if current is None else current.image.image_id
         if current is not None:
             status["containerID"] = current.container_id
@@ -161,8 +169,8 @@ class PodStatus:
         if current is not None:
             if resources.get("requests"):
                 status["allocatedResources"] = clone(resources["requests"])
-            status["resources"] = clone(self._worker.starts.resources(spec))
-        mounts = [_mount_status(one) for one in spec.get("volumeMounts") or ()]
+            status["resources"] = clone(self._worker.runtime_manager.resources(spec))
+        mounts = [_make_mount_status(one) for one in spec.get("volumeMounts") or ()]
         if mounts:
             status["volumeMounts"] = mounts
         return status
@@ -197,7 +205,7 @@ class PodStatus:
         return {**self.written, "conditions": conditions}
 
 
-def _disrupt(conditions: list[Obj], pod: Obj, message: str, stamp: str) -> None:
+def _add_disruption_condition(conditions: list[Obj], pod: Obj, message: str, stamp: str) -> None:
     """Say in the conditions that the kubelet has given the pod up.
 
     Source: status_manager.go, `mergePodStatus`: not before its containers have ended.
@@ -219,14 +227,14 @@ def _disrupt(conditions: list[Obj], pod: Obj, message: str, stamp: str) -> None:
         conditions[conditions.index(old)] = condition
 
 
-def _settle(statuses: Iterable[Obj]) -> None:
+def _terminate_unknown(statuses: Iterable[Obj]) -> None:
     for status in statuses:
         if "terminated" not in status["state"]:
-            status["state"] = {"terminated": dict(_UNKNOWN_END)}
+            status["state"] = {"terminated": dict(_CONTAINER_STATUS_UNKNOWN)}
             status["ready"] = status["started"] = False
 
 
-def _mount_status(mount: Obj) -> Obj:
+def _make_mount_status(mount: Obj) -> Obj:
     status: Obj = {"name": mount["name"], "mountPath": mount["mountPath"]}
     if mount.get("readOnly"):
         status["readOnly"] = True

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import moment
+from pytest_kwait.simulator.conditions import parse_timestamp
 from pytest_kwait.simulator.events import NORMAL, WARNING
-from pytest_kwait.simulator.kubelet.allocations import Allocation, acted_on
-from pytest_kwait.simulator.kubelet.container_starts import ContainerStarts
-from pytest_kwait.simulator.kubelet.container_stops import stop_containers
-from pytest_kwait.simulator.kubelet.evictions import EVICTED, Ending
-from pytest_kwait.simulator.kubelet.host_names import name_trouble
+from pytest_kwait.simulator.kubelet.allocations import PodAllocation, to_allocated_pod
+from pytest_kwait.simulator.kubelet.container_starts import RuntimeManager
+from pytest_kwait.simulator.kubelet.container_stops import terminate_containers
+from pytest_kwait.simulator.kubelet.evictions import EVICTED, TerminationReason
+from pytest_kwait.simulator.kubelet.host_names import find_hostname_error
 from pytest_kwait.simulator.kubelet.network import Network
-from pytest_kwait.simulator.kubelet.pod_status import ENDED, PodStatus
-from pytest_kwait.simulator.kubelet.scripting import Scripting
-from pytest_kwait.simulator.kubelet.volumes import missing_volume
+from pytest_kwait.simulator.kubelet.pod_status import TERMINAL_PHASES, PodStatusGenerator
+from pytest_kwait.simulator.kubelet.scripting import ContainerScripts
+from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.simulator.kubelet.containers import Container
-    from pytest_kwait.simulator.kubelet.node import NodeAgent
+    from pytest_kwait.simulator.kubelet.node import NodeKubelet
     from pytest_kwait.simulator.sim_clock import Timer
 
 __all__ = ["PodWorker"]
 
 # Seconds, scaled, as measured: what a sandbox with its network takes, what taking it down does, and
 # what is between the end of a deleted pod and its removal.
-_SANDBOX = 0.3
-_TEARDOWN = 1.1
-_REMOVAL = 0.4
+_SANDBOX_SECONDS = 0.3
+_TEARDOWN_SECONDS = 1.1
+_REMOVAL_SECONDS = 0.4
 # Seconds until a sandbox that failed is tried again; source: as of a failed start.
-_SANDBOX_RETRY = 12.5
+_SANDBOX_RETRY_SECONDS = 12.5
 # Seconds between tries to mount a volume: doubling from the first to the most.
 # Source: pkg/util/goroutinemap/exponentialbackoff.
-_MOUNT_FIRST = 0.5
-_MOUNT_MOST = 122.0
+_MOUNT_BACKOFF_INITIAL = 0.5
+_MOUNT_BACKOFF_MAX = 122.0
 # Source: eviction/eviction_manager.go, `immediateEvictionGracePeriodSeconds`.
 _EVICTION_GRACE = 1.0
 
-_DEADLINE = "Pod was active on the node longer than the specified deadline"
+_DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
 class PodWorker:
@@ -56,20 +56,20 @@ class PodWorker:
         pod: the pod as bound.
     """
 
-    def __init__(self, node: NodeAgent, pod: Obj) -> None:
+    def __init__(self, node: NodeKubelet, pod: Obj) -> None:
         self.node = node
         self.api = node.api
         self.pod = pod
-        self.allocation = Allocation(self)
+        self.allocation = PodAllocation(self)
         self.pod_ip = ""
-        self.starts = ContainerStarts(self)
-        self.scripting = Scripting(self)
-        self._status = PodStatus(self)
+        self.runtime_manager = RuntimeManager(self)
+        self.container_scripts = ContainerScripts(self)
+        self._status = PodStatusGenerator(self)
         self._sandbox = False
         self._begun = False
-        self._mount_delay = _MOUNT_FIRST
+        self._mount_delay = _MOUNT_BACKOFF_INITIAL
         self.network = node.network if pod["spec"].get("hostNetwork") else Network()
-        self.evicted: Ending | None = None
+        self.evicted: TerminationReason | None = None
         self._task: Generator[float | None, None, None] | None = None
         self._again = False
         self._planned = False
@@ -101,17 +101,17 @@ class PodWorker:
     def updated(self, pod: Obj) -> None:
         """Take over the pod as it is in the API now."""
         before, self.pod = self.pod, self.allocation.view(pod)
-        self.scripting.plan_failure()
+        self.container_scripts.schedule_failure()
         if (
             "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
-        ) or acted_on(self.pod) != acted_on(before):
+        ) or to_allocated_pod(self.pod) != to_allocated_pod(before):
             self._watch_deadline()
             self.sync()
 
     def gone(self) -> None:
         """End what is left: the pod is no longer in the API."""
         self._removed = True
-        for container in self.starts.running():
+        for container in self.runtime_manager.running():
             message = f"Stopping container {container.name}"
             self.container_event(container.name, NORMAL, "Killing", message)
         self._finished = True
@@ -119,8 +119,8 @@ class PodWorker:
         if not self._stepping and self._task is not None:
             self._task.close()
         self._task = None
-        self.scripting.stop()
-        self.starts.kill_all()
+        self.container_scripts.stop()
+        self.runtime_manager.kill_all()
 
     def sync(self) -> None:
         """Look at the pod in one of the next turns."""
@@ -143,7 +143,7 @@ class PodWorker:
         if seconds is not None:
             self._retry = self.node.clock.call_later(seconds, self.sync, scaled=False)
 
-    def poke(self) -> None:
+    def resume_waiting(self) -> None:
         """Go on with what waits for the end of a container."""
         self.node.clock.call_later(0, self._resume)
 
@@ -159,7 +159,7 @@ class PodWorker:
 
     def _begin(self) -> None:
         self._planned = False
-        if self._removed or self._task is not None or not self._again or self.node.outages.dead:
+        if self._removed or self._task is not None or not self._again or self.node.node_faults.dead:
             return
         self._again = False
         self._task = self._sync()
@@ -201,64 +201,64 @@ class PodWorker:
             self._begun = True
             self._watch_deadline()
         if self.evicted is None and self._past_deadline():
-            self.evicted = Ending("DeadlineExceeded", _DEADLINE)
-            self.event(NORMAL, "DeadlineExceeded", _DEADLINE)
+            self.evicted = TerminationReason("DeadlineExceeded", _DEADLINE_MESSAGE)
+            self.event(NORMAL, "DeadlineExceeded", _DEADLINE_MESSAGE)
         phase = self._publish()
-        if self.deleted or self.evicted is not None or phase in ENDED:
+        if self.deleted or self.evicted is not None or phase in TERMINAL_PHASES:
             yield from self._terminate(phase)
             return
         if not self._sandbox:
-            missing = missing_volume(self.api, self.pod)
+            missing = find_missing_volume(self.api, self.pod)
             if missing is not None:
                 self._wait_for_volume(*missing)
                 return
-            long_name = name_trouble(self.pod)
+            long_name = find_hostname_error(self.pod)
             if long_name:
                 told = f"Failed to create pod sandbox: {long_name}"
                 self.event(WARNING, "FailedCreatePodSandBox", told)
-                self.sync_in(_SANDBOX_RETRY * self.node.clock.scale)
+                self.sync_in(_SANDBOX_RETRY_SECONDS * self.node.clock.scale)
                 return
-            yield _SANDBOX
+            yield _SANDBOX_SECONDS
             self._sandbox = True
             self.pod_ip = self.node.assign_address(self.pod)
             self._write(self._status.with_sandbox())
             if self._removed:
                 return
             self.node.relist(self)
-        if self.starts.only_sidecars_run():
-            yield from self._stop(self.starts.running())
+        if self.runtime_manager.only_sidecars_run():
+            yield from self._stop(self.runtime_manager.running())
             self._sandbox = False
             yield from self._terminate(self._publish())
             return
-        yield from self.starts.run()
+        yield from self.runtime_manager.run()
 
     def _wait_for_volume(self, volume: str, why: str) -> None:
         self.event(
             WARNING, "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {why}'
         )
         self.sync_in(self._mount_delay * self.node.clock.scale)
-        self._mount_delay = min(self._mount_delay * 2, _MOUNT_MOST)
+        self._mount_delay = min(self._mount_delay * 2, _MOUNT_BACKOFF_MAX)
 
     def _terminate(self, phase: str) -> Generator[float | None, None, None]:
         """Stop everything, publish the end, and let go of a pod that is deleted."""
         self._terminating = True
         self.sync_in(None)
-        self.starts.stop_probes()
-        running = self.starts.running()
+        self.runtime_manager.stop_probes()
+        running = self.runtime_manager.running()
         yield from self._stop(running)
-        over = phase in ENDED
+        over = phase in TERMINAL_PHASES
         if not running and not over:
             self._sandbox = False
             self._publish()
         if not running:
-            yield _TEARDOWN if over else _REMOVAL
+            yield _TEARDOWN_SECONDS if over else _REMOVAL_SECONDS
         self._sandbox = False
         self._finished = True
         self._publish()
         self.node.ended(self)
         if self.deleted:
             if running:
-                yield _REMOVAL
+                yield _REMOVAL_SECONDS
             self._remove()
 
     def _stop(self, running: list[Container]) -> Generator[float | None, None, None]:
@@ -266,7 +266,7 @@ class PodWorker:
         for container in running:
             message = f"Stopping container {container.name}"
             self.container_event(container.name, NORMAL, "Killing", message)
-        yield from stop_containers(self, running, self.grace())
+        yield from terminate_containers(self, running, self.grace())
 
     def container_spec(self, name: str) -> Obj:
         """Return the part of the pod's spec that is the container of that name."""
@@ -290,7 +290,7 @@ class PodWorker:
 
     def _remove(self) -> None:
         """Let the object go, unless a finalizer keeps it."""
-        if self.node.outages.cut:
+        if self.node.node_faults.cut:
             return
         try:
             self.api.delete(
@@ -311,7 +311,7 @@ class PodWorker:
         if limit is None or start is None:
             return False
         # The start is cut to seconds, so this comes up to a second early, as upstream.
-        return self.node.clock.time() - moment(start) >= float(limit)
+        return self.node.clock.time() - parse_timestamp(start) >= float(limit)
 
     # -- status
 
@@ -329,7 +329,7 @@ class PodWorker:
         status.setdefault("startTime", self.node.clock.stamp())
         self._write(status)
 
-    def tell_progress(self) -> None:
+    def record_resize_progress(self) -> None:
         """Write that resources of its containers are changing."""
         self._write(self._status.with_resize())
 
@@ -345,7 +345,7 @@ class PodWorker:
         self.sync()
 
     def _write(self, status: Obj) -> None:
-        if self._removed or self.node.outages.cut:
+        if self._removed or self.node.node_faults.cut:
             return
         if status == self._status.written and not self._unsure:
             return
@@ -371,13 +371,13 @@ class PodWorker:
 
     def event(self, severity: str, reason: str, message: str) -> None:
         """Tell something of the pod."""
-        if self.node.outages.cut:
+        if self.node.node_faults.cut:
             return
         self.node.recorder.event(self.pod, ("v1", "Pod"), severity, reason, message)
 
     def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
         """Tell something of one of its containers."""
-        if self.node.outages.cut:
+        if self.node.node_faults.cut:
             return
         field = next(
             (

@@ -7,28 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.outcomes import Outcome, Verdict
+from pytest_kwait.simulator.kubelet.outcomes import HandlerResult, ResultKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.kubelet.actions import Action
+    from pytest_kwait.simulator.kubelet.actions import Handler
     from pytest_kwait.simulator.kubelet.containers import Container
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import SimClock, Timer
 
-__all__ = ["KINDS", "Prober"]
+__all__ = ["PROBE_KINDS", "ProbeWorker"]
 
 # Field of the container, and the word in events.
-KINDS = {"startupProbe": "Startup", "livenessProbe": "Liveness", "readinessProbe": "Readiness"}
+PROBE_KINDS = {
+    "startupProbe": "Startup",
+    "livenessProbe": "Liveness",
+    "readinessProbe": "Readiness",
+}
 
 
-class Prober:
+class ProbeWorker:
     """One probe of one running container, asked every period until it or the container ends.
 
     Args:
         clock: the cluster's time; a probe's times stand in manifests, so they are real seconds.
-        field: which probe, one of `KINDS`.
+        field: which probe, one of `PROBE_KINDS`.
         probe: its spec.
         container: what is probed.
         ask: begins one question; what it is given is told the outcome.
@@ -43,7 +47,7 @@ class Prober:
         probe: Obj,
         container: Container,
         *,
-        ask: Callable[[Callable[[Outcome], None]], Action],
+        ask: Callable[[Callable[[HandlerResult], None]], Handler],
         told: Callable[[str, str], None],
         changed: Callable[[bool], None],
     ) -> None:
@@ -55,7 +59,7 @@ class Prober:
         self._told = told
         self._changed = changed
         self._timer: Timer | None = None
-        self._action: Action | None = None
+        self._action: Handler | None = None
         self._asked = 0.0
         self._last: bool | None = None
         self._run = 0
@@ -89,18 +93,18 @@ class Prober:
         took = self._clock.monotonic() - self._asked
         self._plan(period - took % period)
 
-    def _answered(self, outcome: Outcome) -> None:
+    def _answered(self, outcome: HandlerResult) -> None:
         self._action = None
         if not self._container.running:
             return
-        word = KINDS[self._field]
-        if outcome.verdict is Verdict.ERROR:
+        word = PROBE_KINDS[self._field]
+        if outcome.verdict is ResultKind.ERROR:
             # It could not be asked: that counts neither way.
             state = f"errored and resulted in unknown state: {outcome.text}"
             self._told("Unhealthy", f"{word} probe {state}")
             self._again()
             return
-        if outcome.verdict is Verdict.WARNING:
+        if outcome.verdict is ResultKind.WARNING:
             self._told("ProbeWarning", f"{word} probe warning: {outcome.text}")
         elif not outcome.good:
             self._told("Unhealthy", f"{word} probe failed: {outcome.text}")

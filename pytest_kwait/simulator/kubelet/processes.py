@@ -10,12 +10,12 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import Files
+from pytest_kwait.simulator.kubelet.files import FileSystem
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.descriptors import OpenFile
     from pytest_kwait.simulator.kubelet.network import Network
-    from pytest_kwait.simulator.kubelet.tasks import Task, Tasks
+    from pytest_kwait.simulator.kubelet.tasks import ProcessTable, Task
 
 __all__ = [
     "STEP",
@@ -23,28 +23,28 @@ __all__ = [
     "Call",
     "Effect",
     "Listen",
-    "Pause",
+    "NonlocalExit",
     "Pipe",
     "Process",
+    "ProcessContext",
+    "ProcessWriteError",
     "Read",
+    "Sleep",
     "Step",
-    "Surroundings",
-    "Unwinding",
     "Write",
-    "WriteFault",
 ]
 
 
-class Unwinding(Exception):
+class NonlocalExit(Exception):
     """What leaves the programs that a process runs within each other, up to who expects it."""
 
 
-class WriteFault(Unwinding):
+class ProcessWriteError(NonlocalExit):
     """What a program writes cannot be kept; `str` is why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Sleep:
     """Nothing happens for `seconds` (of the wall clock; `math.inf`: until killed)."""
 
     seconds: float
@@ -158,8 +158,8 @@ class Listen:
     """
 
     port: int
-    around: Surroundings
-    serve: Callable[[Surroundings, Pipe], Process]
+    around: ProcessContext
+    serve: Callable[[ProcessContext, Pipe], Process]
     error: str = ""
 
 
@@ -199,12 +199,12 @@ class Step:
 
 STEP = Step()
 
-Effect = Await | Call | Listen | Pause | Read | Step | Write
+Effect = Await | Call | Listen | Sleep | Read | Step | Write
 Process = Generator[Effect, None, int]
 
 
 @dataclass(slots=True)
-class Surroundings:
+class ProcessContext:
     """What a program sees of its container and of the process that it runs in.
 
     Args:
@@ -222,17 +222,17 @@ class Surroundings:
 
     now: Callable[[], float]
     env: dict[str, str] = field(default_factory=dict)
-    files: Files = field(default_factory=lambda: Files(lambda: 0.0))
+    files: FileSystem = field(default_factory=lambda: FileSystem(lambda: 0.0))
     hostname: str = "localhost"
     tty: bool = False
     cwd: str = "/"
     fds: dict[int, OpenFile] = field(default_factory=dict)
-    _tasks: Tasks | None = None
+    _tasks: ProcessTable | None = None
     _task: Task | None = None
     network: Network | None = None
 
     @property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> ProcessTable:
         """The processes of the container."""
         if self._tasks is None:
             raise RuntimeError("this program runs outside of a container")
@@ -247,18 +247,18 @@ class Surroundings:
 
     def path(self, name: str) -> str:
         """The absolute path of a name."""
-        return self.files.joined(self.cwd, name)
+        return self.files.join_path(self.cwd, name)
 
-    def of(self, tasks: Tasks, task: Task, fds: dict[int, OpenFile]) -> Surroundings:
+    def of(self, tasks: ProcessTable, task: Task, fds: dict[int, OpenFile]) -> ProcessContext:
         """The same, seen by another process with files of its own."""
-        return Surroundings(
+        return ProcessContext(
             self.now, self.env, self.files, self.hostname, self.tty, self.cwd, fds, tasks, task,
             self.network,
         )  # fmt: skip
 
-    def with_env(self, env: dict[str, str]) -> Surroundings:
+    def with_env(self, env: dict[str, str]) -> ProcessContext:
         """The same process with other variables."""
-        return Surroundings(
+        return ProcessContext(
             self.now, env, self.files, self.hostname, self.tty, self.cwd, self.fds, self._tasks,
             self._task, self.network,
         )  # fmt: skip

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pytest_kwait.simulator.kubelet.processes import Process, Surroundings
+from pytest_kwait.simulator.kubelet.processes import Process, ProcessContext
 
-__all__ = ["APPLETS", "FOREVER", "UNSIMULATED", "Applet", "is_busybox_program"]
+__all__ = ["APPLETS", "ENDLESS_APPLETS", "UNSIMULATED", "Applet", "is_busybox_program"]
 
 
-Applet = Callable[[Surroundings, list[str]], Process]
+Applet = Callable[[ProcessContext, list[str]], Process]
 
-_ROOMS = {
+_APPLET_MODULES = {
     "archives": "tar",
     "programs_fields": "cut egrep fgrep grep tr xargs",
     "programs_files": "chmod chown cp ln mkdir mktemp mv readlink rm rmdir touch",
@@ -34,7 +34,7 @@ _ROOMS = {
 }
 
 APPLETS: dict[str, str] = {
-    name: room for room, names in _ROOMS.items() for name in names.split()
+    name: room for room, names in _APPLET_MODULES.items() for name in names.split()
 } | {
     "[": "programs_test:bracket", "[[": "programs_test:double_bracket", "nc": "servers:netcat",
     "sync": "programs_plain:true", "which": "programs_processes:which",
@@ -44,10 +44,10 @@ APPLETS: dict[str, str] = {
 """The module of a program, and the function in it where that has another name."""
 
 # Servers and displays: they run until they are killed.
-FOREVER = frozenset(
+ENDLESS_APPLETS = frozenset(
     {"crond", "ftpd", "inetd", "ntpd", "ping", "syslogd", "telnetd", "top", "watch"}
 )
-APPLETS.update(dict.fromkeys(FOREVER, "programs_plain:forever"))
+APPLETS.update(dict.fromkeys(ENDLESS_APPLETS, "programs_plain:forever"))
 
 # Programs of the busybox image that are known but do nothing here.
 UNSIMULATED = frozenset(

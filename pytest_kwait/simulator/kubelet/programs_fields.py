@@ -5,51 +5,51 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import FileFault, Folder
+from pytest_kwait.simulator.kubelet.files import Directory, FileSystemError
 from pytest_kwait.simulator.kubelet.inputs import (
-    Lines,
-    UsageFault,
-    each_input,
-    error,
-    input_of,
-    options,
-    out,
-    whole,
+    LineReader,
+    UsageError,
+    for_each_input,
+    open_input,
+    parse_options,
+    read_whole,
+    write_error,
+    write_out,
 )
-from pytest_kwait.simulator.kubelet.patterns_basic import expression
+from pytest_kwait.simulator.kubelet.patterns_basic import compile_regex
 from pytest_kwait.simulator.kubelet.processes import Call, Read, Write
-from pytest_kwait.simulator.kubelet.shell_patterns import _CLASSES as CLASSES
-from pytest_kwait.simulator.kubelet.text_formats import unescaped
+from pytest_kwait.simulator.kubelet.shell_patterns import CHARACTER_CLASSES as CLASSES
+from pytest_kwait.simulator.kubelet.text_formats import process_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.kubelet.processes import Effect, Process, Surroundings
+    from pytest_kwait.simulator.kubelet.processes import Effect, Process, ProcessContext
 
 
-def _ranges(text: str) -> list[tuple[int, int]]:
+def _parse_ranges(text: str) -> list[tuple[int, int]]:
     """`1,3-5,7-` as pairs from 0, the last one not in it."""
     found: list[tuple[int, int]] = []
     for piece in text.split(","):
         match = re.fullmatch(r"(\d*)(-?)(\d*)", piece)
         if match is None or not (match[1] or match[3]):
-            raise UsageFault(f"cut: invalid number '{piece}'")
+            raise UsageError(f"cut: invalid number '{piece}'")
         first = int(match[1] or 1)
         last = int(match[3]) if match[3] else (1 << 30 if match[2] else first)
         if not first:
-            raise UsageFault("cut: invalid range 0")
+            raise UsageError("cut: invalid range 0")
         found.append((first - 1, last))
     return sorted(found)
 
 
-def cut(around: Surroundings, args: list[str]) -> Process:
+def cut(around: ProcessContext, args: list[str]) -> Process:
     """Print fields (`-f`, `-d`, `-s`), characters (`-c`) or bytes (`-b`) of each line."""
-    given, names = options("cut", args, "sn", "bcfd", "DFO")
+    given, names = parse_options("cut", args, "sn", "bcfd", "DFO")
     kinds = [kind for kind in "bcf" if kind in given]
     if len(kinds) != 1:
-        raise UsageFault("cut: expected a list of bytes, characters, or fields")
+        raise UsageError("cut: expected a list of bytes, characters, or fields")
     kind = kinds[0]
-    ranges = _ranges(given[kind].replace("\n", ","))
+    ranges = _parse_ranges(given[kind].replace("\n", ","))
     separator = given.get("d", "\t")[:1] or "\0"
 
     def wanted(index: int) -> bool:
@@ -57,7 +57,7 @@ def cut(around: Surroundings, args: list[str]) -> Process:
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with around.tasks.account.hold() as hold:
-            lines = Lines(number, hold)
+            lines = LineReader(number, hold)
             while batch := (yield from lines.batch()):
                 pieces = []
                 for raw in batch:
@@ -70,17 +70,17 @@ def cut(around: Surroundings, args: list[str]) -> Process:
                     elif "s" in given:
                         continue
                     pieces.append(f"{line}\n")
-                yield out("".join(pieces))
+                yield write_out("".join(pieces))
         return None
 
-    return (yield from each_input(around, "cut", names, act))
+    return (yield from for_each_input(around, "cut", names, act))
 
 
-def _set(text: str) -> list[str]:
+def _expand_set(text: str) -> list[str]:
     """The characters of one of `tr`'s arguments, in order."""
     found: list[str] = []
     position = 0
-    text = unescaped(text, echo=False)[0]
+    text = process_escapes(text, echo=False)[0]
     while position < len(text):
         match = re.match(r"\[:(\w+):\]", text[position:])
         if match is not None and match[1] in CLASSES:
@@ -97,13 +97,13 @@ def _set(text: str) -> list[str]:
     return found
 
 
-def tr(_: Surroundings, args: list[str]) -> Process:
+def tr(_: ProcessContext, args: list[str]) -> Process:
     """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: all the others."""
-    given, sets = options("tr", args, "cCds", "", "t", mixed=False)
+    given, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
     if not sets or (len(sets) < 2 and not ("d" in given or "s" in given)):
-        raise UsageFault("BusyBox: usage: tr [-cds] STRING1 [STRING2]")
-    first = _set(sets[0])
-    second = _set(sets[1]) if len(sets) > 1 else []
+        raise UsageError("BusyBox: usage: tr [-cds] STRING1 [STRING2]")
+    first = _expand_set(sets[0])
+    second = _expand_set(sets[1]) if len(sets) > 1 else []
     if "c" in given or "C" in given:
         excluded = set(first)
         first = [chr(code) for code in range(256) if chr(code) not in excluded]
@@ -130,46 +130,46 @@ def tr(_: Surroundings, args: list[str]) -> Process:
         yield Write(1, "".join(pieces).encode("latin-1", errors="replace"))
 
 
-def grep(around: Surroundings, args: list[str]) -> Process:
+def grep(around: ProcessContext, args: list[str]) -> Process:
     """Print lines that match: `-E -F -i -v -c -l -L -q -n -o -w -x -s -h -H -r -m -e -A -B -C`."""
-    return (yield from _grep(around, args, ""))
+    return (yield from _run_grep(around, args, ""))
 
 
-def egrep(around: Surroundings, args: list[str]) -> Process:
+def egrep(around: ProcessContext, args: list[str]) -> Process:
     """`grep -E`."""
-    return (yield from _grep(around, args, "E"))
+    return (yield from _run_grep(around, args, "E"))
 
 
-def fgrep(around: Surroundings, args: list[str]) -> Process:
+def fgrep(around: ProcessContext, args: list[str]) -> Process:
     """`grep -F`."""
-    return (yield from _grep(around, args, "F"))
+    return (yield from _run_grep(around, args, "F"))
 
 
-def _grep(around: Surroundings, args: list[str], kind: str) -> Process:
-    given, rest = options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
+def _run_grep(around: ProcessContext, args: list[str], kind: str) -> Process:
+    given, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
     if "f" in given:
-        raise UsageFault("grep: option -f: not simulated by the embedded kubelet")
+        raise UsageError("grep: option -f: not simulated by the embedded kubelet")
     if "e" not in given:
         if not rest:
-            raise UsageFault(
+            raise UsageError(
                 "BusyBox: usage: grep [-HhnlLoqvsrRiwFE] [-m N] [-A|B|C N] PATTERN [FILE]..."
             )
         given["e"] = rest.pop(0)
     found_kind = "E" if "E" in given or kind == "E" else "F" if "F" in given else kind
-    searches = [_search(one, found_kind, given) for one in given["e"].split("\n")]
-    names = list(_files_under(around, rest or ["."])) if "r" in given else rest
+    searches = [_compile_search(one, found_kind, given) for one in given["e"].split("\n")]
+    names = list(_find_files(around, rest or ["."])) if "r" in given else rest
     named = ("H" in given or len(names) > 1 or "r" in given) and "h" not in given
     grep_of = _Grep(around, given, searches, named=named)
     code = 0
     for name in names or ["-"]:
         try:
-            with input_of(around, name) as number, around.tasks.account.hold() as hold:
+            with open_input(around, name) as number, around.tasks.account.hold() as hold:
                 yield from grep_of.run(
-                    "(standard input)" if name == "-" else name, Lines(number, hold)
+                    "(standard input)" if name == "-" else name, LineReader(number, hold)
                 )
-        except FileFault as fault:
+        except FileSystemError as fault:
             if "s" not in given and str(fault) != "Is a directory":
-                yield error(f"grep: {name}: {fault}")
+                yield write_error(f"grep: {name}: {fault}")
             code = code if str(fault) == "Is a directory" else 2
         if grep_of.matched and "q" in given:
             return 0
@@ -178,12 +178,12 @@ def _grep(around: Surroundings, args: list[str], kind: str) -> Process:
     return int(not grep_of.matched)
 
 
-def _search(pattern: str, kind: str, given: dict[str, str]) -> re.Pattern[str]:
+def _compile_search(pattern: str, kind: str, given: dict[str, str]) -> re.Pattern[str]:
     ignore = "i" in given
     if kind == "F":
         text = re.escape(pattern)
     else:
-        text = expression(pattern, extended=kind == "E", ignore_case=ignore).pattern
+        text = compile_regex(pattern, extended=kind == "E", ignore_case=ignore).pattern
     if "x" in given:
         text = rf"\A(?:{text})\Z"
     elif "w" in given:
@@ -191,13 +191,13 @@ def _search(pattern: str, kind: str, given: dict[str, str]) -> re.Pattern[str]:
     return re.compile(text, re.I if ignore else 0)
 
 
-def _files_under(around: Surroundings, names: list[str]) -> list[str]:
+def _find_files(around: ProcessContext, names: list[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         node = around.files.find(around.path(name))
-        if isinstance(node, Folder):
+        if isinstance(node, Directory):
             prefix = name.rstrip("/") or ""
-            found += _files_under(around, [f"{prefix}/{one}" for one in sorted(node.entries)])
+            found += _find_files(around, [f"{prefix}/{one}" for one in sorted(node.entries)])
         else:
             found.append(name)
     return found
@@ -207,7 +207,7 @@ class _Grep:
     """What is searched for, and what was found so far."""
 
     def __init__(
-        self, around: Surroundings, given: dict[str, str], searches: list[re.Pattern[str]], *,
+        self, around: ProcessContext, given: dict[str, str], searches: list[re.Pattern[str]], *,
         named: bool,
     ) -> None:  # fmt: skip
         self._around, self._given, self._searches = around, given, searches
@@ -223,7 +223,7 @@ class _Grep:
         count = f"{number}{mark}" if "n" in self._given else ""
         return f"{start}{count}{text}\n"
 
-    def run(self, name: str, lines: Lines) -> Generator[Effect, None, None]:
+    def run(self, name: str, lines: LineReader) -> Generator[Effect, None, None]:
         given = self._given
         count = number = after = 0
         most = int(given["m"]) if "m" in given else 1 << 60
@@ -257,13 +257,13 @@ class _Grep:
                     waiting, after, printed, self._apart = [], self._after, number, True
                 if count >= most:
                     break
-            yield out("".join(pieces))
+            yield write_out("".join(pieces))
             if silent and count and "c" not in given:
                 break
         if "c" in given:
-            yield out(f"{name + ':' if self._named else ''}{count}\n")
+            yield write_out(f"{name + ':' if self._named else ''}{count}\n")
         elif "q" not in given and (("l" in given and count) or ("L" in given and not count)):
-            yield out(f"{name}\n")
+            yield write_out(f"{name}\n")
 
     def _shown(self, name: str, number: int, text: str) -> list[str]:
         if "o" not in self._given:
@@ -274,18 +274,18 @@ class _Grep:
         )
 
 
-def xargs(around: Surroundings, args: list[str]) -> Process:
+def xargs(around: ProcessContext, args: list[str]) -> Process:
     """Run a program with the words that come at stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
-    given, command = options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
+    given, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
     command = command or ["echo"]
     with around.tasks.account.hold() as hold:
-        data = (yield from whole(0, hold)).decode(errors="surrogateescape")
+        data = (yield from read_whole(0, hold)).decode(errors="surrogateescape")
         if "I" in given:
             words = [line.strip() for line in data.split("\n") if line.strip()]
         elif "0" in given:
             words = [word for word in data.split("\0") if word]
         else:
-            words = _words(data)
+            words = _split_words(data)
         most = int(given["n"]) if given.get("n", "").isdigit() else 0
         groups = [words[i : i + most] for i in range(0, len(words), most)] if most else [words]
         if "I" in given:
@@ -293,7 +293,7 @@ def xargs(around: Surroundings, args: list[str]) -> Process:
         elif not words and ("r" in given or most):
             groups = [] if "r" in given else [[]]
         code = 0
-        from pytest_kwait.simulator.kubelet.launching import is_program, run_program
+        from pytest_kwait.simulator.kubelet.launching import has_program, run_program
 
         for group in groups:
             if "I" in given:
@@ -301,21 +301,21 @@ def xargs(around: Surroundings, args: list[str]) -> Process:
             else:
                 argv = [*command, *group]
             if "t" in given:
-                yield error(" ".join(argv))
-            if not is_program(around, argv[0]):
-                yield error(f"xargs: {argv[0]}: No such file or directory")
+                yield write_error(" ".join(argv))
+            if not has_program(around, argv[0]):
+                yield write_error(f"xargs: {argv[0]}: No such file or directory")
                 return 127
             call = Call(run_program(around, argv))
             yield call
             if call.code:
                 code = 123
             if call.code == 255:
-                yield error(f"xargs: {argv[0]}: exited with status 255; aborting")
+                yield write_error(f"xargs: {argv[0]}: exited with status 255; aborting")
                 return 124
     return code
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     found = re.findall(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", text, re.DOTALL)
     quotes = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
     return [quotes.sub(r"\1\2\3", one) for one in found]

@@ -5,68 +5,77 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import Device, File, FileFault, Folder, Link, Node
-from pytest_kwait.simulator.kubelet.inputs import UsageFault, error, options, out
-from pytest_kwait.simulator.kubelet.shell_patterns import matches
+from pytest_kwait.simulator.kubelet.files import (
+    Device,
+    Directory,
+    File,
+    FileSystemError,
+    Inode,
+    Symlink,
+)
+from pytest_kwait.simulator.kubelet.inputs import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.kubelet.shell_patterns import matches_glob
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from pytest_kwait.simulator.kubelet.processes import Effect, Process, Surroundings
+    from pytest_kwait.simulator.kubelet.processes import Effect, Process, ProcessContext
 
-__all__ = ["du", "find", "ls", "stat", "under"]
+__all__ = ["du", "find", "ls", "stat", "walk"]
 
 
-def under(name: str, node: Node) -> Iterator[tuple[str, Node]]:
+def walk(name: str, node: Inode) -> Iterator[tuple[str, Inode]]:
     """A path and all that is in it, parents first."""
     yield name, node
-    if isinstance(node, Folder):
+    if isinstance(node, Directory):
         for entry, one in list(node.entries.items()):
-            yield from under(f"{name.rstrip('/')}/{entry}", one)
+            yield from walk(f"{name.rstrip('/')}/{entry}", one)
 
 
-_KINDS = {Folder: "d", Link: "l", Device: "c"}
+_TYPE_LETTERS = {Directory: "d", Symlink: "l", Device: "c"}
 
 
-def _long(name: str, node: Node) -> str:
+def _format_long(name: str, node: Inode) -> str:
     mode = "".join(
         letter if node.mode >> (8 - index) & 1 else "-" for index, letter in enumerate("rwxrwxrwx")
     )
     size = len(node.data) if isinstance(node, File) else 0
     stamp = datetime.fromtimestamp(node.mtime, UTC).strftime("%b %e %H:%M")
-    links = 2 if isinstance(node, Folder) else 1
-    shown = f"{name} -> {node.target}" if isinstance(node, Link) else name
-    kind = _KINDS.get(type(node), "-")
+    links = 2 if isinstance(node, Directory) else 1
+    shown = f"{name} -> {node.target}" if isinstance(node, Symlink) else name
+    kind = _TYPE_LETTERS.get(type(node), "-")
     return f"{kind}{mode}    {links} root     root     {size:9d} {stamp} {shown}"
 
 
-def ls(around: Surroundings, args: list[str]) -> Process:
+def ls(around: ProcessContext, args: list[str]) -> Process:
     """List files by name: `-l -a -A -1 -d -R -r -t -S`."""
-    given, names = options("ls", args, "laA1dRrtShCx", "", "FinpsuecTwkLHXvgGQZ")
+    given, names = parse_options("ls", args, "laA1dRrtShCx", "", "FinpsuecTwkLHXvgGQZ")
     code, listed = 0, []
     for name in names or ["."]:
         try:
             node = around.files.node(around.path(name), follow="l" not in given)
             listed.append((name, node))
-        except FileFault as fault:
-            yield error(f"ls: {name}: {fault}")
+        except FileSystemError as fault:
+            yield write_error(f"ls: {name}: {fault}")
             code = 1
-    plain = [(name, node) for name, node in listed if not isinstance(node, Folder) or "d" in given]
+    plain = [
+        (name, node) for name, node in listed if not isinstance(node, Directory) or "d" in given
+    ]
     folders = [one for one in listed if one not in plain]
-    yield from _listed(plain, given)
+    yield from _sort_entries(plain, given)
     titled = len(names) > 1 or "R" in given
     for index, (name, node) in enumerate(sorted(folders, key=lambda one: one[0])):
         first = index == 0 and not plain
-        yield from _folder(name, node, given, titled=titled, first=first)
+        yield from _list_directory(name, node, given, titled=titled, first=first)
     return code
 
 
-def _folder(
-    name: str, node: Node, given: dict[str, str], *, titled: bool, first: bool
+def _list_directory(
+    name: str, node: Inode, given: dict[str, str], *, titled: bool, first: bool
 ) -> Generator[Effect, None, None]:
     if titled:
-        yield out(("" if first else "\n") + f"{name}:\n")
-    if not isinstance(node, Folder):
+        yield write_out(("" if first else "\n") + f"{name}:\n")
+    if not isinstance(node, Directory):
         return
     entries = list(node.entries.items())
     if "a" in given:
@@ -74,18 +83,18 @@ def _folder(
     elif "A" not in given:
         entries = [(one, found) for one, found in entries if not one.startswith(".")]
     if "l" in given:
-        yield out("total 0\n")
-    yield from _listed(entries, given)
+        yield write_out("total 0\n")
+    yield from _sort_entries(entries, given)
     if "R" in given:
         for entry, found in sorted(entries, key=lambda one: one[0]):
-            if isinstance(found, Folder) and entry not in (".", ".."):
-                yield from _folder(
+            if isinstance(found, Directory) and entry not in (".", ".."):
+                yield from _list_directory(
                     f"{name.rstrip('/')}/{entry}", found, given, titled=True, first=False
                 )
 
 
-def _listed(
-    entries: list[tuple[str, Node]], given: dict[str, str]
+def _sort_entries(
+    entries: list[tuple[str, Inode]], given: dict[str, str]
 ) -> Generator[Effect, None, None]:
     entries = sorted(entries, key=lambda one: one[0].encode(errors="surrogateescape"))
     if "t" in given:
@@ -94,14 +103,14 @@ def _listed(
         entries.sort(key=lambda one: -len(one[1].data) if isinstance(one[1], File) else 0)
     if "r" in given:
         entries.reverse()
-    lines = [_long(name, node) if "l" in given else name for name, node in entries]
-    yield out("".join(f"{line}\n" for line in lines))
+    lines = [_format_long(name, node) if "l" in given else name for name, node in entries]
+    yield write_out("".join(f"{line}\n" for line in lines))
 
 
-_TESTS = {"-name": 1, "-iname": 1, "-type": 1, "-path": 1, "-maxdepth": 1, "-mindepth": 1}
+_FIND_TESTS = {"-name": 1, "-iname": 1, "-type": 1, "-path": 1, "-maxdepth": 1, "-mindepth": 1}
 
 
-def find(around: Surroundings, args: list[str]) -> Process:
+def find(around: ProcessContext, args: list[str]) -> Process:
     """Print paths: `-name -iname -path -type f|d|l -maxdepth -mindepth -print -delete`."""
     names: list[str] = []
     rest = list(args)
@@ -111,77 +120,77 @@ def find(around: Surroundings, args: list[str]) -> Process:
     delete = False
     while rest:
         word = rest.pop(0)
-        if word in _TESTS and rest:
+        if word in _FIND_TESTS and rest:
             tests.append((word, rest.pop(0)))
         elif word == "-delete":
             delete = True
         elif word not in ("-print", "-a"):
-            raise UsageFault(f"find: {word}: not simulated by the embedded kubelet")
+            raise UsageError(f"find: {word}: not simulated by the embedded kubelet")
     given = dict(tests)
     least, most = int(given.get("-mindepth", "0")), int(given.get("-maxdepth", "999"))
     code = 0
     for name in names or ["."]:
         start = around.files.find(around.path(name), follow=False)
         if start is None:
-            yield error(f"find: {name}: No such file or directory")
+            yield write_error(f"find: {name}: No such file or directory")
             code = 1
             continue
         found = []
-        for path, node in under(name, start):
+        for path, node in walk(name, start):
             depth = path[len(name.rstrip("/")) :].count("/") if path != name else 0
-            if least <= depth <= most and all(_passes(path, node, *one) for one in tests):
+            if least <= depth <= most and all(_passes_test(path, node, *one) for one in tests):
                 found.append(path)
         for path in reversed(found) if delete else found:
             if delete:
                 around.files.remove(around.path(path))
             else:
-                yield out(path + "\n")
+                yield write_out(path + "\n")
     return code
 
 
-def _passes(path: str, node: Node, test: str, value: str) -> bool:
+def _passes_test(path: str, node: Inode, test: str, value: str) -> bool:
     last = path.rstrip("/").rpartition("/")[2]
     match test:
         case "-name":
-            return matches(value, last)
+            return matches_glob(value, last)
         case "-iname":
-            return matches(value.lower(), last.lower())
+            return matches_glob(value.lower(), last.lower())
         case "-path":
-            return matches(value, path)
+            return matches_glob(value, path)
         case "-type":
-            return _KINDS.get(type(node), "f") == value
+            return _TYPE_LETTERS.get(type(node), "f") == value
     return True
 
 
-def du(around: Surroundings, args: list[str]) -> Process:
+def du(around: ProcessContext, args: list[str]) -> Process:
     """Print what files take: `-s -k -h`, in KiB."""
-    given, names = options("du", args, "skh", "", "aHLldmcx")
+    given, names = parse_options("du", args, "skh", "", "aHLldmcx")
     for name in names or ["."]:
         start = around.files.find(around.path(name))
         if start is None:
-            yield error(f"du: {name}: No such file or directory")
+            yield write_error(f"du: {name}: No such file or directory")
             return 1
-        for path, node in [(name, start)] if "s" in given else list(under(name, start)):
-            if isinstance(node, Folder) or path == name:
-                size = sum(len(one.data) for _, one in under(path, node) if isinstance(one, File))
-                yield out(f"{(size + 1023) // 1024}\t{path}\n")
+        for path, node in [(name, start)] if "s" in given else list(walk(name, start)):
+            if isinstance(node, Directory) or path == name:
+                size = sum(len(one.data) for _, one in walk(path, node) if isinstance(one, File))
+                yield write_out(f"{(size + 1023) // 1024}\t{path}\n")
     return 0
 
 
-def stat(around: Surroundings, args: list[str]) -> Process:
+def stat(around: ProcessContext, args: list[str]) -> Process:
     """Print what is known of files in a format: `-c` with `%n %s %a %Y %F`."""
-    given, names = options("stat", args, "Lt", "c", "fz")
+    given, names = parse_options("stat", args, "Lt", "c", "fz")
     if "c" not in given:
-        raise UsageFault("stat: without -c: not simulated by the embedded kubelet")
+        raise UsageError("stat: without -c: not simulated by the embedded kubelet")
     code = 0
     for name in names:
         node = around.files.find(around.path(name), follow="L" in given)
         if node is None:
-            yield error(f"stat: can't stat '{name}': No such file or directory")
+            yield write_error(f"stat: can't stat '{name}': No such file or directory")
             code = 1
             continue
         size = len(node.data) if isinstance(node, File) else 0
-        kind = {Folder: "directory", Link: "symbolic link"}.get(type(node), "regular file")
+        kind = {Directory: "directory", Symlink: "symbolic link"}.get(type(node), "regular file")
         known = {
             "%n": name, "%s": str(size), "%a": f"{node.mode:o}", "%Y": str(int(node.mtime)),
             "%F": kind, "%u": "0", "%g": "0", "%U": "root", "%G": "root",
@@ -189,5 +198,5 @@ def stat(around: Surroundings, args: list[str]) -> Process:
         text = given["c"]
         for key, value in known.items():
             text = text.replace(key, value)
-        yield out(text + "\n")
+        yield write_out(text + "\n")
     return code

@@ -7,19 +7,21 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.inputs import UsageFault, error, options, out
-from pytest_kwait.simulator.kubelet.processes import Pause, Process, Write
-from pytest_kwait.simulator.kubelet.text_formats import formatted, unescaped
+from pytest_kwait.simulator.kubelet.inputs import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.kubelet.processes import Process, Sleep, Write
+from pytest_kwait.simulator.kubelet.text_formats import format_once, process_escapes
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.processes import Surroundings
+    from pytest_kwait.simulator.kubelet.processes import ProcessContext
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def seconds_of(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """A duration as busybox reads it; None where it does not."""
-    number, factor = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    number, factor = (
+        (text[:-1], _DURATION_UNITS[text[-1]]) if text[-1:] in _DURATION_UNITS else (text, 1)
+    )
     if number in ("inf", "infinity"):
         return math.inf
     if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", number, re.ASCII):
@@ -27,47 +29,47 @@ def seconds_of(text: str) -> float | None:
     return float(number) * factor
 
 
-def sleep(_: Surroundings, args: list[str]) -> Process:
+def sleep(_: ProcessContext, args: list[str]) -> Process:
     """Pause for the sum of the arguments."""
     if not args:
-        yield error("BusyBox: usage: sleep [N]...")
+        yield write_error("BusyBox: usage: sleep [N]...")
         return 1
     total = 0.0
     for arg in args:
-        seconds = seconds_of(arg)
+        seconds = parse_duration(arg)
         if seconds is None:
-            yield error(f"sleep: invalid number '{arg}'")
+            yield write_error(f"sleep: invalid number '{arg}'")
             return 1
         total += seconds
-    yield Pause(total)
+    yield Sleep(total)
     return 0
 
 
-def usleep(_: Surroundings, args: list[str]) -> Process:
+def usleep(_: ProcessContext, args: list[str]) -> Process:
     """Pause for so many microseconds."""
-    yield Pause(float(args[0]) / 1e6 if args and args[0].isdigit() else 0.0)
+    yield Sleep(float(args[0]) / 1e6 if args and args[0].isdigit() else 0.0)
     return 0
 
 
-def true(_: Surroundings, __: list[str]) -> Process:
+def true(_: ProcessContext, __: list[str]) -> Process:
     """Succeed."""
     yield from ()
     return 0
 
 
-def false(_: Surroundings, __: list[str]) -> Process:
+def false(_: ProcessContext, __: list[str]) -> Process:
     """Fail with 1."""
     yield from ()
     return 1
 
 
-def forever(_: Surroundings, __: list[str]) -> Process:
+def forever(_: ProcessContext, __: list[str]) -> Process:
     """Serve without end."""
-    yield Pause(math.inf)
+    yield Sleep(math.inf)
     return 0
 
 
-def echo(_: Surroundings, args: list[str]) -> Process:
+def echo(_: ProcessContext, args: list[str]) -> Process:
     """Print the arguments; `-n` without newline, `-e` with escapes."""
     newline, escapes = "\n", False
     while args and args[0][:1] == "-" and args[0][1:] and set(args[0][1:]) <= set("neE"):
@@ -77,46 +79,46 @@ def echo(_: Surroundings, args: list[str]) -> Process:
         args = args[1:]
     text = " ".join(args)
     if escapes:
-        text, stopped = unescaped(text, echo=True)
+        text, stopped = process_escapes(text, echo=True)
         newline = "" if stopped else newline
-    yield from written("echo", out(text + newline))
+    yield from write_checked("echo", write_out(text + newline))
     return 0
 
 
-def written(program: str, effect: Write) -> Process:
+def write_checked(program: str, effect: Write) -> Process:
     """Write, and say why that failed."""
     yield effect
     if effect.error:
-        yield error(f"{program}: write error: {effect.error}")
+        yield write_error(f"{program}: write error: {effect.error}")
         return 1
     return 0
 
 
-def printf(_: Surroundings, args: list[str]) -> Process:
+def printf(_: ProcessContext, args: list[str]) -> Process:
     """Print a format; it is used again while arguments are left."""
     if args[:1] == ["--"]:
         args = args[1:]
     if not args:
-        yield error("sh: usage: printf FORMAT [ARGUMENT...]")
+        yield write_error("sh: usage: printf FORMAT [ARGUMENT...]")
         return 2
     code, template, values = 0, args[0], args[1:]
     while True:
-        text, used, faults, stopped = formatted(template, values)
+        text, used, faults, stopped = format_once(template, values)
         written = 0
         for position, fault in faults:
-            yield out(text[written:position])
-            yield error(f"sh: {fault}")
+            yield write_out(text[written:position])
+            yield write_error(f"sh: {fault}")
             written, code = position, 1
         if text[written:]:
-            yield out(text[written:])
+            yield write_out(text[written:])
         values = values[used:]
         if not used or not values or stopped:
             return code
 
 
-def date(around: Surroundings, args: list[str]) -> Process:
+def date(around: ProcessContext, args: list[str]) -> Process:
     """Print the time, UTC; `+%s` and other strftime formats; `-d @SECONDS`."""
-    given, rest = options("date", args, "uI", "d", "sDrRk")
+    given, rest = parse_options("date", args, "uI", "d", "sDrRk")
     moment, when = around.now(), given.get("d")
     if when is not None:
         if not re.fullmatch(r"@-?\d+", when, re.ASCII):
@@ -124,7 +126,7 @@ def date(around: Surroundings, args: list[str]) -> Process:
             try:
                 moment = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
             except ValueError:
-                yield error(f"date: invalid date '{when}'")
+                yield write_error(f"date: invalid date '{when}'")
                 return 1
         else:
             moment = float(when[1:])
@@ -133,13 +135,13 @@ def date(around: Surroundings, args: list[str]) -> Process:
         pattern = "%Y-%m-%d"
     stamp = datetime.fromtimestamp(moment, UTC)
     pattern = pattern.replace("%s", str(int(moment))).replace("%N", f"{int(moment % 1 * 1e9):09d}")
-    yield out(stamp.strftime(pattern) + "\n")
+    yield write_out(stamp.strftime(pattern) + "\n")
     return 0
 
 
-def env(around: Surroundings, args: list[str]) -> Process:
+def env(around: ProcessContext, args: list[str]) -> Process:
     """Print all variables, or run a program with others: `-i`, `-u NAME`, `NAME=VALUE`."""
-    given, rest = options("env", args, "i0", "u", mixed=False)
+    given, rest = parse_options("env", args, "i0", "u", mixed=False)
     found = {} if "i" in given else dict(around.env)
     for name in given.get("u", "").split("\n"):
         found.pop(name, None)
@@ -147,31 +149,31 @@ def env(around: Surroundings, args: list[str]) -> Process:
         name, _, value = rest.pop(0).partition("=")
         found[name] = value
     if rest:
-        from pytest_kwait.simulator.kubelet.launching import is_program, run_program
+        from pytest_kwait.simulator.kubelet.launching import has_program, run_program
 
-        if not is_program(around, rest[0]):
-            yield error(f"env: can't execute '{rest[0]}': No such file or directory")
+        if not has_program(around, rest[0]):
+            yield write_error(f"env: can't execute '{rest[0]}': No such file or directory")
             return 127
         return (yield from run_program(around.with_env(found), rest))
     end = "\0" if "0" in given else "\n"
-    yield out("".join(f"{name}={value}{end}" for name, value in found.items()))
+    yield write_out("".join(f"{name}={value}{end}" for name, value in found.items()))
     return 0
 
 
-def printenv(around: Surroundings, args: list[str]) -> Process:
+def printenv(around: ProcessContext, args: list[str]) -> Process:
     """Print all variables, or the values of the named ones."""
     if not args:
         return (yield from env(around, []))
     code = 0
     for name in args:
         if name in around.env:
-            yield out(around.env[name] + "\n")
+            yield write_out(around.env[name] + "\n")
         else:
             code = 1
     return code
 
 
-def seq(_: Surroundings, args: list[str]) -> Process:
+def seq(_: ProcessContext, args: list[str]) -> Process:
     """Print the numbers from first (1) to last."""
     separator, wide = "\n", False
     while args and re.match(r"-[sw]", args[0]):
@@ -182,11 +184,11 @@ def seq(_: Surroundings, args: list[str]) -> Process:
             separator = word[2:] or (args[0] if args else "\n")
             args = args if word[2:] else args[1:]
     if not 1 <= len(args) <= 3:
-        yield error("BusyBox: usage: seq [-w] [-s SEP] [FIRST [INC]] LAST")
+        yield write_error("BusyBox: usage: seq [-w] [-s SEP] [FIRST [INC]] LAST")
         return 1
     for arg in args:
         if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)", arg, re.ASCII):
-            yield error(f"seq: invalid number '{arg}'")
+            yield write_error(f"seq: invalid number '{arg}'")
             return 1
     places = max(len(arg.partition(".")[2]) for arg in args)
     numbers = [float(arg) for arg in args]
@@ -201,100 +203,100 @@ def seq(_: Surroundings, args: list[str]) -> Process:
         pieces.append((separator if index else "") + f"{value:0{width}.{places}f}")
         index += 1
         if len(pieces) > 500:
-            yield out("".join(pieces))
+            yield write_out("".join(pieces))
             pieces = []
-    yield out("".join(pieces) + ("\n" if index else ""))
+    yield write_out("".join(pieces) + ("\n" if index else ""))
     return 0
 
 
-def yes(_: Surroundings, args: list[str]) -> Process:
+def yes(_: ProcessContext, args: list[str]) -> Process:
     """Print the same line without end."""
     line = (" ".join(args) or "y") + "\n"
     piece = line * max(1, 4096 // len(line))
     while True:
-        effect = out(piece)
+        effect = write_out(piece)
         yield effect
         if effect.error:
-            yield error(f"yes: write error: {effect.error}")
+            yield write_error(f"yes: write error: {effect.error}")
             return 1
 
 
-def hostname(around: Surroundings, args: list[str]) -> Process:
+def hostname(around: ProcessContext, args: list[str]) -> Process:
     """Print the pod's host name; `-i` its address, `-s` without a domain."""
-    given, rest = options("hostname", args, "is", "", "adfF")
+    given, rest = parse_options("hostname", args, "is", "", "adfF")
     if rest:
-        yield error("hostname: sethostname: Operation not permitted")
+        yield write_error("hostname: sethostname: Operation not permitted")
         return 1
     address = around.network.address if around.network is not None else ""
     name = around.hostname.partition(".")[0] if "s" in given else around.hostname
-    yield out((address or "127.0.0.1" if "i" in given else name) + "\n")
+    yield write_out((address or "127.0.0.1" if "i" in given else name) + "\n")
     return 0
 
 
-def whoami(_: Surroundings, __: list[str]) -> Process:
+def whoami(_: ProcessContext, __: list[str]) -> Process:
     """Print root."""
-    yield out("root\n")
+    yield write_out("root\n")
     return 0
 
 
-def id(_: Surroundings, args: list[str]) -> Process:
+def id(_: ProcessContext, args: list[str]) -> Process:
     """Print who one is."""
-    given, rest = options("id", args, "ugnG", "", "r")
+    given, rest = parse_options("id", args, "ugnG", "", "r")
     if rest and rest[0] != "root":
-        yield error(f"id: unknown user {rest[0]}")
+        yield write_error(f"id: unknown user {rest[0]}")
         return 1
     short = any(letter in given for letter in "ugG")
     text = "root" if "n" in given else "0"
-    yield out(f"{text if short else 'uid=0(root) gid=0(root) groups=0(root)'}\n")
+    yield write_out(f"{text if short else 'uid=0(root) gid=0(root) groups=0(root)'}\n")
     return 0
 
 
-def uname(around: Surroundings, args: list[str]) -> Process:
+def uname(around: ProcessContext, args: list[str]) -> Process:
     """Print what system this is."""
-    given, _ = options("uname", args, "asnrmpvio")
+    given, _ = parse_options("uname", args, "asnrmpvio")
     parts = {
         "s": "Linux", "n": around.hostname, "r": "6.12.0", "v": "#1 SMP", "m": "x86_64",
         "o": "GNU/Linux", "p": "unknown", "i": "unknown",
     }  # fmt: skip
     wanted = "snrvmo" if "a" in given else "".join(one for one in "snrvmpio" if one in given) or "s"
-    yield out(" ".join(parts[one] for one in wanted) + "\n")
+    yield write_out(" ".join(parts[one] for one in wanted) + "\n")
     return 0
 
 
-def basename(_: Surroundings, args: list[str]) -> Process:
+def basename(_: ProcessContext, args: list[str]) -> Process:
     """The last piece of a path, without a suffix."""
     if not args or len(args) > 2:
-        raise UsageFault("BusyBox: usage: basename FILE [SUFFIX]")
+        raise UsageError("BusyBox: usage: basename FILE [SUFFIX]")
     name = args[0].rstrip("/").rpartition("/")[2] or ("/" if args[0].startswith("/") else "")
     if len(args) > 1 and name != args[1]:
         name = name.removesuffix(args[1])
-    yield out(name + "\n")
+    yield write_out(name + "\n")
     return 0
 
 
-def dirname(_: Surroundings, args: list[str]) -> Process:
+def dirname(_: ProcessContext, args: list[str]) -> Process:
     """All but the last piece of a path."""
     if len(args) != 1:
-        raise UsageFault("BusyBox: usage: dirname FILENAME")
+        raise UsageError("BusyBox: usage: dirname FILENAME")
     head, slash, _last = args[0].rstrip("/").rpartition("/")
     root = bool(slash) or args[0].startswith("/")
-    yield out((head.rstrip("/") or ("/" if root else ".")) + "\n")
+    yield write_out((head.rstrip("/") or ("/" if root else ".")) + "\n")
     return 0
 
 
-def pwd(around: Surroundings, _: list[str]) -> Process:
+def pwd(around: ProcessContext, _: list[str]) -> Process:
     """Print the folder."""
-    yield out(around.cwd + "\n")
+    yield write_out(around.cwd + "\n")
     return 0
 
 
-def nproc(_: Surroundings, __: list[str]) -> Process:
+def nproc(_: ProcessContext, __: list[str]) -> Process:
     """Print how many processors a node has."""
-    yield out("8\n")
+    yield write_out("8\n")
     return 0
 
 
-def clear(_: Surroundings, __: list[str]) -> Process:
+def clear(_: ProcessContext, __: list[str]) -> Process:
     """Clear the screen."""
-    yield out("\x1b[H\x1b[J")
+    yield write_out("\x1b[H\x1b[J")
     return 0

@@ -4,43 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.descriptors import copied
-from pytest_kwait.simulator.kubelet.inputs import UsageFault, error, options, out
-from pytest_kwait.simulator.kubelet.launching import is_program, run_program
+from pytest_kwait.simulator.kubelet.descriptors import copy_fds
+from pytest_kwait.simulator.kubelet.inputs import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.kubelet.launching import has_program, run_program
 from pytest_kwait.simulator.kubelet.processes import Await, Process
 from pytest_kwait.simulator.kubelet.programs import is_busybox_program
-from pytest_kwait.simulator.kubelet.programs_plain import seconds_of
-from pytest_kwait.simulator.kubelet.shell_jobs import signal_number
-from pytest_kwait.simulator.kubelet.tasks import ForkFault
+from pytest_kwait.simulator.kubelet.programs_plain import parse_duration
+from pytest_kwait.simulator.kubelet.shell_jobs import parse_signal
+from pytest_kwait.simulator.kubelet.tasks import ForkError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.processes import Surroundings
+    from pytest_kwait.simulator.kubelet.processes import ProcessContext
 
-_TERM, _KILL = 15, 9
+_SIGTERM, _SIGKILL = 15, 9
 
 
-def timeout(around: Surroundings, args: list[str]) -> Process:
+def timeout(around: ProcessContext, args: list[str]) -> Process:
     """Run a program and end it after so many seconds: `-s SIGNAL`, `-k SECONDS`."""
-    given, rest = options("timeout", args, "", "sk", mixed=False)
+    given, rest = parse_options("timeout", args, "", "sk", mixed=False)
     if len(rest) < 2:
-        raise UsageFault("BusyBox: usage: timeout [-s SIG] [-k KILL_SECS] SECS PROG ARGS")
-    seconds, later = seconds_of(rest[0]), seconds_of(given.get("k", "0"))
+        raise UsageError("BusyBox: usage: timeout [-s SIG] [-k KILL_SECS] SECS PROG ARGS")
+    seconds, later = parse_duration(rest[0]), parse_duration(given.get("k", "0"))
     if seconds is None or later is None:
-        raise UsageFault(f"timeout: invalid number '{rest[0]}'")
-    number = signal_number(given.get("s", "TERM"))
+        raise UsageError(f"timeout: invalid number '{rest[0]}'")
+    number = parse_signal(given.get("s", "TERM"))
     if number is None:
-        raise UsageFault(f"timeout: bad signal name '{given['s']}'")
+        raise UsageError(f"timeout: bad signal name '{given['s']}'")
     argv = rest[1:]
-    if not is_program(around, argv[0]):
-        yield error(f"timeout: can't execute '{argv[0]}': No such file or directory")
+    if not has_program(around, argv[0]):
+        yield write_error(f"timeout: can't execute '{argv[0]}': No such file or directory")
         return 127
     try:
         task = around.tasks.start(
-            lambda inner: run_program(inner, argv), around, argv[0], copied(around.fds),
+            lambda inner: run_program(inner, argv), around, argv[0], copy_fds(around.fds),
             parent=around.task.pid,
         )  # fmt: skip
-    except ForkFault:
-        yield error("timeout: vfork: Resource temporarily unavailable")
+    except ForkError:
+        yield write_error("timeout: vfork: Resource temporarily unavailable")
         return 1
     try:
         yield Await(task.ended, seconds=seconds)
@@ -48,100 +48,100 @@ def timeout(around: Surroundings, args: list[str]) -> Process:
             around.tasks.signal(task.pid, number)
             if later and not task.ended():
                 yield Await(task.ended, seconds=later)
-                around.tasks.signal(task.pid, _KILL)
+                around.tasks.signal(task.pid, _SIGKILL)
             yield Await(task.ended)
-            if task.signalled == _TERM:
-                yield error("Terminated")
+            if task.signalled == _SIGTERM:
+                yield write_error("Terminated")
     finally:
         if not task.ended():
-            around.tasks.signal(task.pid, _TERM)
+            around.tasks.signal(task.pid, _SIGTERM)
     return task.code or 0
 
 
-def ps(around: Surroundings, args: list[str]) -> Process:
+def ps(around: ProcessContext, args: list[str]) -> Process:
     """Print the processes of the container."""
-    options("ps", args, "aefwx", "", "oT")
-    yield out("PID   USER     COMMAND\n")
+    parse_options("ps", args, "aefwx", "", "oT")
+    yield write_out("PID   USER     COMMAND\n")
     for task in around.tasks.all():
-        yield out(f"{task.pid:5d} root     {task.name}\n")
+        yield write_out(f"{task.pid:5d} root     {task.name}\n")
     return 0
 
 
-def pidof(around: Surroundings, args: list[str]) -> Process:
+def pidof(around: ProcessContext, args: list[str]) -> Process:
     """Print the numbers of the processes of a name."""
-    _, names = options("pidof", args, "s", "o")
+    _, names = parse_options("pidof", args, "s", "o")
     found = [
         str(task.pid)
         for task in reversed(around.tasks.all())
         if task.name.split(" ")[0].rpartition("/")[2] in names
     ]
     if found:
-        yield out(" ".join(found) + "\n")
+        yield write_out(" ".join(found) + "\n")
     return int(not found)
 
 
-def kill(around: Surroundings, args: list[str]) -> Process:
+def kill(around: ProcessContext, args: list[str]) -> Process:
     """Send a signal to processes."""
-    number, rest = _TERM, list(args)
+    number, rest = _SIGTERM, list(args)
     if rest and rest[0].startswith("-"):
         name = rest.pop(0)[1:]
-        found = signal_number(rest.pop(0) if name == "s" and rest else name)
+        found = parse_signal(rest.pop(0) if name == "s" and rest else name)
         if found is None:
-            yield error(f"kill: bad signal name '{name}'")
+            yield write_error(f"kill: bad signal name '{name}'")
             return 1
         number = found
     code = 0
     for pid in rest:
         if not pid.isdigit() or not around.tasks.signal(int(pid), number):
-            yield error(f"kill: can't kill pid {pid}: No such process")
+            yield write_error(f"kill: can't kill pid {pid}: No such process")
             code = 1
     return code
 
 
-def which(around: Surroundings, args: list[str]) -> Process:
+def which(around: ProcessContext, args: list[str]) -> Process:
     """Print where programs are."""
     code = 0
     for name in args:
-        if not is_program(around, name):
+        if not has_program(around, name):
             code = 1
         else:
-            yield out(
+            yield write_out(
                 (name if "/" in name or not is_busybox_program(name) else f"/bin/{name}") + "\n"
             )
     return code
 
 
-def _others(program: str, around: Surroundings, argv: list[str]) -> Process:
+def _run_other(program: str, around: ProcessContext, argv: list[str]) -> Process:
     if not argv:
-        raise UsageFault(f"BusyBox: usage: {program} PROG ARGS")
-    if not is_program(around, argv[0]):
-        yield error(f"{program}: can't execute '{argv[0]}': No such file or directory")
+        raise UsageError(f"BusyBox: usage: {program} PROG ARGS")
+    if not has_program(around, argv[0]):
+        yield write_error(f"{program}: can't execute '{argv[0]}': No such file or directory")
         return 127
     return (yield from run_program(around, argv))
 
 
-def nohup(around: Surroundings, args: list[str]) -> Process:
+def nohup(around: ProcessContext, args: list[str]) -> Process:
     """Run a program."""
-    return (yield from _others("nohup", around, args))
+    return (yield from _run_other("nohup", around, args))
 
 
-def setsid(around: Surroundings, args: list[str]) -> Process:
+def setsid(around: ProcessContext, args: list[str]) -> Process:
     """Run a program in a session of its own, which makes no difference here."""
-    _, argv = options("setsid", args, "c", mixed=False)
-    return (yield from _others("setsid", around, argv))
+    _, argv = parse_options("setsid", args, "c", mixed=False)
+    return (yield from _run_other("setsid", around, argv))
 
 
-def nice(around: Surroundings, args: list[str]) -> Process:
+def nice(around: ProcessContext, args: list[str]) -> Process:
     """Run a program, as nice as any other."""
-    _, argv = options("nice", args, "", "n", mixed=False)
-    return (yield from _others("nice", around, argv))
+    _, argv = parse_options("nice", args, "", "n", mixed=False)
+    return (yield from _run_other("nice", around, argv))
 
 
-def time(around: Surroundings, args: list[str]) -> Process:
+def time(around: ProcessContext, args: list[str]) -> Process:
     """Run a program and print how long that took."""
     began = around.now()
-    code = yield from _others("time", around, args)
+    code = yield from _run_other("time", around, args)
     took = around.now() - began
     minutes, seconds = divmod(took, 60)
-    yield error(f"real\t{int(minutes)}m {seconds:.2f}s\nuser\t0m 0.00s\nsys\t0m 0.00s")
+    yield write_error(f"real\t{int(minutes)}m {seconds:.2f}s\nuser\t0m 0.00s\nsys\t0m 0.00s")
     return code

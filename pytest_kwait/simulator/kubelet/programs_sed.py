@@ -6,15 +6,22 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import FileFault
-from pytest_kwait.simulator.kubelet.inputs import Lines, UsageFault, error, input_of, options, out
-from pytest_kwait.simulator.kubelet.patterns_basic import expression
+from pytest_kwait.simulator.kubelet.files import FileSystemError
+from pytest_kwait.simulator.kubelet.inputs import (
+    LineReader,
+    UsageError,
+    open_input,
+    parse_options,
+    write_error,
+    write_out,
+)
+from pytest_kwait.simulator.kubelet.patterns_basic import compile_regex
 from pytest_kwait.simulator.kubelet.processes import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.kubelet.processes import Effect, Process, Surroundings
+    from pytest_kwait.simulator.kubelet.processes import Effect, Process, ProcessContext
 
 
 @dataclass(slots=True)
@@ -43,7 +50,7 @@ class _Script:
                 self._position += 1
             if not self._peek():
                 if nested:
-                    raise UsageFault("sed: unterminated {")
+                    raise UsageError("sed: unterminated {")
                 return found
             if self._peek() == "}" and nested:
                 self._position += 1
@@ -66,7 +73,7 @@ class _Script:
         if char in ("/", "\\") and char:
             self._position += char == "\\"
             pattern = self._until(self._peek())
-            return expression(pattern, extended=self._extended)
+            return compile_regex(pattern, extended=self._extended)
         return None
 
     def _until(self, mark: str) -> str:
@@ -84,7 +91,7 @@ class _Script:
             bracket = (bracket or char == "[") and not (char == "]" and bracket)
             pieces.append(char)
         if not self._peek():
-            raise UsageFault("sed: unmatched '" + mark + "'")
+            raise UsageError("sed: unmatched '" + mark + "'")
         self._position += 1
         return "".join(pieces)
 
@@ -95,7 +102,7 @@ class _Script:
             self._position += 1
             last = self._address()
             if last is None:
-                raise UsageFault("sed: no address after comma")
+                raise UsageError("sed: no address after comma")
         while self._peek() == " ":
             self._position += 1
         negated = self._peek() == "!"
@@ -118,7 +125,7 @@ class _Script:
             made.text = match[1].strip() if match is not None else ""
             self._position = match.end() if match is not None else self._position
         elif not name or name not in "pdqDPnNgGhHx=#":
-            raise UsageFault(f"sed: unsupported command {name}")
+            raise UsageError(f"sed: unsupported command {name}")
         elif name == "#":
             end = self._text.find("\n", self._position)
             self._position = end if end >= 0 else len(self._text)
@@ -133,15 +140,15 @@ class _Script:
         made.flags = match[0] if match is not None and made.name == "s" else ""
         self._position += len(made.flags)
         if self._peek() not in ("", ";", "\n", "}", " ", "#"):
-            raise UsageFault(f"sed: unknown option to {made.name}")
+            raise UsageError(f"sed: unknown option to {made.name}")
         if made.name == "y":
             if len(pattern) != len(made.text):
-                raise UsageFault("sed: command y strings have different lengths")
+                raise UsageError("sed: command y strings have different lengths")
             made.flags = pattern
             return
         ignore = "i" in made.flags.lower()
         made.search = (
-            expression(pattern, extended=self._extended, ignore_case=ignore) if pattern else None
+            compile_regex(pattern, extended=self._extended, ignore_case=ignore) if pattern else None
         )
 
 
@@ -242,7 +249,7 @@ class _Sed:
     def _substitute(self, command: _Command) -> None:
         search = command.search or self._last
         if search is None:
-            raise UsageFault("sed: no previous regexp")
+            raise UsageError("sed: no previous regexp")
         self._last = search
         digits = "".join(char for char in command.flags if char.isdigit())
         wanted, count = int(digits or 1), 0
@@ -252,7 +259,7 @@ class _Sed:
             count += 1
             if count < wanted or (count > wanted and "g" not in command.flags):
                 return match[0]
-            return _replacement(command.text, match)
+            return _make_replacement(command.text, match)
 
         line = search.sub(new, self._line, count=0)
         if count >= wanted:
@@ -261,7 +268,7 @@ class _Sed:
                 self._printed.append(line + "\n")
 
 
-def _replacement(text: str, match: re.Match[str]) -> str:
+def _make_replacement(text: str, match: re.Match[str]) -> str:
     pieces: list[str] = []
     position = 0
     while position < len(text):
@@ -275,7 +282,7 @@ def _replacement(text: str, match: re.Match[str]) -> str:
             if char.isdigit():
                 number = int(char)
                 if number > match.re.groups:
-                    raise UsageFault("sed: bad regex: Invalid back reference")
+                    raise UsageError("sed: bad regex: Invalid back reference")
                 pieces.append(match[number] or "")
             else:
                 pieces.append({"n": "\n", "t": "\t"}.get(char, char))
@@ -284,12 +291,12 @@ def _replacement(text: str, match: re.Match[str]) -> str:
     return "".join(pieces)
 
 
-def sed(around: Surroundings, args: list[str]) -> Process:
+def sed(around: ProcessContext, args: list[str]) -> Process:
     """Edit lines: `-n`, `-e`, `-E`/`-r`, `-i`."""
-    given, names = options("sed", args, "nErsi", "e", "fz")
+    given, names = parse_options("sed", args, "nErsi", "e", "fz")
     if "e" not in given:
         if not names:
-            raise UsageFault(
+            raise UsageError(
                 "BusyBox: usage: sed [-i[SFX]] [-nrE] [-f FILE]... [-e CMD]... [FILE]..."
             )
         given["e"] = names.pop(0)
@@ -297,56 +304,58 @@ def sed(around: Surroundings, args: list[str]) -> Process:
     unknown = {one.name for one in commands} & set("bt:nNDP")
     if unknown:
         told = min(unknown)
-        raise UsageFault(f"sed: command {told}: not simulated by the embedded kubelet")
+        raise UsageError(f"sed: command {told}: not simulated by the embedded kubelet")
     run = _Sed(commands, quiet="n" in given)
     code = 0
     for name in names or ["-"]:
         try:
             pieces: list[str] = []
-            with input_of(around, name) as number, around.tasks.account.hold() as hold:
+            with open_input(around, name) as number, around.tasks.account.hold() as hold:
                 final = "i" in given or name == (names or ["-"])[-1]
-                async_lines = _edited(run, Lines(number, hold), final=final)
+                async_lines = _edit(run, LineReader(number, hold), final=final)
                 if "i" in given:
-                    pieces = yield from _collected(async_lines)
+                    pieces = yield from _collect_edited(async_lines)
                 else:
-                    yield from _printed(async_lines)
+                    yield from _print_edited(async_lines)
             if "i" in given:
                 data = "".join(pieces).encode(errors="surrogateescape")
                 around.files.write(around.path(name), data)
-        except FileFault as fault:
-            yield error(f"sed: {name}: {fault}")
+        except FileSystemError as fault:
+            yield write_error(f"sed: {name}: {fault}")
             code = 1
         if run.quit and "i" not in given:
             break
     return code
 
 
-def _edited(run: _Sed, lines: Lines, *, final: bool) -> Generator[Effect | str, None, None]:
+def _edit(run: _Sed, lines: LineReader, *, final: bool) -> Generator[Effect | str, None, None]:
     """The effects of reading, and what lines become as text."""
     waiting: bytes | None = None
     while not run.quit:
         batch = yield from lines.batch()
         for raw in batch:
             if waiting is not None and not run.quit:
-                yield run.line(_text(waiting), last=False)
+                yield run.line(_decode(waiting), last=False)
             waiting = raw
         if not batch:
             break
         yield STEP
     if waiting is not None and not run.quit:
-        yield run.line(_text(waiting), last=final, newline=waiting.endswith(b"\n"))
+        yield run.line(_decode(waiting), last=final, newline=waiting.endswith(b"\n"))
 
 
-def _text(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return raw.removesuffix(b"\n").decode(errors="surrogateescape")
 
 
-def _printed(effects: Generator[Effect | str, None, None]) -> Generator[Effect, None, None]:
+def _print_edited(effects: Generator[Effect | str, None, None]) -> Generator[Effect, None, None]:
     for effect in effects:
-        yield out(effect) if isinstance(effect, str) else effect
+        yield write_out(effect) if isinstance(effect, str) else effect
 
 
-def _collected(effects: Generator[Effect | str, None, None]) -> Generator[Effect, None, list[str]]:
+def _collect_edited(
+    effects: Generator[Effect | str, None, None],
+) -> Generator[Effect, None, list[str]]:
     found: list[str] = []
     for effect in effects:
         if isinstance(effect, str):

@@ -7,20 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.inputs import (
-    Lines,
-    UsageFault,
-    each_input,
-    options,
-    out,
-    whole,
+    LineReader,
+    UsageError,
+    for_each_input,
+    parse_options,
+    read_whole,
+    write_out,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.kubelet.processes import Effect, Process, Surroundings, Write
+    from pytest_kwait.simulator.kubelet.processes import Effect, Process, ProcessContext, Write
 
-_KEY = re.compile(r"(\d+)(?:\.(\d+))?([bnrf]*)(?:,(\d+)(?:\.(\d+))?[bnrf]*)?")
+_SORT_KEY = re.compile(r"(\d+)(?:\.(\d+))?([bnrf]*)(?:,(\d+)(?:\.(\d+))?[bnrf]*)?")
 
 
 _Value = tuple[float, bytes]
@@ -64,32 +64,32 @@ class _Order:
             number = match[1] if match is not None else ""
             return (float(number) if number.strip("-.") else 0.0, b"")
         text = text.lstrip() if "b" in flags else text
-        return (0.0, _bytes(text.upper() if "f" in flags else text))
+        return (0.0, _encode_line(text.upper() if "f" in flags else text))
 
 
-def sort(around: Surroundings, args: list[str]) -> Process:
+def sort(around: ProcessContext, args: list[str]) -> Process:
     """Sort lines: `-n -r -u -f -b`, `-k` and `-t`."""
-    given, names = options("sort", args, "nrufbs", "kto", "cmzghMVT")
+    given, names = parse_options("sort", args, "nrufbs", "kto", "cmzghMVT")
     keys: list[tuple[int, int | None, str]] = []
     for text in given.get("k", "").split("\n") if "k" in given else ():
-        match = _KEY.fullmatch(text)
+        match = _SORT_KEY.fullmatch(text)
         if match is None or match[2] or match[5]:
-            raise UsageFault(f"sort: option -k {text}: not simulated by the embedded kubelet")
+            raise UsageError(f"sort: option -k {text}: not simulated by the embedded kubelet")
         keys.append((int(match[1]), int(match[4]) if match[4] else None, match[3]))
     collected: list[str] = []
     with around.tasks.account.hold() as hold:
 
         def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
-            data = yield from whole(number, hold)
+            data = yield from read_whole(number, hold)
             collected.extend(data.decode(errors="surrogateescape").splitlines())
             return None
 
-        code = yield from each_input(around, "sort", names, act)
+        code = yield from for_each_input(around, "sort", names, act)
 
         order = _Order(given, keys)
         backwards = "r" in given
         if "s" not in given and "u" not in given:
-            collected.sort(key=_bytes, reverse=backwards)
+            collected.sort(key=_encode_line, reverse=backwards)
         for index in range(len(keys) - 1, -1, -1):
             turned = "r" in keys[index][2] if keys[index][2] else backwards
             collected.sort(key=partial(order.value, index), reverse=turned)
@@ -105,25 +105,25 @@ def sort(around: Surroundings, args: list[str]) -> Process:
         if "o" in given:
             around.files.write(around.path(given["o"]), data.encode(errors="surrogateescape"))
         else:
-            yield out(data)
+            yield write_out(data)
     return code
 
 
-def uniq(around: Surroundings, args: list[str]) -> Process:
+def uniq(around: ProcessContext, args: list[str]) -> Process:
     """Print lines that follow each other only once: `-c -d -u -i`."""
-    given, names = options("uniq", args, "cdui", "", "fsw")
+    given, names = parse_options("uniq", args, "cdui", "", "fsw")
     last: str | None = None
     count = 0
 
     def shown() -> Write | None:
         if last is None or ("d" in given and count < 2) or ("u" in given and count > 1):
             return None
-        return out(f"{count:7d} {last}\n" if "c" in given else f"{last}\n")
+        return write_out(f"{count:7d} {last}\n" if "c" in given else f"{last}\n")
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         nonlocal last, count
         with around.tasks.account.hold() as hold:
-            lines = Lines(number, hold)
+            lines = LineReader(number, hold)
             while batch := (yield from lines.batch()):
                 for raw in batch:
                     line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
@@ -138,12 +138,12 @@ def uniq(around: Surroundings, args: list[str]) -> Process:
                     count += 1
         return None
 
-    code = yield from each_input(around, "uniq", names[:1], act)
+    code = yield from for_each_input(around, "uniq", names[:1], act)
     effect = shown()
     if effect is not None:
         yield effect
     return code
 
 
-def _bytes(line: str) -> bytes:
+def _encode_line(line: str) -> bytes:
     return line.encode(errors="surrogateescape")

@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.go_numbers import atoi
-from pytest_kwait.simulator.kubelet.files import File, Folder, Link
-from pytest_kwait.simulator.kubelet.inputs import error, out
-from pytest_kwait.simulator.kubelet.patterns_basic import basic_expression
-from pytest_kwait.simulator.kubelet.shell_patterns import matches
+from pytest_kwait.simulator.kubelet.files import Directory, File, Symlink
+from pytest_kwait.simulator.kubelet.inputs import write_error, write_out
+from pytest_kwait.simulator.kubelet.patterns_basic import compile_basic_regex
+from pytest_kwait.simulator.kubelet.shell_patterns import matches_glob
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.processes import Process, Surroundings
+    from pytest_kwait.simulator.kubelet.processes import Process, ProcessContext
 
 _UNARY = frozenset("-b -c -d -e -f -g -h -k -L -n -O -G -p -r -s -S -t -u -w -x -z".split())  # noqa: SIM905
 _NUMERIC = {
@@ -26,7 +26,7 @@ _TEXTUAL = {
 _BINARY = frozenset({*_NUMERIC, *_TEXTUAL, "-nt", "-ot", "-ef"})
 
 
-class _Fault(Exception):
+class _ExpressionError(Exception):
     """What is wrong with an expression."""
 
 
@@ -39,7 +39,7 @@ class _Test:
         patterns: whether what follows `=` is a pattern.
     """
 
-    def __init__(self, around: Surroundings, words: list[str], *, patterns: bool = False) -> None:
+    def __init__(self, around: ProcessContext, words: list[str], *, patterns: bool = False) -> None:
         self._around, self._words, self._position = around, words, 0
         self._patterns = patterns
 
@@ -56,7 +56,7 @@ class _Test:
             return not self._binary(*words[1:])
         found = self._or()
         if self._position < len(words):
-            raise _Fault(f"{words[self._position]}: unknown operand")
+            raise _ExpressionError(f"{words[self._position]}: unknown operand")
         return found
 
     def _peek(self, ahead: int = 0) -> str | None:
@@ -88,19 +88,19 @@ class _Test:
     def _primary(self) -> bool:
         word = self._peek()
         if word is None:
-            raise _Fault("argument expected")
+            raise _ExpressionError("argument expected")
         following = self._peek(1)
         if word == "(" and following is not None:
             self._position += 1
             found = self._or()
             if self._peek() != ")":
-                raise _Fault("closing paren expected")
+                raise _ExpressionError("closing paren expected")
             self._position += 1
             return found
         if following in _BINARY:
             right = self._peek(2)
             if right is None:
-                raise _Fault(f"{following}: argument expected")
+                raise _ExpressionError(f"{following}: argument expected")
             self._position += 3
             return self._binary(word, following or "", right)
         if word in _UNARY and following is not None:
@@ -111,13 +111,13 @@ class _Test:
 
     def _binary(self, left: str, operator: str, right: str) -> bool:
         if self._patterns and operator in ("=", "==", "!="):
-            return matches(right, left) == (operator != "!=")
+            return matches_glob(right, left) == (operator != "!=")
         textual = _TEXTUAL.get(operator)
         if textual is not None:
             return bool(textual(left, right))
         numeric = _NUMERIC.get(operator)
         if numeric is not None:
-            return bool(numeric(_integer(left), _integer(right)))
+            return bool(numeric(_parse_integer(left), _parse_integer(right)))
         files = self._around.files
         one, other = (files.find(self._around.path(name)) for name in (left, right))
         if operator == "-ef":
@@ -144,46 +144,48 @@ class _Test:
             case "-f":
                 return isinstance(found, File)
             case "-d":
-                return isinstance(found, Folder)
+                return isinstance(found, Directory)
             case "-h" | "-L":
-                return isinstance(found, Link)
+                return isinstance(found, Symlink)
             case "-s":
-                return isinstance(found, Folder) or (isinstance(found, File) and bool(found.data))
+                return isinstance(found, Directory) or (
+                    isinstance(found, File) and bool(found.data)
+                )
             case "-x":
                 return found is not None and bool(found.mode & 0o111)
             case "-b" | "-p" | "-S" | "-u" | "-g" | "-k":
                 return False
             case "-c":
-                return found is not None and not isinstance(found, (File, Folder, Link))
+                return found is not None and not isinstance(found, (File, Directory, Symlink))
         return found is not None
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if not re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII):
-        raise _Fault(f"{text}: bad number")
+        raise _ExpressionError(f"{text}: bad number")
     try:
         return atoi(text.strip())
     except ValueError:
-        raise _Fault(f"{text}: out of range") from None
+        raise _ExpressionError(f"{text}: out of range") from None
 
 
-def test(around: Surroundings, args: list[str]) -> Process:
+def test(around: ProcessContext, args: list[str]) -> Process:
     """Succeed where the expression holds."""
-    return (yield from _tested(_Test(around, args)))
+    return (yield from _run_test(_Test(around, args)))
 
 
-def _tested(expression: _Test) -> Process:
+def _run_test(expression: _Test) -> Process:
     try:
         return int(not expression.run())
-    except (_Fault, RecursionError) as fault:
-        yield error(f"sh: {fault}")
+    except (_ExpressionError, RecursionError) as fault:
+        yield write_error(f"sh: {fault}")
         return 2
 
 
-def bracket(around: Surroundings, args: list[str]) -> Process:
+def bracket(around: ProcessContext, args: list[str]) -> Process:
     """`[ … ]`."""
     if args[-1:] != ["]"]:
-        yield error("sh: missing ]")
+        yield write_error("sh: missing ]")
         return 2
     return (yield from test(around, args[:-1]))
 
@@ -196,37 +198,37 @@ _LEVELS: tuple[frozenset[str], ...] = (
 )  # fmt: skip
 
 
-def expr(_: Surroundings, args: list[str]) -> Process:
+def expr(_: ProcessContext, args: list[str]) -> Process:
     """Print the value of an expression; 1 where it is empty or 0."""
     try:
-        value, rest = _expression(args, 0)
+        value, rest = _evaluate_level(args, 0)
         if rest:
-            raise _Fault("syntax error")
-    except (_Fault, RecursionError) as fault:
-        yield error(f"expr: {fault}")
+            raise _ExpressionError("syntax error")
+    except (_ExpressionError, RecursionError) as fault:
+        yield write_error(f"expr: {fault}")
         return 2
-    yield out(f"{value}\n")
+    yield write_out(f"{value}\n")
     return int(value in ("", "0"))
 
 
-def _expression(words: list[str], level: int) -> tuple[str, list[str]]:
+def _evaluate_level(words: list[str], level: int) -> tuple[str, list[str]]:
     if level == len(_LEVELS):
-        return _operand(words)
-    left, rest = _expression(words, level + 1)
+        return _take_operand(words)
+    left, rest = _evaluate_level(words, level + 1)
     while rest and rest[0] in _LEVELS[level]:
         operator = rest[0]
-        right, rest = _expression(rest[1:], level + 1)
-        left = _combined(left, operator, right)
+        right, rest = _evaluate_level(rest[1:], level + 1)
+        left = _combine(left, operator, right)
     return left, rest
 
 
-def _operand(words: list[str]) -> tuple[str, list[str]]:
+def _take_operand(words: list[str]) -> tuple[str, list[str]]:
     if not words:
-        raise _Fault("syntax error")
+        raise _ExpressionError("syntax error")
     if words[0] == "(":
-        value, rest = _expression(words[1:], 0)
+        value, rest = _evaluate_level(words[1:], 0)
         if rest[:1] != [")"]:
-            raise _Fault("syntax error")
+            raise _ExpressionError("syntax error")
         return value, rest[1:]
     if words[0] == "length" and len(words) > 1:
         return str(len(words[1])), words[2:]
@@ -243,13 +245,13 @@ def _is_number(text: str) -> bool:
     return re.fullmatch(r"-?\d+", text, re.ASCII) is not None
 
 
-def _combined(left: str, operator: str, right: str) -> str:
+def _combine(left: str, operator: str, right: str) -> str:
     if operator == "|":
         return left if left not in ("", "0") else right
     if operator == "&":
         return left if left not in ("", "0") and right not in ("", "0") else "0"
     if operator == ":":
-        match = basic_expression(right).match(left)
+        match = compile_basic_regex(right).match(left)
         if match is None:
             return "" if "\\(" in right else "0"
         return (match[1] or "") if match.re.groups else str(match.end())
@@ -266,19 +268,19 @@ def _combined(left: str, operator: str, right: str) -> str:
         }  # fmt: skip
         return str(int(holds[operator]))
     if not numbers:
-        raise _Fault("non-numeric argument")
+        raise _ExpressionError("non-numeric argument")
     one, other = int(left), int(right)
     if operator in "/%":
         if not other:
-            raise _Fault("division by zero")
+            raise _ExpressionError("division by zero")
         quotient = abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
         return str(quotient if operator == "/" else one - other * quotient)
     return str({"+": one + other, "-": one - other, "*": one * other}[operator])
 
 
-def double_bracket(around: Surroundings, args: list[str]) -> Process:
+def double_bracket(around: ProcessContext, args: list[str]) -> Process:
     """`[[ … ]]`, whose `=` takes a pattern."""
     if args[-1:] != ["]]"]:
-        yield error("sh: missing ]]")
+        yield write_error("sh: missing ]]")
         return 2
-    return (yield from _tested(_Test(around, args[:-1], patterns=True)))
+    return (yield from _run_test(_Test(around, args[:-1], patterns=True)))

@@ -6,56 +6,56 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import FileFault
+from pytest_kwait.simulator.kubelet.files import FileSystemError
 from pytest_kwait.simulator.kubelet.inputs import (
-    Lines,
-    UsageFault,
-    each_input,
-    error,
-    input_of,
-    options,
-    out,
-    whole,
+    LineReader,
+    UsageError,
+    for_each_input,
+    open_input,
+    parse_options,
+    read_whole,
+    write_error,
+    write_out,
 )
-from pytest_kwait.simulator.kubelet.processes import Pause, Read, Write
+from pytest_kwait.simulator.kubelet.processes import Read, Sleep, Write
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.kubelet.memory import Hold
-    from pytest_kwait.simulator.kubelet.processes import Effect, Process, Surroundings
+    from pytest_kwait.simulator.kubelet.memory import MemoryHold
+    from pytest_kwait.simulator.kubelet.processes import Effect, Process, ProcessContext
 
 # How often `tail -f` looks, as busybox does.
-_FOLLOW = 1.0
-_PIECE = 1 << 16
+_FOLLOW_SECONDS = 1.0
+_CHUNK = 1 << 16
 
 
-def cat(around: Surroundings, args: list[str]) -> Process:
+def cat(around: ProcessContext, args: list[str]) -> Process:
     """Print files, or what comes at stdin; `-n` with numbers."""
-    given, names = options("cat", args, "un", "", "bvetAET")
+    given, names = parse_options("cat", args, "un", "", "bvetAET")
     count = 0
     code = 0
     for name in names or ["-"]:
         try:
-            with input_of(around, name) as number, around.tasks.account.hold() as hold:
+            with open_input(around, name) as number, around.tasks.account.hold() as hold:
                 if "n" not in given:
-                    yield from _through(number)
+                    yield from _copy_through(number)
                     continue
-                lines = Lines(number, hold)
+                lines = LineReader(number, hold)
                 while batch := (yield from lines.batch()):
                     for line in batch:
                         count += 1
                         yield Write(1, b"%6d\t%s" % (count, line))
-        except FileFault as fault:
+        except FileSystemError as fault:
             if str(fault) == "Is a directory":
-                yield error(f"cat: read error: {fault}")
+                yield write_error(f"cat: read error: {fault}")
             else:
-                yield error(f"cat: can't open '{name}': {fault}")
+                yield write_error(f"cat: can't open '{name}': {fault}")
             code = 1
     return code
 
 
-def _through(number: int) -> Generator[Effect, None, None]:
+def _copy_through(number: int) -> Generator[Effect, None, None]:
     while True:
         read = Read(number)
         yield read
@@ -64,29 +64,29 @@ def _through(number: int) -> Generator[Effect, None, None]:
         yield Write(1, read.data)
 
 
-def tac(around: Surroundings, args: list[str]) -> Process:
+def tac(around: ProcessContext, args: list[str]) -> Process:
     """Print lines, last first."""
-    given, names = options("tac", args, "")
+    given, names = parse_options("tac", args, "")
     del given
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with around.tasks.account.hold() as hold:
-            data = yield from whole(number, hold)
+            data = yield from read_whole(number, hold)
             yield Write(1, b"".join(reversed(data.splitlines(keepends=True))))
         return None
 
-    return (yield from each_input(around, "tac", names, act))
+    return (yield from for_each_input(around, "tac", names, act))
 
 
-def rev(around: Surroundings, args: list[str]) -> Process:
+def rev(around: ProcessContext, args: list[str]) -> Process:
     """Print each line backwards."""
-    return (yield from _mapped(around, "rev", args, lambda line: line[::-1]))
+    return (yield from _map_lines(around, "rev", args, lambda line: line[::-1]))
 
 
-def _mapped(around: Surroundings, program: str, names: list[str], change: object) -> Process:
+def _map_lines(around: ProcessContext, program: str, names: list[str], change: object) -> Process:
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with around.tasks.account.hold() as hold:
-            lines = Lines(number, hold)
+            lines = LineReader(number, hold)
             while batch := (yield from lines.batch()):
                 pieces = []
                 for line in batch:
@@ -94,48 +94,50 @@ def _mapped(around: Surroundings, program: str, names: list[str], change: object
                     changed = change(body)  # type: ignore[operator]
                     if changed is not None:
                         pieces.append(changed + ("\n" if line.endswith(b"\n") else ""))
-                yield out("".join(pieces))
+                yield write_out("".join(pieces))
         return None
 
-    return (yield from each_input(around, program, names, act))
+    return (yield from for_each_input(around, program, names, act))
 
 
-def _counted(program: str, args: list[str], known: str) -> tuple[dict[str, str], list[str]]:
+def _parse_count_options(
+    program: str, args: list[str], known: str
+) -> tuple[dict[str, str], list[str]]:
     """The options of `head` and `tail`, where `-5` is `-n 5`."""
     args = ["-n" + arg[1:] if re.fullmatch(r"-\d+", arg) else arg for arg in args]
-    return options(program, args, "qv" + known, "ncs", "")
+    return parse_options(program, args, "qv" + known, "ncs", "")
 
 
-def _size(program: str, text: str) -> int:
+def _parse_size(program: str, text: str) -> int:
     match = re.fullmatch(r"([-+]?\d+)([bkmKM]?)", text)
     if match is None:
-        raise UsageFault(f"{program}: invalid number '{text}'")
+        raise UsageError(f"{program}: invalid number '{text}'")
     return int(match[1]) * {"": 1, "b": 512, "k": 1024, "m": 1 << 20}[match[2].lower()]
 
 
-def head(around: Surroundings, args: list[str]) -> Process:
+def head(around: ProcessContext, args: list[str]) -> Process:
     """Print the first ten lines, `-n` so many, `-c` so many bytes; negative: all but the last."""
-    given, names = _counted("head", args, "")
+    given, names = _parse_count_options("head", args, "")
     by_bytes = "c" in given
-    most = _size("head", given.get("c") or given.get("n") or "10")
+    most = _parse_size("head", given.get("c") or given.get("n") or "10")
     titled = ("v" in given or len(names) > 1) and "q" not in given
     first = True
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
         nonlocal first
         if titled:
-            yield out(("" if first else "\n") + f"==> {_shown(name)} <==\n")
+            yield write_out(("" if first else "\n") + f"==> {_make_title(name)} <==\n")
             first = False
         with around.tasks.account.hold() as hold:
             if most < 0:
-                data = yield from whole(number, hold)
+                data = yield from read_whole(number, hold)
                 lines = data.splitlines(keepends=True)
                 yield Write(1, data[:most] if by_bytes else b"".join(lines[:most]))
                 return None
             left = most
             while left > 0:
                 read = Read(
-                    number, most=min(left, _PIECE) if by_bytes else _PIECE, line=not by_bytes
+                    number, most=min(left, _CHUNK) if by_bytes else _CHUNK, line=not by_bytes
                 )
                 yield read
                 if not read.data:
@@ -144,47 +146,47 @@ def head(around: Surroundings, args: list[str]) -> Process:
                 left -= len(read.data) if by_bytes else read.data.count(b"\n")
         return None
 
-    return (yield from each_input(around, "head", names, act))
+    return (yield from for_each_input(around, "head", names, act))
 
 
-def _shown(name: str) -> str:
+def _make_title(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
-def tail(around: Surroundings, args: list[str]) -> Process:
+def tail(around: ProcessContext, args: list[str]) -> Process:
     """Print the last ten lines, `-n` so many, `-c` so many bytes, `+N` from there; `-f`: go on."""
     args = [
         "-n" + arg if re.fullmatch(r"\+\d+", arg) and before not in ("-n", "-c", "-s") else arg
         for before, arg in zip(["", *args], args, strict=False)
     ]
-    given, names = _counted("tail", args, "fF")
+    given, names = _parse_count_options("tail", args, "fF")
     by_bytes = "c" in given
     text = given.get("c") or given.get("n") or "10"
     from_start = text.startswith("+")
-    most = abs(_size("tail", text))
+    most = abs(_parse_size("tail", text))
     titled = ("v" in given or len(names) > 1) and "q" not in given
     first = True
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
         nonlocal first
         if titled:
-            yield out(("" if first else "\n") + f"==> {_shown(name)} <==\n")
+            yield write_out(("" if first else "\n") + f"==> {_make_title(name)} <==\n")
             first = False
         with around.tasks.account.hold() as hold:
-            yield from _last(number, hold, most, by_bytes=by_bytes, from_start=from_start)
+            yield from _read_last(number, hold, most, by_bytes=by_bytes, from_start=from_start)
         return None
 
-    code = yield from each_input(around, "tail", names, act)
+    code = yield from for_each_input(around, "tail", names, act)
     if "f" not in given and "F" not in given:
         return code
-    return (yield from _followed(around, names, code))
+    return (yield from _follow(around, names, code))
 
 
-def _last(
-    number: int, hold: Hold, most: int, *, by_bytes: bool, from_start: bool
+def _read_last(
+    number: int, hold: MemoryHold, most: int, *, by_bytes: bool, from_start: bool
 ) -> Generator[Effect, None, None]:
     if from_start:
-        data = yield from whole(number, hold)
+        data = yield from read_whole(number, hold)
         skipped = max(most - 1, 0)
         yield Write(1, data[skipped:] if by_bytes else b"".join(data.splitlines(True)[skipped:]))
         return
@@ -200,21 +202,21 @@ def _last(
             hold.to(len(kept))
         yield Write(1, bytes(kept))
         return
-    lines, last = Lines(number, hold), deque[bytes](maxlen=most)
+    lines, last = LineReader(number, hold), deque[bytes](maxlen=most)
     while batch := (yield from lines.batch()):
         last.extend(batch)
     yield Write(1, b"".join(last))
 
 
-def _followed(around: Surroundings, names: list[str], code: int) -> Process:
+def _follow(around: ProcessContext, names: list[str], code: int) -> Process:
     """What is added to files from now on."""
     paths = [around.path(name) for name in names if name != "-"]
     sizes = {path: len(around.files.read(path) or b"") for path in paths}
     if code and not any(around.files.find(path) for path in paths):
-        yield error("tail: no files")
+        yield write_error("tail: no files")
         return 1
     while True:
-        yield Pause(_FOLLOW)
+        yield Sleep(_FOLLOW_SECONDS)
         for path, size in sizes.items():
             data = around.files.read(path) or b""
             if len(data) > size:
@@ -224,16 +226,16 @@ def _followed(around: Surroundings, names: list[str], code: int) -> Process:
             sizes[path] = len(data)
 
 
-def wc(around: Surroundings, args: list[str]) -> Process:
+def wc(around: ProcessContext, args: list[str]) -> Process:
     """Count lines, words and bytes."""
-    given, names = options("wc", args, "lwcmL")
+    given, names = parse_options("wc", args, "lwcmL")
     wanted = [letter for letter in "lwmcL" if letter in given] or ["l", "w", "c"]
     totals = dict.fromkeys("lwcmL", 0)
     width = 0 if len(wanted) == 1 else 9
 
     def shown(counts: dict[str, int], name: str) -> Write:
         text = " ".join(f"{counts[one]:>{width}}" for one in wanted)
-        return out(f"{text}{' ' + name if name else ''}\n")
+        return write_out(f"{text}{' ' + name if name else ''}\n")
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
         counts = dict.fromkeys("lwcmL", 0)
@@ -260,27 +262,27 @@ def wc(around: Surroundings, args: list[str]) -> Process:
         yield shown(counts, name if names else "")
         return None
 
-    code = yield from each_input(around, "wc", names, act)
+    code = yield from for_each_input(around, "wc", names, act)
     if len(names) > 1:
         yield shown(totals, "total")
     return code
 
 
-def tee(around: Surroundings, args: list[str]) -> Process:
+def tee(around: ProcessContext, args: list[str]) -> Process:
     """Write stdin to stdout and to files; `-a` at their ends."""
-    given, names = options("tee", args, "ai")
-    from pytest_kwait.simulator.kubelet.descriptors import opened
+    given, names = parse_options("tee", args, "ai")
+    from pytest_kwait.simulator.kubelet.descriptors import open_path
 
     code, open_files = 0, []
     for name in names:
         try:
-            one = opened(
+            one = open_path(
                 around.files, around.path(name), "a" if "a" in given else "w",
                 around.tasks.account, around.now, around.fds,
             )  # fmt: skip
             open_files.append(one.retain())
-        except FileFault as fault:
-            yield error(f"tee: {name}: {fault}")
+        except FileSystemError as fault:
+            yield write_error(f"tee: {name}: {fault}")
             code = 1
     try:
         while True:

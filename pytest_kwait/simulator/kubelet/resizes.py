@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["needs_restart", "tell_pending", "tell_resize"]
+__all__ = ["needs_restart", "record_pending_resize", "record_resize"]
 
-_ORDER = ("limits", "requests")
+_RESOURCE_ORDER = ("limits", "requests")
 
 
 def needs_restart(container: Obj, before: Obj) -> bool:
@@ -33,19 +33,20 @@ def needs_restart(container: Obj, before: Obj) -> bool:
     return any(
         policy == "RestartContainer"
         and any(
-            (new.get(kind) or {}).get(name) != (old.get(kind) or {}).get(name) for kind in _ORDER
+            (new.get(kind) or {}).get(name) != (old.get(kind) or {}).get(name)
+            for kind in _RESOURCE_ORDER
         )
         for name, policy in policies.items()
     )
 
 
-def tell_resize(worker: PodWorker, *, over: bool) -> None:
+def record_resize(worker: PodWorker, *, over: bool) -> None:
     """Tell that a resize has begun, or is over."""
     word, reason = ("completed", "ResizeCompleted") if over else ("started", "ResizeStarted")
-    worker.event(NORMAL, reason, f"Pod resize {word}: {_summary(worker.pod)}")
+    worker.event(NORMAL, reason, f"Pod resize {word}: {_resize_summary(worker.pod)}")
 
 
-def tell_pending(worker: PodWorker, wanted: Obj, why: str, message: str) -> None:
+def record_pending_resize(worker: PodWorker, wanted: Obj, why: str, message: str) -> None:
     """Tell that a resize waits for room.
 
     Args:
@@ -54,14 +55,14 @@ def tell_pending(worker: PodWorker, wanted: Obj, why: str, message: str) -> None
         why: the reason for which it is refused.
         message: the same for people.
     """
-    told = f"Pod resize {why}: {_summary(wanted, error=message)}"
+    told = f"Pod resize {why}: {_resize_summary(wanted, error=message)}"
     worker.event(WARNING, "ResizeDeferred", told)
 
 
-def _summary(pod: Obj, **more: str) -> str:
+def _resize_summary(pod: Obj, **more: str) -> str:
     spec = pod["spec"]
     summary: Obj = {
-        field: [_shown(one) for one in spec[field]]
+        field: [_format_resources(one) for one in spec[field]]
         for field in ("initContainers", "containers")
         if spec.get(field)
     }
@@ -69,7 +70,11 @@ def _summary(pod: Obj, **more: str) -> str:
     return json.dumps(summary, separators=(",", ":"), ensure_ascii=False)
 
 
-def _shown(container: Obj) -> Obj:
+def _format_resources(container: Obj) -> Obj:
     resources = container.get("resources") or {}
-    shown = {kind: dict(sorted(resources[kind].items())) for kind in _ORDER if resources.get(kind)}
+    shown = {
+        kind: dict(sorted(resources[kind].items()))
+        for kind in _RESOURCE_ORDER
+        if resources.get(kind)
+    }
     return {"name": container["name"], "resources": shown}

@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["has_rule_for_all", "is_sidecar", "restarts_all", "should_restart", "survives_a_probe"]
+__all__ = [
+    "has_restart_all_rule",
+    "is_sidecar",
+    "restarts_after_probe_failure",
+    "restarts_all_containers",
+    "should_restart",
+]
 
-_ALL = "RestartAllContainers"
+_RESTART_ALL = "RestartAllContainers"
 
 
 def is_sidecar(container: Mapping[str, object]) -> bool:
@@ -22,7 +28,7 @@ def is_sidecar(container: Mapping[str, object]) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def _rule(container: Obj, exit_code: int) -> str:
+def _find_rule(container: Obj, exit_code: int) -> str:
     """Return the action of the first rule for the exit code, empty where there is none."""
     if not container.get("restartPolicy"):
         return ""
@@ -35,16 +41,16 @@ def _rule(container: Obj, exit_code: int) -> str:
     return ""
 
 
-def restarts_all(container: Obj, exit_code: int) -> bool:
+def restarts_all_containers(container: Obj, exit_code: int) -> bool:
     """Whether a container that ended so makes all of them start again."""
-    return _rule(container, exit_code) == _ALL
+    return _find_rule(container, exit_code) == _RESTART_ALL
 
 
-def has_rule_for_all(pod: Obj) -> bool:
+def has_restart_all_rule(pod: Obj) -> bool:
     """Whether some container may make all of them start again."""
     spec = pod["spec"]
     return any(
-        rule.get("action") == _ALL
+        rule.get("action") == _RESTART_ALL
         for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
         for rule in one.get("restartPolicyRules") or ()
     )
@@ -56,7 +62,7 @@ def _is_init(pod: Obj, container: Obj) -> bool:
 
 def should_restart(pod: Obj, container: Obj, exit_code: int) -> bool:
     """Whether a container that ended so is started again."""
-    if _rule(container, exit_code):
+    if _find_rule(container, exit_code):
         return True
     if exit_code == 0 and _is_init(pod, container) and not is_sidecar(container):
         # Init containers that ended well are done, whatever the pod's policy.
@@ -65,7 +71,7 @@ def should_restart(pod: Obj, container: Obj, exit_code: int) -> bool:
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 
-def survives_a_probe(pod: Obj, container: Obj) -> bool:
+def restarts_after_probe_failure(pod: Obj, container: Obj) -> bool:
     """Whether a container that a probe ends is started again: rules have no say in that.
 
     Source: kuberuntime_manager.go, `computePodActions`.

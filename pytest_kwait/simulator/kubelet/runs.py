@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.kubelets import Input
 
-__all__ = ["Outlet", "Session", "Sink"]
+__all__ = ["OutputBuffer", "Session", "Sink"]
 
 # Bytes that wait for whoever reads a process's output before the process is held up.
-_MOST_PENDING = 1 << 20
+_MAX_PENDING = 1 << 20
 
 
 class Sink(Protocol):
@@ -34,7 +34,7 @@ class Sink(Protocol):
         ...
 
 
-class Outlet:
+class OutputBuffer:
     """A sink whose output is taken by a task, piece by piece."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Outlet:
 
     def hold(self, resume: Callable[[], None]) -> bool:
         """Whether too much waits to be taken."""
-        if self._size < _MOST_PENDING:
+        if self._size < _MAX_PENDING:
             return False
         self._resume.append(resume)
         return True
@@ -94,7 +94,7 @@ class Outlet:
             await self._news.wait()
         stream, data = self._pieces.popleft()
         self._size -= len(data)
-        if self._size < _MOST_PENDING:
+        if self._size < _MAX_PENDING:
             self._go_on()
         return stream, data
 
@@ -110,5 +110,5 @@ class Session:
     """
 
     stdin: Input | None
-    outlet: Outlet
+    outlet: OutputBuffer
     stop: Callable[[], None]

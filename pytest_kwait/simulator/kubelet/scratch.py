@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import value
+from pytest_kwait.scheduler.algorithm.quantities import parse_value
 from pytest_kwait.simulator.kubelet.environment import expand_strictly
-from pytest_kwait.simulator.kubelet.files import File, Files, Folder, Node, blocks
-from pytest_kwait.simulator.kubelet.kept_folders import part_of
-from pytest_kwait.simulator.kubelet.memory import Room
+from pytest_kwait.simulator.kubelet.files import Directory, File, FileSystem, Inode, get_disk_usage
+from pytest_kwait.simulator.kubelet.kept_folders import resolve_sub_path
+from pytest_kwait.simulator.kubelet.memory import StorageQuota
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.simulator.kubelet.kept_folders import KeptFolders
+    from pytest_kwait.simulator.kubelet.kept_folders import PersistentFolders
     from pytest_kwait.simulator.kubelet.network import Network
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["SharedVolumes", "container_files", "read_only_paths"]
+__all__ = ["PodVolumes", "find_read_only_paths", "make_container_files"]
 
 # Volumes that have files of their own, which are there for who mounts them next.
 _SHARED = ("emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim")
@@ -28,7 +28,7 @@ _PAGE = 4096
 _READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
 
 
-class SharedVolumes:
+class PodVolumes:
     """The folders of volumes that containers of a pod share.
 
     Args:
@@ -38,13 +38,13 @@ class SharedVolumes:
 
     __slots__ = ("__weakref__", "_folders", "_kept", "_place")
 
-    def __init__(self, kept: KeptFolders, place: str) -> None:
-        self._folders: dict[str, Folder] = {}
+    def __init__(self, kept: PersistentFolders, place: str) -> None:
+        self._folders: dict[str, Directory] = {}
         self._kept = kept
         self._place = place
         kept.machine.shelves.add(self)
 
-    def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Node]:
+    def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Inode]:
         """What is mounted into a container, by path.
 
         Args:
@@ -56,7 +56,7 @@ class SharedVolumes:
             ConfigError: `subPathExpr` names a variable that is not there.
         """
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
-        found: dict[str, Node] = {}
+        found: dict[str, Inode] = {}
         for mount in container.get("volumeMounts") or ():
             volume = volumes.get(mount["name"]) or {}
             if not any(kind in volume for kind in _SHARED):
@@ -64,28 +64,30 @@ class SharedVolumes:
             part = mount.get("subPath") or ""
             if mount.get("subPathExpr"):
                 part = expand_strictly(mount["subPathExpr"], env)
-            node = part_of(self._folder(pod, volume), part)
-            if mount.get("readOnly") and isinstance(node, Folder):
-                node = Folder(node.entries, read_only=True)
+            node = resolve_sub_path(self._folder(pod, volume), part)
+            if mount.get("readOnly") and isinstance(node, Directory):
+                node = Directory(node.entries, read_only=True)
             found[mount["mountPath"]] = node
         return found
 
-    def _folder(self, pod: Obj, volume: Obj) -> Folder:
+    def _folder(self, pod: Obj, volume: Obj) -> Directory:
         if "hostPath" in volume:
-            return self._kept.of_node(self._place, volume["hostPath"]["path"])
+            return self._kept.get_host_path(self._place, volume["hostPath"]["path"])
         name = volume["name"]
         if "emptyDir" not in volume:
             claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
             claim = claim or f"{name_of(pod)}-{name}"
-            return self._kept.of_claim(self._place, namespace_of(pod), claim)
+            return self._kept.get_claim_folder(self._place, namespace_of(pod), claim)
         found = self._folders.get(name)
         if found is None:
-            found = self._folders[name] = Folder(mode=0o777)
+            found = self._folders[name] = Directory(mode=0o777)
             if (volume["emptyDir"] or {}).get("medium") == "Memory":
-                found.room = Room(_memory_size(pod, volume["emptyDir"]), partial(blocks, found))
+                found.room = StorageQuota(
+                    _get_memory_size(pod, volume["emptyDir"]), partial(get_disk_usage, found)
+                )
         return found
 
-    def folders(self) -> list[Folder]:
+    def folders(self) -> list[Directory]:
         """The pod's own."""
         return list(self._folders.values())
 
@@ -95,10 +97,10 @@ class SharedVolumes:
 
     def sizes(self) -> dict[str, int]:
         """The bytes of the disk that each of the pod's own volumes takes, by name."""
-        return {name: blocks(folder) for name, folder in self._folders.items()}
+        return {name: get_disk_usage(folder) for name, folder in self._folders.items()}
 
 
-def _memory_size(pod: Obj, source: Obj) -> int:
+def _get_memory_size(pod: Obj, source: Obj) -> int:
     """The bytes that fit into a volume in memory: no more than the pod may hold.
 
     Source: volume/emptydir/empty_dir.go, `calculateEmptyDirMemorySize`.
@@ -107,13 +109,13 @@ def _memory_size(pod: Obj, source: Obj) -> int:
         ((one.get("resources") or {}).get("limits") or {}).get("memory")
         for one in pod["spec"]["containers"]
     ]
-    size = sum(value(one) for one in limits if one) if all(limits) else _NODE_MEMORY
-    if source.get("sizeLimit") and value(source["sizeLimit"]) > 0:
-        size = min(size, value(source["sizeLimit"]))
+    size = sum(parse_value(one) for one in limits if one) if all(limits) else _NODE_MEMORY
+    if source.get("sizeLimit") and parse_value(source["sizeLimit"]) > 0:
+        size = min(size, parse_value(source["sizeLimit"]))
     return -(-size // _PAGE) * _PAGE
 
 
-def read_only_paths(pod: Obj, container: Obj) -> list[str]:
+def find_read_only_paths(pod: Obj, container: Obj) -> list[str]:
     """Where nothing can be written: volumes that come from the API."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     return [
@@ -123,27 +125,27 @@ def read_only_paths(pod: Obj, container: Obj) -> list[str]:
     ]
 
 
-def container_files(
+def make_container_files(
     now: Callable[[], float],
     hostname: str,
     network: Network,
     contents: Mapping[str, bytes],
-    mounts: Mapping[str, Node],
+    mounts: Mapping[str, Inode],
     read_only: list[str],
-) -> Files:
+) -> FileSystem:
     """Make the files of a container, when they are first looked at."""
 
-    def root() -> Folder:
+    def root() -> Directory:
         # Loaded with the first container that looks at its files.
-        from pytest_kwait.simulator.kubelet.image_files import image_root
+        from pytest_kwait.simulator.kubelet.image_files import make_root
 
         def search() -> str:
             return network.world.search if network.world is not None else "cluster.local"
 
-        made = image_root(hostname, lambda: network.address, search)
+        made = make_root(hostname, lambda: network.address, search)
         return made
 
-    files = Files(now, root)
+    files = FileSystem(now, root)
     for path, node in mounts.items():
         files.mount(path, lambda node=node: node)  # type: ignore[misc]
     for path, data in contents.items():

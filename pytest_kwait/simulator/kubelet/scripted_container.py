@@ -10,7 +10,7 @@ from pytest_kwait.simulator.kubelet.containers import Container
 from pytest_kwait.simulator.pod_scripts import EMPTY, Script
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.files import Files
+    from pytest_kwait.simulator.kubelet.files import FileSystem
     from pytest_kwait.simulator.sim_clock import Timer
 
 __all__ = ["ScriptedContainer"]
@@ -27,7 +27,7 @@ class ScriptedContainer(Container):
     script: Script = EMPTY
     _end_timer: Timer | None = None
 
-    def start(self, argv: list[str], env: dict[str, str], files: Files, hostname: str) -> str:
+    def start(self, argv: list[str], env: dict[str, str], files: FileSystem, hostname: str) -> str:
         """Begin what the script says; its own command is not looked at."""
         del argv
         failure = super().start(["sleep", "inf"], env, files, hostname)

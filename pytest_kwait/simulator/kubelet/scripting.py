@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.events import WARNING
-from pytest_kwait.simulator.pod_scripts import EMPTY, MOST_CODE, Script, ScriptError, parse_script
+from pytest_kwait.simulator.pod_scripts import (
+    EMPTY,
+    MAX_EXIT_CODE,
+    Script,
+    ScriptError,
+    parse_script,
+)
 from pytest_kwait.wait.durations import to_seconds
 
 if TYPE_CHECKING:
@@ -17,27 +23,27 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.sim_clock import Timer
 
-__all__ = ["Scripting", "script_keys"]
+__all__ = ["ContainerScripts", "get_script_keys"]
 
-_OWN = "sim.kwait.dev/"
-_KWOK = ".stage.kwok.x-k8s.io"
-_FAILED = f"pod-container-running-failed{_KWOK}"
+_KWAIT_PREFIX = "sim.kwait.dev/"
+_KWOK_SUFFIX = ".stage.kwok.x-k8s.io"
+_FAILED_LABEL = f"pod-container-running-failed{_KWOK_SUFFIX}"
 # What KWOK's stages are called, and what of a script their delays are.
 _STAGES = {"pod-create": "start", "pod-ready": "ready", "pod-complete": "run"}
 
 
-def script_keys(pod: Obj) -> dict[str, str]:
+def get_script_keys(pod: Obj) -> dict[str, str]:
     """Return the labels and annotations of a pod that say what its containers do."""
     metadata = pod["metadata"]
     return {
         key: value
         for field in ("labels", "annotations")
         for key, value in (metadata.get(field) or {}).items()
-        if key.startswith(_OWN) or _KWOK in key
+        if key.startswith(_KWAIT_PREFIX) or _KWOK_SUFFIX in key
     }
 
 
-class Scripting:
+class ContainerScripts:
     """The scripts of one pod's containers, and failures that KWOK's label asks for.
 
     Args:
@@ -53,7 +59,7 @@ class Scripting:
         """Return what a container does, as far as anybody says so."""
         pod, name = self._worker.pod, container["name"]
         script = self._worker.api.scripts.script(pod, name)
-        keys = script_keys(pod)
+        keys = get_script_keys(pod)
         if keys:
             self._check_names(keys)
             script = script.over(self._own(name, keys)).over(self._stages(name, keys))
@@ -72,19 +78,19 @@ class Scripting:
     def _check_names(self, keys: Mapping[str, str]) -> None:
         names = self._names()
         for key in keys:
-            name = key.removeprefix(_OWN)
-            if key.startswith(_OWN) and name not in names:
+            name = key.removeprefix(_KWAIT_PREFIX)
+            if key.startswith(_KWAIT_PREFIX) and name not in names:
                 why = f"the pod has no container {name!r}, only {', '.join(names)}"
                 self._tell(f"annotation {key}", why)
 
     def _own(self, name: str, keys: Mapping[str, str]) -> Script:
-        text = keys.get(f"{_OWN}{name}")
+        text = keys.get(f"{_KWAIT_PREFIX}{name}")
         if text is None:
             return EMPTY
         try:
             return parse_script(text)
         except ScriptError as error:
-            self._tell(f"annotation {_OWN}{name}", str(error))
+            self._tell(f"annotation {_KWAIT_PREFIX}{name}", str(error))
             return EMPTY
 
     # -- KWOK's keys
@@ -104,8 +110,8 @@ class Scripting:
 
     def _delay(self, stage: str, keys: Mapping[str, str]) -> float | None:
         """Return a stage's delay, anything up to its `jitter-delay` where it has one."""
-        delay = self._duration(f"{stage}{_KWOK}/delay", keys)
-        most = self._duration(f"{stage}{_KWOK}/jitter-delay", keys)
+        delay = self._duration(f"{stage}{_KWOK_SUFFIX}/delay", keys)
+        most = self._duration(f"{stage}{_KWOK_SUFFIX}/jitter-delay", keys)
         if delay is None or most is None or most <= delay:
             return delay
         return random.uniform(delay, most)  # noqa: S311
@@ -121,7 +127,7 @@ class Scripting:
             self._tell(f"annotation {key}", why)
             return None
 
-    def plan_failure(self) -> None:
+    def schedule_failure(self) -> None:
         """Let running containers fail in a while, where KWOK's label asks for it.
 
         As KWOK does with its stage `pod-container-running-failed`; what becomes of a pod whose
@@ -129,10 +135,10 @@ class Scripting:
         """
         if self._failure is not None:
             return
-        keys = script_keys(self._worker.pod)
-        if keys.get(_FAILED) != "true" or not self._worker.starts.running():
+        keys = get_script_keys(self._worker.pod)
+        if keys.get(_FAILED_LABEL) != "true" or not self._worker.runtime_manager.running():
             return
-        delay = self._delay(_FAILED.removesuffix(_KWOK), keys)
+        delay = self._delay(_FAILED_LABEL.removesuffix(_KWOK_SUFFIX), keys)
         self._failure = self._worker.node.clock.call_later(
             1.0 if delay is None else delay, self._fail, scaled=False
         )
@@ -140,26 +146,26 @@ class Scripting:
     def _fail(self) -> None:
         self._failure = None
         worker = self._worker
-        keys = script_keys(worker.pod)
-        if keys.get(_FAILED) != "true" or worker.deleted:
+        keys = get_script_keys(worker.pod)
+        if keys.get(_FAILED_LABEL) != "true" or worker.deleted:
             return
-        code = keys.get(f"{_FAILED}/exit-code", "1")
-        if not (code.isascii() and code.isdigit() and int(code) <= MOST_CODE):
-            why = f"{code!r} is no whole number from 0 to {MOST_CODE}"
-            self._tell(f"annotation {_FAILED}/exit-code", why)
+        code = keys.get(f"{_FAILED_LABEL}/exit-code", "1")
+        if not (code.isascii() and code.isdigit() and int(code) <= MAX_EXIT_CODE):
+            why = f"{code!r} is no whole number from 0 to {MAX_EXIT_CODE}"
+            self._tell(f"annotation {_FAILED_LABEL}/exit-code", why)
             code = "1"
         names = [one["name"] for one in worker.pod["spec"]["containers"]]
-        wanted = keys.get(f"{_FAILED}/container-name", "")
+        wanted = keys.get(f"{_FAILED_LABEL}/container-name", "")
         if wanted and wanted not in names:
             why = f"the pod has no container {wanted!r}, only {', '.join(names)}"
-            self._tell(f"annotation {_FAILED}/container-name", why)
+            self._tell(f"annotation {_FAILED_LABEL}/container-name", why)
             return
-        for container in worker.starts.running():
+        for container in worker.runtime_manager.running():
             if container.name in names and wanted in ("", container.name):
                 container.finish(
                     int(code),
-                    keys.get(f"{_FAILED}/reason", "containerFailed"),
-                    keys.get(f"{_FAILED}/message", "container failed"),
+                    keys.get(f"{_FAILED_LABEL}/reason", "containerFailed"),
+                    keys.get(f"{_FAILED_LABEL}/message", "container failed"),
                 )
 
     def stop(self) -> None:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["service_variables"]
+__all__ = ["make_service_variables"]
 
 
-def service_variables(api: ClusterApi, pod: Obj) -> dict[str, str]:
+def make_service_variables(api: SimulatedCluster, pod: Obj) -> dict[str, str]:
     """Return the variables of the services of the pod's namespace, and of the API server."""
     found = []
     if pod["spec"].get("enableServiceLinks", True) and namespace_of(pod) != "default":
@@ -27,11 +27,11 @@ def service_variables(api: ClusterApi, pod: Obj) -> dict[str, str]:
     for service in found:
         address = service["spec"].get("clusterIP")
         if address and address != "None":
-            env.update(_variables(service, address))
+            env.update(_make_variables(service, address))
     return env
 
 
-def _variables(service: Obj, address: str) -> dict[str, str]:
+def _make_variables(service: Obj, address: str) -> dict[str, str]:
     name = name_of(service).upper().replace("-", "_")
     ports = service["spec"].get("ports") or []
     if not ports:

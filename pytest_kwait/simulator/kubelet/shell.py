@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.processes import STEP, Effect, Process, Read, Write
 from pytest_kwait.simulator.kubelet.shell_commands import ShellCommands
-from pytest_kwait.simulator.kubelet.shell_control import Exit, LoopControl, Return
-from pytest_kwait.simulator.kubelet.shell_patterns import matches
-from pytest_kwait.simulator.kubelet.shell_redirects import redirected, restored
-from pytest_kwait.simulator.kubelet.shell_syntax import ShellSyntaxError, parse, parser_of
+from pytest_kwait.simulator.kubelet.shell_control import FunctionReturn, LoopControl, ShellExit
+from pytest_kwait.simulator.kubelet.shell_patterns import matches_glob
+from pytest_kwait.simulator.kubelet.shell_redirects import open_redirects, restore_fds
+from pytest_kwait.simulator.kubelet.shell_syntax import ShellSyntaxError, make_parser, parse
 from pytest_kwait.simulator.kubelet.shell_tree import (
     AndOr,
     Background,
@@ -36,7 +36,7 @@ __all__ = ["Shell"]
 class Shell(ShellCommands):
     """One shell process."""
 
-    def _react(self) -> Generator[Effect, None, None]:
+    def _run_traps(self) -> Generator[Effect, None, None]:
         while self._pending:
             number = self._pending.pop(0)
             name = next(name for name, known in SIGNALS.items() if known == number)
@@ -56,14 +56,14 @@ class Shell(ShellCommands):
         try:
             try:
                 if script is None:
-                    yield from self._converse()
+                    yield from self._read_interactively()
                 else:
                     # The first line of `-c` is no line of a file.
                     yield from self.lines(script, int(self.file))
-            except Exit as end:
+            except ShellExit as end:
                 self.status = end.code
-            except (Return, LoopControl) as control:
-                self.status = control.code if isinstance(control, Return) else self.status
+            except (FunctionReturn, LoopControl) as control:
+                self.status = control.code if isinstance(control, FunctionReturn) else self.status
             yield from self._leave()
         finally:
             self.variables.close()
@@ -79,15 +79,15 @@ class Shell(ShellCommands):
         Raises:
             Exit: it is no shell.
         """
-        parser = parser_of(script, first)
+        parser = make_parser(script, first)
         ran = False
         while True:
             try:
                 tree = parser.line()
             except ShellSyntaxError as error:
                 self.line = parser.line_number
-                yield self.complaint(f"syntax error: {error}")
-                raise Exit(2) from None
+                yield self.make_message(f"syntax error: {error}")
+                raise ShellExit(2) from None
             if tree is None:
                 if not ran:
                     self.status = 0
@@ -104,7 +104,7 @@ class Shell(ShellCommands):
         finally:
             self.reading = before
 
-    def _converse(self) -> Generator[Effect, None, None]:
+    def _read_interactively(self) -> Generator[Effect, None, None]:
         text = ""
         while True:
             try:
@@ -134,10 +134,10 @@ class Shell(ShellCommands):
                 incomplete = ("unexpected end of file", "unterminated", "missing '", "EOF in")
                 if str(error).startswith(incomplete):
                     continue
-                yield self.complaint(f"syntax error: {error}")
+                yield self.make_message(f"syntax error: {error}")
                 text, self.status = "", 2
                 if not self.around.tty:
-                    raise Exit(2) from None
+                    raise ShellExit(2) from None
             except Interrupted:
                 text, self.status = "", 130
 
@@ -150,7 +150,7 @@ class Shell(ShellCommands):
                 yield from self._command(node)
                 yield STEP
                 if self._pending:
-                    yield from self._react()
+                    yield from self._run_traps()
                 self._check()
             case Sequence(commands):
                 if not commands:
@@ -158,16 +158,16 @@ class Shell(ShellCommands):
                 for command in commands:
                     yield from self.node(command)
             case AndOr(left, joint, right):
-                yield from self._quietly(left)
+                yield from self._run_condition(left)
                 if (self.status == 0) == (joint == "&&"):
                     yield from self.node(right)
             case Pipeline(commands):
                 yield from self._pipeline(commands)
                 if self._pending:
-                    yield from self._react()
+                    yield from self._run_traps()
                 self._check()
             case Not(command):
-                yield from self._quietly(command)
+                yield from self._run_condition(command)
                 self.status = int(self.status == 0)
             case If():
                 yield from self._if(node)
@@ -183,7 +183,7 @@ class Shell(ShellCommands):
             case Group():
                 yield from self._group(node)
                 if self._pending:
-                    yield from self._react()
+                    yield from self._run_traps()
                 if node.subshell:
                     self._check()
             case Background(command):
@@ -192,9 +192,9 @@ class Shell(ShellCommands):
     def _check(self) -> None:
         """End under `set -e` where a command failed that nobody tests."""
         if self.status and "e" in self.options and not self._tested:
-            raise Exit(self.status)
+            raise ShellExit(self.status)
 
-    def _quietly(self, node: Node) -> Generator[Effect, None, None]:
+    def _run_condition(self, node: Node) -> Generator[Effect, None, None]:
         """Run a condition: its failure does not end a script under `set -e`."""
         self._tested += 1
         try:
@@ -204,7 +204,7 @@ class Shell(ShellCommands):
 
     def _if(self, node: If) -> Generator[Effect, None, None]:
         for condition, body in node.branches:
-            yield from self._quietly(condition)
+            yield from self._run_condition(condition)
             if self.status == 0:
                 yield from self.node(body)
                 return
@@ -270,14 +270,14 @@ class Shell(ShellCommands):
         for patterns, body in node.branches:
             for one in patterns:
                 pattern = yield from self.expander.pattern(one)
-                if matches(pattern, text):
+                if matches_glob(pattern, text):
                     self.status = 0
                     yield from self.node(body)
                     return
         self.status = 0
 
     def _group(self, node: Group) -> Generator[Effect, None, None]:
-        saved = yield from redirected(self, node.redirects)
+        saved = yield from open_redirects(self, node.redirects)
         if saved is None:
             self.status = 1
             return
@@ -287,4 +287,4 @@ class Shell(ShellCommands):
             else:
                 yield from self.node(node.body)
         finally:
-            restored(self, saved)
+            restore_fds(self, saved)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ArithmeticFault", "evaluate"]
+__all__ = ["ShellArithmeticError", "evaluate_arithmetic"]
 
-_TOKEN = re.compile(
+_ARITHMETIC_TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|\d+#[0-9a-zA-Z@_]+|\d+)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<operator><<=|>>=|\*\*|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%<>=!~&|^?:(),]))",
     re.ASCII,
@@ -20,28 +20,28 @@ _LEVELS = {
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, "**": 11,
 }  # fmt: skip
 _ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
-_MOST_NESTING = 40
-_SYNTAX = "arithmetic syntax error"
+_MAX_NESTING = 40
+_SYNTAX_ERROR = "arithmetic syntax error"
 
 
-class ArithmeticFault(Exception):
+class ShellArithmeticError(Exception):
     """The expression has no value; `str` is busybox's text."""
 
 
-def _wrapped(number: int) -> int:
+def _wrap_int64(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _divided(left: int, right: int) -> int:
+def _divide(left: int, right: int) -> int:
     if not right:
-        raise ArithmeticFault("divide by zero")
+        raise ShellArithmeticError("divide by zero")
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
 def _power(left: int, right: int) -> int:
     if right < 0:
-        raise ArithmeticFault("exponent less than 0")
+        raise ShellArithmeticError("exponent less than 0")
     return pow(left, right, 1 << 64)
 
 
@@ -60,8 +60,8 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "+": lambda left, right: left + right,
     "-": lambda left, right: left - right,
     "*": lambda left, right: left * right,
-    "/": _divided,
-    "%": lambda left, right: left - right * _divided(left, right),
+    "/": _divide,
+    "%": lambda left, right: left - right * _divide(left, right),
     "**": _power,
 }
 
@@ -79,9 +79,9 @@ class _Expression:
         self._tokens: list[tuple[str, str]] = []
         position, text = 0, text.rstrip()
         while position < len(text):
-            match = _TOKEN.match(text, position)
+            match = _ARITHMETIC_TOKEN.match(text, position)
             if match is None:
-                raise ArithmeticFault(_SYNTAX)
+                raise ShellArithmeticError(_SYNTAX_ERROR)
             self._tokens.append((match.lastgroup or "", match[match.lastgroup or 0]))
             position = match.end()
         self._position = 0
@@ -92,7 +92,7 @@ class _Expression:
             return 0
         value = self._value(self._comma(live=True))
         if self._position < len(self._tokens):
-            raise ArithmeticFault(_SYNTAX)
+            raise ShellArithmeticError(_SYNTAX_ERROR)
         return value
 
     def _peek(self) -> str:
@@ -107,8 +107,8 @@ class _Expression:
         text = self._get(found)
         if not text:
             return 0
-        if self._depth >= _MOST_NESTING:
-            raise ArithmeticFault("expression recursion loop detected")
+        if self._depth >= _MAX_NESTING:
+            raise ShellArithmeticError("expression recursion loop detected")
         return _Expression(text, self._get, self._put, self._depth + 1).run()
 
     def _comma(self, *, live: bool) -> int | str:
@@ -120,17 +120,17 @@ class _Expression:
 
     def _ternary(self, *, live: bool) -> int | str:
         self._nesting += 1
-        if self._nesting > _MOST_NESTING:
-            raise ArithmeticFault(_SYNTAX)
+        if self._nesting > _MAX_NESTING:
+            raise ShellArithmeticError(_SYNTAX_ERROR)
         left = self._binary(1, live=live)
         operator = self._peek()
         if operator in _ASSIGNMENTS:
             if not isinstance(left, str):
-                raise ArithmeticFault(_SYNTAX)
+                raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
             right = self._value(self._ternary(live=live)) if live else self._skipped()
             if operator != "=" and live:
-                right = _wrapped(_OPERATIONS[operator[:-1]](self._value(left), right))
+                right = _wrap_int64(_OPERATIONS[operator[:-1]](self._value(left), right))
             if live:
                 self._put(left, str(right))
             left = right
@@ -139,7 +139,7 @@ class _Expression:
             holds = live and self._value(left) != 0
             first = self._comma(live=holds)
             if self._peek() != ":":
-                raise ArithmeticFault(_SYNTAX)
+                raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
             second = self._ternary(live=live and not holds)
             left = first if holds else second
@@ -161,7 +161,7 @@ class _Expression:
                 continue
             right = self._binary(level + (operator != "**"), live=live)
             left = (
-                _wrapped(_OPERATIONS[operator](self._value(left), self._value(right)))
+                _wrap_int64(_OPERATIONS[operator](self._value(left), self._value(right)))
                 if live
                 else 0
             )
@@ -169,31 +169,31 @@ class _Expression:
 
     def _unary(self, *, live: bool) -> int | str:
         if self._position >= len(self._tokens):
-            raise ArithmeticFault(_SYNTAX)
+            raise ShellArithmeticError(_SYNTAX_ERROR)
         kind, text = self._tokens[self._position]
         self._position += 1
         if kind == "number":
-            return _number(text)
+            return _parse_number(text)
         if kind == "name":
             if self._peek() in ("++", "--"):
                 step = 1 if self._peek() == "++" else -1
                 self._position += 1
                 value = self._value(text) if live else 0
                 if live:
-                    self._put(text, str(_wrapped(value + step)))
+                    self._put(text, str(_wrap_int64(value + step)))
                 return value
             return text
         if text == "(":
             value_or_name = self._comma(live=live)
             if self._peek() != ")":
-                raise ArithmeticFault(_SYNTAX)
+                raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
             return self._value(value_or_name) if live else 0
         if text not in ("+", "-", "!", "~", "++", "--"):
-            raise ArithmeticFault(_SYNTAX)
+            raise ShellArithmeticError(_SYNTAX_ERROR)
         self._nesting += 1
-        if self._nesting > _MOST_NESTING:
-            raise ArithmeticFault(_SYNTAX)
+        if self._nesting > _MAX_NESTING:
+            raise ShellArithmeticError(_SYNTAX_ERROR)
         operand = self._unary(live=live)
         self._nesting -= 1
         if not live:
@@ -202,25 +202,27 @@ class _Expression:
         if text in ("++", "--"):
             if not isinstance(operand, str):
                 return value
-            value = _wrapped(value + (1 if text == "++" else -1))
+            value = _wrap_int64(value + (1 if text == "++" else -1))
             self._put(operand, str(value))
             return value
-        return {"+": value, "-": _wrapped(-value), "!": int(not value), "~": ~value}[text]
+        return {"+": value, "-": _wrap_int64(-value), "!": int(not value), "~": ~value}[text]
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     try:
         if "#" in text:
             radix, _, digits = text.partition("#")
-            return _wrapped(int(digits, int(radix)))
+            return _wrap_int64(int(digits, int(radix)))
         if text[:2] in ("0x", "0X"):
-            return _wrapped(int(text, 16))
-        return _wrapped(int(text, 8) if text[0] == "0" else int(text[:40]))
+            return _wrap_int64(int(text, 16))
+        return _wrap_int64(int(text, 8) if text[0] == "0" else int(text[:40]))
     except ValueError:
-        raise ArithmeticFault(_SYNTAX) from None
+        raise ShellArithmeticError(_SYNTAX_ERROR) from None
 
 
-def evaluate(text: str, get: Callable[[str], str], put: Callable[[str, str], None]) -> int:
+def evaluate_arithmetic(
+    text: str, get: Callable[[str], str], put: Callable[[str, str], None]
+) -> int:
     """Return the value of an expression.
 
     Args:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import File, Folder
+from pytest_kwait.simulator.kubelet.files import Directory, File
 from pytest_kwait.simulator.kubelet.processes import Call, Process, Write
-from pytest_kwait.simulator.kubelet.shell_control import (
-    Exit,
-    LoopControl,
-    Return,
-)
+from pytest_kwait.simulator.kubelet.shell_control import FunctionReturn, LoopControl, ShellExit
 from pytest_kwait.simulator.kubelet.shell_jobs import JOB_BUILTINS
 from pytest_kwait.simulator.kubelet.shell_variables import VARIABLE_BUILTINS
 
@@ -21,36 +17,36 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "SPECIAL"]
 
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 _KEYWORDS = frozenset(
     "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
 )
 
 
-def _code(digits: str) -> int:
+def _parse_exit_code(digits: str) -> int:
     """What an exit code amounts to; 0 for what is beyond all numbers."""
-    return int(digits) % 256 if len(digits.lstrip("0")) < _MOST_DIGITS else 0
+    return int(digits) % 256 if len(digits.lstrip("0")) < _MAX_DIGITS else 0
 
 
 def _exit(shell: ShellState, args: list[str]) -> Process:
     if args and not args[0].isdigit():
-        yield shell.complaint(f"Illegal number: {args[0]}", "exit")
-        raise Exit(2)
-    raise Exit(_code(args[0]) if args else shell.status)
+        yield shell.make_message(f"Illegal number: {args[0]}", "exit")
+        raise ShellExit(2)
+    raise ShellExit(_parse_exit_code(args[0]) if args else shell.status)
 
 
 def _return(shell: ShellState, args: list[str]) -> Process:
     if args and not args[0].isdigit():
-        yield shell.complaint(f"Illegal number: {args[0]}", "return")
-        raise Exit(2)
-    raise Return(_code(args[0]) if args else shell.status)
+        yield shell.make_message(f"Illegal number: {args[0]}", "return")
+        raise ShellExit(2)
+    raise FunctionReturn(_parse_exit_code(args[0]) if args else shell.status)
 
 
-def _loop_word(word: str) -> Callable[[ShellState, list[str]], Process]:
+def _make_loop_control(word: str) -> Callable[[ShellState, list[str]], Process]:
     def leave(shell: ShellState, args: list[str]) -> Process:
         if args and (not args[0].isdigit() or not int(args[0])):
-            yield shell.complaint(f"Illegal number: {args[0]}", word)
-            raise Exit(2)
+            yield shell.make_message(f"Illegal number: {args[0]}", word)
+            raise ShellExit(2)
         if shell.loops:
             raise LoopControl(word, int(args[0]) if args else 1)
         return 0
@@ -79,8 +75,8 @@ def _dot(shell: ShellState, args: list[str]) -> Process:
     contents = (files.read(shell.around.path(one)) for one in where)
     found = next((data for data in contents if data is not None), None)
     if found is None:
-        yield shell.complaint(f"can't open '{path}': No such file or directory", ".")
-        raise Exit(2)
+        yield shell.make_message(f"can't open '{path}': No such file or directory", ".")
+        raise ShellExit(2)
     script = found.decode(errors="surrogateescape")
     kept, before = shell.arguments, shell.reading
     shell.reading = path
@@ -94,7 +90,7 @@ def _dot(shell: ShellState, args: list[str]) -> Process:
     call = Call(run())
     try:
         yield call
-    except Return as end:
+    except FunctionReturn as end:
         return end.code
     finally:
         shell.arguments, shell.reading = kept, before
@@ -105,15 +101,15 @@ def _exec(shell: ShellState, args: list[str]) -> Process:
     if not args:
         return 0
     # Loading programs is what starting one does.
-    from pytest_kwait.simulator.kubelet.launching import is_program
+    from pytest_kwait.simulator.kubelet.launching import has_program
 
-    if not is_program(shell.around, args[0]):
-        yield shell.complaint(f"{args[0]}: not found", "exec")
-        raise Exit(127)
+    if not has_program(shell.around, args[0]):
+        yield shell.make_message(f"{args[0]}: not found", "exec")
+        raise ShellExit(127)
     # The program takes the shell's place, its traps with it.
     shell.traps.clear()
     shell.around.task.handler = shell.around.task.traps = None
-    raise Exit((yield from shell.call(args)))
+    raise ShellExit((yield from shell.call(args)))
 
 
 def _cd(shell: ShellState, args: list[str]) -> Process:
@@ -124,9 +120,9 @@ def _cd(shell: ShellState, args: list[str]) -> Process:
         yield Write(1, f"{target}\n".encode())
     path = shell.around.path(target).rstrip("/") or "/"
     found = shell.around.files.find(path)
-    if not isinstance(found, Folder):
+    if not isinstance(found, Directory):
         why = "No such file or directory" if found is None else "Not a directory"
-        yield shell.complaint(f"can't cd to {target}: {why}", "cd")
+        yield shell.make_message(f"can't cd to {target}: {why}", "cd")
         return 2
     shell.variables.set("OLDPWD", shell.around.cwd)
     shell.around.cwd = path
@@ -142,7 +138,7 @@ def _pwd(shell: ShellState, _: list[str]) -> Process:
 def _type(shell: ShellState, args: list[str]) -> Process:
     code = 0
     for name in args:
-        found = _kind(shell, name)
+        found = _describe_command(shell, name)
         if not found:
             yield Write(1, f"{name}: not found\n".encode())
             code = 127
@@ -151,9 +147,9 @@ def _type(shell: ShellState, args: list[str]) -> Process:
     return code
 
 
-def _kind(shell: ShellState, name: str) -> str:
+def _describe_command(shell: ShellState, name: str) -> str:
     """What a name is, as `type` says it; empty where it is nothing."""
-    from pytest_kwait.simulator.kubelet.launching import is_program
+    from pytest_kwait.simulator.kubelet.launching import has_program
 
     if name in _KEYWORDS:
         return "a shell keyword"
@@ -164,14 +160,14 @@ def _kind(shell: ShellState, name: str) -> str:
     if "/" in name:
         found = shell.around.files.find(shell.around.path(name))
         return name if isinstance(found, File) else ""
-    return name if is_program(shell.around, name) else ""
+    return name if has_program(shell.around, name) else ""
 
 
 def _command(shell: ShellState, args: list[str]) -> Process:
     if args and args[0] in ("-v", "-V"):
         code = 0
         for name in args[1:2]:
-            found = _kind(shell, name)
+            found = _describe_command(shell, name)
             code = 0 if found else 127
             if found:
                 text = name if args[0] == "-v" else f"{name} is {found}"
@@ -190,14 +186,14 @@ def _command(shell: ShellState, args: list[str]) -> Process:
 def _let(shell: ShellState, args: list[str]) -> Process:
     value = 0
     if not args:
-        yield shell.complaint("expression expected", "let")
+        yield shell.make_message("expression expected", "let")
         return 1
     for arg in args:
         value = yield from shell.expander.number(arg)
     return int(not value)
 
 
-def _nothing(_: ShellState, __: list[str]) -> Process:
+def _do_nothing(_: ShellState, __: list[str]) -> Process:
     yield from ()
     return 0
 
@@ -208,21 +204,21 @@ def _umask(_: ShellState, args: list[str]) -> Process:
     return 0
 
 
-def _refused(name: str) -> Callable[[ShellState, list[str]], Process]:
+def _refuse(name: str) -> Callable[[ShellState, list[str]], Process]:
     def refuse(shell: ShellState, _: list[str]) -> Process:
-        yield shell.complaint("not simulated by the embedded kubelet", name)
+        yield shell.make_message("not simulated by the embedded kubelet", name)
         return 2
 
     return refuse
 
 
 BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
-    ":": _nothing, "break": _loop_word("break"), "cd": _cd, "command": _command,
-    "continue": _loop_word("continue"), "eval": _eval, "exec": _exec, "exit": _exit,
-   "hash": _nothing, "let": _let,
+    ":": _do_nothing, "break": _make_loop_control("break"), "cd": _cd, "command": _command,
+    "continue": _make_loop_control("continue"), "eval": _eval, "exec": _exec, "exit": _exit,
+   "hash": _do_nothing, "let": _let,
     "pwd": _pwd,   "return": _return,
   "source": _dot, ".": _dot, "type": _type, "umask": _umask,
-    **{name: _refused(name) for name in ("alias", "unalias", "ulimit", "fg", "bg", "times")},
+    **{name: _refuse(name) for name in ("alias", "unalias", "ulimit", "fg", "bg", "times")},
     **JOB_BUILTINS,
     **VARIABLE_BUILTINS,
 }  # fmt: skip

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.inputs import longest_number
+from pytest_kwait.simulator.kubelet.inputs import find_longest_number
 from pytest_kwait.simulator.kubelet.launching import run_program
 from pytest_kwait.simulator.kubelet.processes import Call, Effect, Process, Write
 from pytest_kwait.simulator.kubelet.shell_builtins import BUILTINS, SPECIAL
-from pytest_kwait.simulator.kubelet.shell_control import Exit, ReadOnlyVariable, Return, weight
+from pytest_kwait.simulator.kubelet.shell_control import (
+    FunctionReturn,
+    ReadOnlyVariableError,
+    ShellExit,
+    measure_words,
+)
 from pytest_kwait.simulator.kubelet.shell_processes import ShellProcesses
-from pytest_kwait.simulator.kubelet.shell_redirects import redirected, restored
+from pytest_kwait.simulator.kubelet.shell_redirects import open_redirects, restore_fds
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -26,9 +31,9 @@ class ShellCommands(ShellProcesses):
     def _assign(self, name: str, value: str) -> Generator[Effect, None, None]:
         try:
             self.variables.set(name, value)
-        except ReadOnlyVariable as fault:
-            yield self.complaint(f"{fault.name}: is read only")
-            raise Exit(2) from None
+        except ReadOnlyVariableError as fault:
+            yield self.make_message(f"{fault.name}: is read only")
+            raise ShellExit(2) from None
 
     def _command(self, node: Command) -> Generator[Effect, None, None]:
         self.line = node.line
@@ -38,14 +43,14 @@ class ShellCommands(ShellProcesses):
             words += yield from self.expander.fields(word)
         function = self.functions.get(words[0]) if words else None
         special = bool(words) and function is None and words[0] in SPECIAL
-        saved = yield from redirected(self, node.redirects)
+        saved = yield from open_redirects(self, node.redirects)
         if saved is None:
             self.status = 1
             if special:
-                raise Exit(1)
+                raise ShellExit(1)
             return
         kept: list[tuple[str, str | None, bool]] = []
-        account, held = self.around.tasks.account, weight(words)
+        account, held = self.around.tasks.account, measure_words(words)
         try:
             account.take(held)
             traced: list[str] = []
@@ -59,7 +64,7 @@ class ShellCommands(ShellProcesses):
                 if words and not special:
                     self.variables.export(name)
             if "x" in self.options and (words or traced):
-                yield Write(2, f"+ {' '.join([*traced, *map(_traced, words)])}\n".encode())
+                yield Write(2, f"+ {' '.join([*traced, *map(_quote_traced, words)])}\n".encode())
             if words:
                 keeps = words[0] == "exec" and len(words) == 1 and function is None
                 yield from self._call(words, function)
@@ -77,7 +82,7 @@ class ShellCommands(ShellProcesses):
                     self.variables.set(name, value_before)
                 if exported:
                     self.variables.export(name)
-            restored(self, saved)
+            restore_fds(self, saved)
             account.give(held)
 
     def _call(self, words: list[str], function: Node | None) -> Generator[Effect, None, None]:
@@ -89,7 +94,7 @@ class ShellCommands(ShellProcesses):
             try:
                 self.status = yield from builtin(self, words[1:])
             except (OverflowError, ValueError):
-                yield self.complaint(f"Illegal number: {longest_number(words)}", words[0])
+                yield self.make_message(f"Illegal number: {find_longest_number(words)}", words[0])
                 self.status = 2
         else:
             self.status = yield from self.call(words)
@@ -100,10 +105,10 @@ class ShellCommands(ShellProcesses):
         self.variables.enter()
         try:
             yield Call(self._bodied(body))
-        except Return as end:
+        except FunctionReturn as end:
             self.status = end.code
         finally:
-            self.arguments, self.loops = self.variables.argue(kept), loops
+            self.arguments, self.loops = self.variables.charge_arguments(kept), loops
             self.variables.leave()
 
     def _bodied(self, body: Node) -> Process:
@@ -113,10 +118,10 @@ class ShellCommands(ShellProcesses):
     def call(self, words: list[str]) -> Process:
         """Run a program that is none of the shell's own commands."""
         self.around.env = self.variables.env
-        return run_program(self.around, words, self.complaint)
+        return run_program(self.around, words, self.make_message)
 
 
-def _traced(word: str) -> str:
+def _quote_traced(word: str) -> str:
     """A word as `set -x` shows it."""
     plain = word and all(char.isalnum() or char in "_-+=./:,@%^" for char in word)
     return word if plain else "'" + word.replace("'", "'\\''") + "'"

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.processes import Unwinding
+from pytest_kwait.simulator.kubelet.processes import NonlocalExit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.kubelet.memory import Account
+    from pytest_kwait.simulator.kubelet.memory import MemoryAccount
 
-__all__ = ["WORD", "Exit", "LoopControl", "ReadOnlyVariable", "Return", "Variables", "weight"]
+__all__ = [
+    "WORD_SIZE",
+    "FunctionReturn",
+    "LoopControl",
+    "ReadOnlyVariableError",
+    "ShellExit",
+    "ShellVariables",
+    "measure_words",
+]
 
 _OVERHEAD = 64
-WORD = 24
+WORD_SIZE = 24
 """What a word takes beside its text."""
-_LITTLE = 4096
+_FREE_SIZE = 4096
 
 
-class Exit(Unwinding):
+class ShellExit(NonlocalExit):
     """The shell ends with `code`."""
 
     def __init__(self, code: int) -> None:
@@ -27,7 +35,7 @@ class Exit(Unwinding):
         self.code = code
 
 
-class Return(Unwinding):
+class FunctionReturn(NonlocalExit):
     """The function or the file that is read ends with `code`."""
 
     def __init__(self, code: int) -> None:
@@ -35,7 +43,7 @@ class Return(Unwinding):
         self.code = code
 
 
-class LoopControl(Unwinding):
+class LoopControl(NonlocalExit):
     """`break` or `continue` of so many loops."""
 
     def __init__(self, word: str, loops: int) -> None:
@@ -44,7 +52,7 @@ class LoopControl(Unwinding):
         self.loops = loops
 
 
-class ReadOnlyVariable(Unwinding):
+class ReadOnlyVariableError(NonlocalExit):
     """A variable cannot be changed; `name` is its name."""
 
     def __init__(self, name: str) -> None:
@@ -52,13 +60,13 @@ class ReadOnlyVariable(Unwinding):
         self.name = name
 
 
-def weight(words: Sequence[str]) -> int:
+def measure_words(words: Sequence[str]) -> int:
     """The bytes that words hold; none where they are few and short."""
-    size = WORD * len(words) + sum(map(len, words))
-    return size if size > _LITTLE else 0
+    size = WORD_SIZE * len(words) + sum(map(len, words))
+    return size if size > _FREE_SIZE else 0
 
 
-class Variables:
+class ShellVariables:
     """The variables of one shell.
 
     Args:
@@ -70,7 +78,7 @@ class Variables:
         "_account", "_argued", "_env", "_held", "_scopes", "exported", "read_only", "values",
     )  # fmt: skip
 
-    def __init__(self, env: dict[str, str], account: Account) -> None:
+    def __init__(self, env: dict[str, str], account: MemoryAccount) -> None:
         self.values = dict(env)
         self.exported = set(env)
         self.read_only: set[str] = set()
@@ -81,9 +89,9 @@ class Variables:
         self._scopes: list[dict[str, str | None]] = []
         self._env: dict[str, str] | None = None
 
-    def copy(self) -> Variables:
+    def copy(self) -> ShellVariables:
         """The same variables for another shell."""
-        copy = Variables({}, self._account)
+        copy = ShellVariables({}, self._account)
         copy.values = dict(self.values)
         copy.exported = set(self.exported)
         copy.read_only = set(self.read_only)
@@ -114,7 +122,7 @@ class Variables:
             OutOfMemory: it is too large.
         """
         if name in self.read_only:
-            raise ReadOnlyVariable(name)
+            raise ReadOnlyVariableError(name)
         old = self.values.get(name)
         grown = len(value) - (len(old) if old is not None else -len(name) - _OVERHEAD)
         self._held += grown
@@ -123,13 +131,13 @@ class Variables:
         if name in self.exported:
             self._env = None
 
-    def argue(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    def charge_arguments(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
         """Pay for arguments instead of those before, and return them.
 
         Raises:
             OutOfMemory: they are too many.
         """
-        grown = weight(arguments) - self._argued
+        grown = measure_words(arguments) - self._argued
         self._argued += grown
         self._held += grown
         self._account.take(grown)
@@ -142,7 +150,7 @@ class Variables:
             ReadOnlyVariable: it may not be changed.
         """
         if name in self.read_only:
-            raise ReadOnlyVariable(name)
+            raise ReadOnlyVariableError(name)
         old = self.values.pop(name, None)
         if old is not None:
             freed = len(old) + len(name) + _OVERHEAD
@@ -188,6 +196,6 @@ class Variables:
             else:
                 self.set(name, value)
 
-    def localize(self, name: str) -> None:
+    def make_local(self, name: str) -> None:
         """Let a variable be as it is now once the function ends."""
         self._scopes[-1].setdefault(name, self.values.get(name))

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.processes import STEP
-from pytest_kwait.simulator.kubelet.shell_arithmetic import ArithmeticFault, evaluate
-from pytest_kwait.simulator.kubelet.shell_control import WORD, Exit
+from pytest_kwait.simulator.kubelet.shell_arithmetic import (
+    ShellArithmeticError,
+    evaluate_arithmetic,
+)
+from pytest_kwait.simulator.kubelet.shell_control import WORD_SIZE, ShellExit
 from pytest_kwait.simulator.kubelet.shell_patterns import (
-    compiled,
-    escaped,
-    expanded,
-    has_pattern,
-    matches,
-    unescaped,
+    compile_glob,
+    escape_glob,
+    expand_glob,
+    has_glob,
+    matches_glob,
+    unescape_glob,
 )
 from pytest_kwait.simulator.kubelet.shell_tree import (
     Arithmetic,
@@ -42,11 +45,11 @@ _SOFT_BREAK: _Item = (None, False, True)
 
 
 # Items after which others have their turn, and how much of a text is one.
-_MANY = 64
+_MANY_ITEMS = 64
 _PORTION = 64
 
 
-def _portions(items: list[_Item]) -> Iterator[_Item]:
+def _split_portions(items: list[_Item]) -> Iterator[_Item]:
     """The same, with what is split in portions that are not too much work."""
     for item in items:
         text, quoted, split = item
@@ -81,7 +84,7 @@ class _Fields:
         if split and not quoted:
             self._split(text)
         elif quoted:
-            self._pieces.append(escaped(text))
+            self._pieces.append(escape_glob(text))
             self._begun = True
             self._void = self._void and not text
         elif text:
@@ -132,28 +135,28 @@ class Expander:
     def fields(self, word: Word) -> Generator[Effect, None, list[str]]:
         """The arguments that a word becomes."""
         plain = word.plain
-        if plain is not None and plain[:1] != "~" and not has_pattern(plain):
+        if plain is not None and plain[:1] != "~" and not has_glob(plain):
             return [plain]
         shell = self._shell
         fields = _Fields(shell.variables.ifs)
         items = yield from self._items(word, split=True)
         found: list[str] = []
         with shell.around.tasks.account.hold() as hold:
-            for number, item in enumerate(_portions(items), start=1):
+            for number, item in enumerate(_split_portions(items), start=1):
                 fields.add(item)
-                if not number % _MANY:
-                    hold.to(WORD * len(fields.done))
+                if not number % _MANY_ITEMS:
+                    hold.to(WORD_SIZE * len(fields.done))
                     yield STEP
             for number, (pattern, active) in enumerate(fields.finish(), start=1):
-                if not number % _MANY:
-                    hold.to(WORD * number)
+                if not number % _MANY_ITEMS:
+                    hold.to(WORD_SIZE * number)
                     yield STEP
-                if active and "f" not in shell.options and has_pattern(pattern):
-                    names = expanded(pattern, shell.around.files, shell.around.cwd)
+                if active and "f" not in shell.options and has_glob(pattern):
+                    names = expand_glob(pattern, shell.around.files, shell.around.cwd)
                     if names:
                         found += names
                         continue
-                found.append(unescaped(pattern))
+                found.append(unescape_glob(pattern))
         return found
 
     def text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
@@ -167,7 +170,7 @@ class Expander:
         """The pattern that a word becomes."""
         items = yield from self._items(word, split=False)
         return "".join(
-            " " if item[0] is None else escaped(item[0]) if item[1] else item[0]
+            " " if item[0] is None else escape_glob(item[0]) if item[1] else item[0]
             for item in items
             if item is not _NO_ARGUMENTS
         )
@@ -229,14 +232,14 @@ class Expander:
         """The value of an expression; the shell ends where it has none."""
         shell = self._shell
         try:
-            return evaluate(
+            return evaluate_arithmetic(
                 expression,
                 lambda name: self.value(name) or "",
                 lambda name, value: shell.variables.set(name, value),
             )
-        except ArithmeticFault as fault:
-            yield shell.complaint(str(fault))
-            raise Exit(2) from None
+        except ShellArithmeticError as fault:
+            yield shell.make_message(str(fault))
+            raise ShellExit(2) from None
 
     def value(self, name: str) -> str | None:
         """A parameter's value; None where it is unset."""
@@ -336,17 +339,17 @@ class Expander:
         text = yield from self.text(word)
         if kind == "?":
             null = " or null" if part.operator == ":?" else ""
-            yield shell.complaint(f"{part.name}: {text or f'parameter not set{null}'}")
-            raise Exit(2)
+            yield shell.make_message(f"{part.name}: {text or f'parameter not set{null}'}")
+            raise ShellExit(2)
         if not part.name.isidentifier():
-            yield shell.complaint(f"{part.name}: bad variable name")
-            raise Exit(2)
+            yield shell.make_message(f"{part.name}: bad variable name")
+            raise ShellExit(2)
         shell.variables.set(part.name, text)
         return [(text, quoted, split)]
 
     def _unset(self, name: str) -> Generator[Effect, None, None]:
-        yield self._shell.complaint(f"{name}: parameter not set")
-        raise Exit(2)
+        yield self._shell.make_message(f"{name}: parameter not set")
+        raise ShellExit(2)
 
     def _changed(self, value: str, part: Parameter, word: Word) -> Generator[Effect, None, str]:
         """What an operator makes of a value."""
@@ -361,26 +364,26 @@ class Expander:
         pattern = yield from self.pattern(word)
         if operator in ("/", "//"):
             new = (yield from self.text(part.more)) if part.more is not None else ""
-            return _replaced(value, pattern, new, every=operator == "//")
-        return _trimmed(value, pattern, operator)
+            return _replace_pattern(value, pattern, new, every=operator == "//")
+        return _trim(value, pattern, operator)
 
 
-def _trimmed(value: str, pattern: str, operator: str) -> str:
+def _trim(value: str, pattern: str, operator: str) -> str:
     """Without the shortest or longest beginning or end that matches."""
-    if not has_pattern(pattern):
-        text = unescaped(pattern)
+    if not has_glob(pattern):
+        text = unescape_glob(pattern)
         return value.removeprefix(text) if operator[0] == "#" else value.removesuffix(text)
     if operator[0] == "#":
         ends = range(len(value) + 1) if operator == "#" else range(len(value), -1, -1)
-        return next((value[end:] for end in ends if matches(pattern, value[:end])), value)
+        return next((value[end:] for end in ends if matches_glob(pattern, value[:end])), value)
     starts = range(len(value), -1, -1) if operator == "%" else range(len(value) + 1)
-    return next((value[:start] for start in starts if matches(pattern, value[start:])), value)
+    return next((value[:start] for start in starts if matches_glob(pattern, value[start:])), value)
 
 
-def _replaced(value: str, pattern: str, new: str, *, every: bool) -> str:
+def _replace_pattern(value: str, pattern: str, new: str, *, every: bool) -> str:
     if not pattern:
         return value
-    expression = compiled(pattern)
+    expression = compile_glob(pattern)
     found: list[str] = []
     position = 0
     while position < len(value):

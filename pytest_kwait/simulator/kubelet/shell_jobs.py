@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.shell_state import ShellState
     from pytest_kwait.simulator.kubelet.tasks import Task
 
-__all__ = ["JOB_BUILTINS", "signal_number"]
+__all__ = ["JOB_BUILTINS", "parse_signal"]
 
 
-def signal_number(text: str) -> int | None:
+def parse_signal(text: str) -> int | None:
     """The number of a signal that is named or numbered; None where there is none."""
     if text.isdigit():
         return int(text) if int(text) < 65 else None
@@ -37,9 +37,9 @@ def _trap(shell: ShellState, args: list[str]) -> Process:
     names = args if all_back else args[1:]
     code = 0
     for name in names:
-        number = 0 if name.upper() == "EXIT" else signal_number(name)
+        number = 0 if name.upper() == "EXIT" else parse_signal(name)
         if number is None:
-            yield shell.complaint(f"{name}: invalid signal specification", "trap")
+            yield shell.make_message(f"{name}: invalid signal specification", "trap")
             code = 1
             continue
         signal = next((known for known, value in SIGNALS.items() if value == number), "EXIT")
@@ -50,7 +50,7 @@ def _trap(shell: ShellState, args: list[str]) -> Process:
     return code
 
 
-def _job(shell: ShellState, text: str) -> Task | None:
+def _find_job(shell: ShellState, text: str) -> Task | None:
     """The background process of `%1` or a number; None where the shell has none."""
     if text.startswith("%"):
         jobs = list(shell.children.values())
@@ -72,7 +72,7 @@ def _wait(shell: ShellState, args: list[str]) -> Process:
         return 0
     code = 0
     for arg in args:
-        task = _job(shell, arg)
+        task = _find_job(shell, arg)
         if task is None:
             code = 127
             continue
@@ -80,7 +80,7 @@ def _wait(shell: ShellState, args: list[str]) -> Process:
         if shell.interrupted and not task.ended():
             return 128 + shell.interrupted
         code = task.code or 0
-        yield from shell.told_end(task)
+        yield from shell.report_signal_end(task)
         shell.children.pop(task.pid, None)
     return code
 
@@ -88,36 +88,36 @@ def _wait(shell: ShellState, args: list[str]) -> Process:
 def _kill(shell: ShellState, args: list[str]) -> Process:
     number, rest = 15, list(args)
     if rest and rest[0] == "-l":
-        return (yield from _list(shell, rest[1:]))
+        return (yield from _list_traps(shell, rest[1:]))
     if rest and rest[0] == "-s" and len(rest) > 1:
         rest = ["-" + rest[1], *rest[2:]]
     if rest and rest[0].startswith("-") and rest[0] != "--":
         name = rest.pop(0)[1:]
-        found = signal_number(name)
+        found = parse_signal(name)
         if found is None:
-            yield shell.complaint(f"bad signal name '{name}'")
+            yield shell.make_message(f"bad signal name '{name}'")
             return 1
         number = found
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if not rest:
-        yield shell.complaint("you need to specify whom to kill")
+        yield shell.make_message("you need to specify whom to kill")
         return 1
     code = 0
     for target in rest:
-        task = _job(shell, target) if target.startswith("%") else None
+        task = _find_job(shell, target) if target.startswith("%") else None
         text = str(task.pid) if task is not None else target
         if not text.lstrip("-").isdigit():
-            yield shell.complaint(f"invalid number '{target}'")
+            yield shell.make_message(f"invalid number '{target}'")
             code = 1
             continue
         sent = shell.around.tasks.signal(abs(int(text)), number)
         if not sent and (task is None or task.code is None):
-            yield shell.complaint(f"can't kill pid {text}: No such process")
+            yield shell.make_message(f"can't kill pid {text}: No such process")
             code = 1
     return code
 
 
-def _list(shell: ShellState, names: list[str]) -> Process:
+def _list_traps(shell: ShellState, names: list[str]) -> Process:
     if not names:
         for name, number in SIGNALS.items():
             yield Write(1, f"{number:2}) {name}\n".encode())
@@ -126,9 +126,9 @@ def _list(shell: ShellState, names: list[str]) -> Process:
             number = int(name) - 128 if int(name) > 128 else int(name)
             text = next((known for known, value in SIGNALS.items() if value == number), name)
         else:
-            text = str(signal_number(name) or "")
+            text = str(parse_signal(name) or "")
         if not text:
-            yield shell.complaint(f"unknown signal '{name}'")
+            yield shell.make_message(f"unknown signal '{name}'")
             return 1
         yield Write(1, f"{text}\n".encode())
     return 0

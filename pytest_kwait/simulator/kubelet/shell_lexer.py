@@ -11,7 +11,7 @@ from pytest_kwait.simulator.kubelet.shell_tokens import (
     NEWLINE,
     OPERATORS,
     Token,
-    joined,
+    join_parts,
 )
 from pytest_kwait.simulator.kubelet.shell_tree import (
     Arithmetic,
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Lexer"]
 
-_ENDS_A_WORD = frozenset(" \t\n;&|<>()")
-_SPECIAL = frozenset("?$!#@*-")
+_WORD_ENDS = frozenset(" \t\n;&|<>()")
+_SPECIAL_PARAMETERS = frozenset("?$!#@*-")
 _PARAMETER_OPERATORS: tuple[str, ...] = (
     ":-", ":=", ":?", ":+", "%%", "##", "//", "-", "=", "?", "+", "%", "#", "/", ":",
 )  # fmt: skip
-_MOST_NESTING = 60
-_PLAIN = re.compile(r"[A-Za-z0-9_.,]+")
+_MAX_NESTING = 60
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,]+")
 
 
 class Lexer:
@@ -59,15 +59,15 @@ class Lexer:
         self._parse = parse
         self._documents: list[tuple[Redirect, Word, bool]] = []
 
-    def deeper(self) -> None:
+    def enter_nested(self) -> None:
         """Go one level into what can be within itself.
 
         Raises:
             ShellSyntaxError: it is too deep.
         """
         self.nesting += 1
-        if self.nesting > _MOST_NESTING:
-            raise ShellSyntaxError(f"nested more than {_MOST_NESTING} levels deep")
+        if self.nesting > _MAX_NESTING:
+            raise ShellSyntaxError(f"nested more than {_MAX_NESTING} levels deep")
 
     def awaits(self, redirect: Redirect, end: Word, *, tabs: bool) -> None:
         """Read a here-document from the next line on, into the target of `redirect`."""
@@ -119,10 +119,10 @@ class Lexer:
         parts: list[tuple[Part, bool]] = []
         while self.position < len(self.source):
             char = self.source[self.position]
-            if char in _ENDS_A_WORD:
+            if char in _WORD_ENDS:
                 break
             self._piece(parts, char)
-        return Word(joined(parts))
+        return Word(join_parts(parts))
 
     def _piece(self, parts: list[tuple[Part, bool]], char: str) -> None:
         """Add what begins with `char` outside of quotes."""
@@ -157,7 +157,7 @@ class Lexer:
 
     def _plain(self, char: str) -> str:
         """Read `char`, and what comes after it that means nothing to a shell either."""
-        run = _PLAIN.match(self.source, self.position)
+        run = _PLAIN_WORD.match(self.source, self.position)
         text = run.group() if run is not None else char
         self.position += len(text)
         return text
@@ -216,14 +216,14 @@ class Lexer:
         if following == "(":
             self.position = start + 1
             nesting = self.nesting
-            self.deeper()
+            self.enter_nested()
             script = self._parse(self)
             self.nesting = nesting
             return Substitution(script)
         if following == "{":
             self.position = start + 1
             return self._braced(quoted=quoted)
-        if following in _SPECIAL or following.isdigit():
+        if following in _SPECIAL_PARAMETERS or following.isdigit():
             self.position = start + 1
             return Parameter(following) if following else Literal("$")
         name = self._name(start)
@@ -249,7 +249,7 @@ class Lexer:
             self.line += char == "\n"
             if char == "`":
                 inner = Lexer("".join(chars) + "\n)", self._parse, self.nesting, line)
-                inner.deeper()
+                inner.enter_nested()
                 return Substitution(self._parse(inner))
             if char == "\\":
                 following = self.source[self.position : self.position + 1]
@@ -275,10 +275,10 @@ class Lexer:
     def within(self, text: str, line: int | None = None) -> Word:
         """What a text is whose expansions count, as in a here-document."""
         inner = Lexer(text, self._parse, self.nesting, self.line if line is None else line)
-        inner.deeper()
+        inner.enter_nested()
         parts: list[tuple[Part, bool]] = []
         inner._quoted(parts, "")
-        return Word(joined(parts))
+        return Word(join_parts(parts))
 
     def _braced(self, *, quoted: bool) -> Part:
         """What follows `${`."""
@@ -292,7 +292,7 @@ class Lexer:
             while self.source[end : end + 1].isdigit():
                 end += 1
             name = self.source[self.position : max(end, self.position + 1)]
-            if not (name.isdigit() or name in _SPECIAL):
+            if not (name.isdigit() or name in _SPECIAL_PARAMETERS):
                 raise ShellSyntaxError(
                     "bad substitution" if self.position < len(self.source) else "missing '}'"
                 )
@@ -304,7 +304,7 @@ class Lexer:
         if not operator:
             return Parameter(name)
         nesting = self.nesting
-        self.deeper()
+        self.enter_nested()
         more: Word | None = None
         if operator in ("/", "//"):
             word, stopped = self._until("/}", quoted=False)
@@ -341,7 +341,7 @@ class Lexer:
             char = self.source[self.position]
             if char in ends:
                 self.position += 1
-                return Word(joined(parts)), char
+                return Word(join_parts(parts)), char
             if not quoted:
                 self._piece(parts, char)
             elif char == "}":

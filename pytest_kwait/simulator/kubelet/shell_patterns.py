@@ -7,35 +7,42 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.files import Files
+    from pytest_kwait.simulator.kubelet.files import FileSystem
 
-__all__ = ["compiled", "escaped", "expanded", "has_pattern", "matches", "unescaped"]
+__all__ = [
+    "compile_glob",
+    "escape_glob",
+    "expand_glob",
+    "has_glob",
+    "matches_glob",
+    "unescape_glob",
+]
 
-_CLASSES = {
+CHARACTER_CLASSES = {
     "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "space": r"\s", "upper": "A-Z",
     "lower": "a-z", "punct": re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"), "xdigit": "0-9a-fA-F",
     "blank": r" \t", "print": r"\x20-\x7e", "graph": r"\x21-\x7e", "cntrl": r"\x00-\x1f\x7f",
 }  # fmt: skip
-_MOST_FOUND = 10_000
+_MAX_MATCHES = 10_000
 
 
-def escaped(text: str) -> str:
+def escape_glob(text: str) -> str:
     """The pattern that matches nothing but the text."""
     return re.sub(r"([*?\[\]\\])", r"\\\1", text)
 
 
-def unescaped(pattern: str) -> str:
+def unescape_glob(pattern: str) -> str:
     """The text of a pattern that is none."""
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
 
 
-def has_pattern(pattern: str) -> bool:
+def has_glob(pattern: str) -> bool:
     """Whether a pattern can match more than one text."""
     return re.search(r"(?<!\\)(?:\\\\)*[*?\[]", pattern) is not None
 
 
 @functools.lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_glob(pattern: str) -> re.Pattern[str]:
     """The regular expression that a pattern is."""
     found: list[str] = []
     position = 0
@@ -51,14 +58,14 @@ def compiled(pattern: str) -> re.Pattern[str]:
             found.append(re.escape(pattern[position]))
             position += 1
         elif char == "[":
-            bracket, position = _bracket(pattern, position)
+            bracket, position = _translate_glob_bracket(pattern, position)
             found.append(bracket)
         else:
             found.append(re.escape(char))
     return re.compile("".join(found), re.DOTALL)
 
 
-def _bracket(pattern: str, position: int) -> tuple[str, int]:
+def _translate_glob_bracket(pattern: str, position: int) -> tuple[str, int]:
     """What follows a `[`, and where it ends; the bracket itself where nothing closes it."""
     end, negated = position, pattern[position : position + 1] in ("!", "^")
     end += negated
@@ -71,7 +78,7 @@ def _bracket(pattern: str, position: int) -> tuple[str, int]:
             return f"[{'^' if negated else ''}{inner}]", end + 1
         first = False
         if pattern.startswith("[:", end) and (close := pattern.find(":]", end)) > 0:
-            pieces.append(_CLASSES.get(pattern[end + 2 : close], ""))
+            pieces.append(CHARACTER_CLASSES.get(pattern[end + 2 : close], ""))
             end = close + 2
             continue
         if char == "\\" and end + 1 < len(pattern):
@@ -88,12 +95,12 @@ def _bracket(pattern: str, position: int) -> tuple[str, int]:
     return re.escape("["), position
 
 
-def matches(pattern: str, text: str) -> bool:
+def matches_glob(pattern: str, text: str) -> bool:
     """Whether a pattern matches the whole text."""
-    return compiled(pattern).fullmatch(text) is not None
+    return compile_glob(pattern).fullmatch(text) is not None
 
 
-def expanded(pattern: str, files: Files, folder: str) -> list[str]:
+def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
     """The files whose names match, in order; nothing where none does.
 
     Args:
@@ -105,18 +112,18 @@ def expanded(pattern: str, files: Files, folder: str) -> list[str]:
     found = [""]
     for index, piece in enumerate(pieces):
         last = index == len(pieces) - 1
-        if not has_pattern(piece):
-            found = [f"{start}{unescaped(piece)}{'' if last else '/'}" for start in found]
+        if not has_glob(piece):
+            found = [f"{start}{unescape_glob(piece)}{'' if last else '/'}" for start in found]
             continue
         grown: list[str] = []
         for start in found:
-            names = files.names(files.joined(folder, start or "."))
+            names = files.names(files.join_path(folder, start or "."))
             for name in sorted(names or ()):
                 if name.startswith(".") and not piece.startswith("."):
                     continue
-                if matches(piece, name):
+                if matches_glob(piece, name):
                     grown.append(f"{start}{name}{'' if last else '/'}")
-            if len(grown) > _MOST_FOUND:
+            if len(grown) > _MAX_MATCHES:
                 break
         found = grown
-    return sorted(one for one in found if files.find(files.joined(folder, one)) is not None)
+    return sorted(one for one in found if files.find(files.join_path(folder, one)) is not None)

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.descriptors import Capture, OpenFile, copied, duct, opened
+from pytest_kwait.simulator.kubelet.descriptors import (
+    CaptureEnd,
+    OpenFile,
+    copy_fds,
+    make_pipe,
+    open_path,
+)
 from pytest_kwait.simulator.kubelet.processes import (
     Await,
     Call,
     Effect,
     Pipe,
     Process,
-    Surroundings,
+    ProcessContext,
     Write,
 )
-from pytest_kwait.simulator.kubelet.shell_control import Exit, LoopControl, Return
+from pytest_kwait.simulator.kubelet.shell_control import FunctionReturn, LoopControl, ShellExit
 from pytest_kwait.simulator.kubelet.shell_state import ShellState
 from pytest_kwait.simulator.kubelet.shell_tree import Command, Literal, Node, Word
-from pytest_kwait.simulator.kubelet.tasks import ForkFault, Task
+from pytest_kwait.simulator.kubelet.tasks import ForkError, Task
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 __all__ = ["ShellProcesses"]
 
-_ENDINGS = {
+_SIGNAL_MESSAGES = {
     1: "Hangup", 3: "Quit", 4: "Illegal instruction", 6: "Aborted", 9: "Killed",
     10: "User defined signal 1", 11: "Segmentation fault", 12: "User defined signal 2",
     14: "Alarm clock", 15: "Terminated",
 }  # fmt: skip
-_MOST_JOBS = 512
-_CAT = Word(((Literal("cat"), False),))
+_MAX_JOBS = 512
+_CAT_WORD = Word(((Literal("cat"), False),))
 
 
 class ShellProcesses(ShellState):
@@ -43,9 +49,9 @@ class ShellProcesses(ShellState):
             try:
                 yield from self.evaluate(script)
                 self.status = status
-            except Exit as end:
+            except ShellExit as end:
                 self.status = end.code
-            except (Return, LoopControl):
+            except (FunctionReturn, LoopControl):
                 self.status = status
 
     def ended(self, node: Node) -> Process:
@@ -53,7 +59,7 @@ class ShellProcesses(ShellState):
         try:
             try:
                 yield from self.node(node)
-            except (Exit, Return) as end:
+            except (ShellExit, FunctionReturn) as end:
                 self.status = end.code
             except LoopControl:
                 pass
@@ -65,7 +71,7 @@ class ShellProcesses(ShellState):
     def within(self, node: Node) -> Generator[Effect, None, None]:
         """Run a subshell in this process, which has its files back afterwards."""
         around = self.around
-        kept = copied(around.fds)
+        kept = copy_fds(around.fds)
         inner = self.subshell(around.with_env(around.env))
         call = Call(inner.ended(node))
         try:
@@ -83,8 +89,8 @@ class ShellProcesses(ShellState):
         fds = self.around.fds
         if isinstance(script, Command) and not script.words and not script.assignments:
             # `$(<file)`.
-            script = Command((_CAT,), (), script.redirects, script.line)
-        capture = Capture(self.around.tasks.account)
+            script = Command((_CAT_WORD,), (), script.redirects, script.line)
+        capture = CaptureEnd(self.around.tasks.account)
         capture.retain()
         kept = fds.get(1)
         fds[1] = capture.retain()
@@ -114,7 +120,7 @@ class ShellProcesses(ShellState):
             Exit: the container has too many processes.
         """
 
-        def make(around: Surroundings) -> Process:
+        def make(around: ProcessContext) -> Process:
             inner = self.subshell(around)
             # Whoever is killed before its first turn closes nothing itself.
             around.task.on_end.append(inner.variables.close)
@@ -127,26 +133,26 @@ class ShellProcesses(ShellState):
     def _forked(self, node: Node, fds: dict[int, OpenFile]) -> Generator[Effect, None, Task]:
         try:
             return self.fork(node, fds)
-        except ForkFault:
-            yield self.complaint("can't fork: Resource temporarily unavailable")
-            raise Exit(2) from None
+        except ForkError:
+            yield self.make_message("can't fork: Resource temporarily unavailable")
+            raise ShellExit(2) from None
 
     def _pipeline(self, commands: tuple[Node, ...]) -> Generator[Effect, None, None]:
         members: list[Task] = []
         previous: OpenFile | None = None
         for command in commands:
-            fds = copied(self.around.fds)
+            fds = copy_fds(self.around.fds)
             if previous is not None:
-                _replace(fds, 0, previous)
+                _replace_fd(fds, 0, previous)
                 previous.release()
                 previous = None
             if command is not commands[-1]:
-                reader, writer = duct(Pipe())
+                reader, writer = make_pipe(Pipe())
                 previous = reader.retain()
-                _replace(fds, 1, writer)
+                _replace_fd(fds, 1, writer)
             try:
                 members.append((yield from self._forked(command, fds)))
-            except Exit:
+            except ShellExit:
                 if previous is not None:
                     previous.release()
                 raise
@@ -155,28 +161,28 @@ class ShellProcesses(ShellState):
         self.status = codes[-1]
         if "pipefail" in self.options:
             self.status = next((code for code in reversed(codes) if code), 0)
-        yield from self.told_end(members[-1])
+        yield from self.report_signal_end(members[-1])
 
-    def told_end(self, task: Task) -> Generator[Effect, None, None]:
+    def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
         """Say how a process ended that a signal has ended."""
-        if task.signalled in _ENDINGS:
-            yield Write(2, f"{_ENDINGS[task.signalled]}\n".encode())
+        if task.signalled in _SIGNAL_MESSAGES:
+            yield Write(2, f"{_SIGNAL_MESSAGES[task.signalled]}\n".encode())
 
     def _background(self, command: Node) -> Generator[Effect, None, None]:
-        fds = copied(self.around.fds)
+        fds = copy_fds(self.around.fds)
         account = self.around.tasks.account
-        null = opened(self.around.files, "/dev/null", "r", account, self.around.now, {})
-        _replace(fds, 0, null)
+        null = open_path(self.around.files, "/dev/null", "r", account, self.around.now, {})
+        _replace_fd(fds, 0, null)
         task = yield from self._forked(command, fds)
         self.children[task.pid] = task
         self.last_job = task.pid
         self.status = 0
-        if len(self.children) > _MOST_JOBS:
+        if len(self.children) > _MAX_JOBS:
             for pid in [pid for pid, one in self.children.items() if one.code is not None]:
                 del self.children[pid]
 
 
-def _replace(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
+def _replace_fd(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
     old = fds.pop(number, None)
     fds[number] = one.retain()
     if old is not None:

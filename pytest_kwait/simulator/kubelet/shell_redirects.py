@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.descriptors import FileEnd, OpenFile, opened
-from pytest_kwait.simulator.kubelet.files import MISSING, File, FileFault
-from pytest_kwait.simulator.kubelet.shell_control import Exit
+from pytest_kwait.simulator.kubelet.descriptors import FileEnd, OpenFile, open_path
+from pytest_kwait.simulator.kubelet.files import ENOENT, File, FileSystemError
+from pytest_kwait.simulator.kubelet.shell_control import ShellExit
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.shell_state import ShellState
     from pytest_kwait.simulator.kubelet.shell_tree import Redirect
 
-__all__ = ["Saved", "redirected", "restored"]
+__all__ = ["SavedFds", "open_redirects", "restore_fds"]
 
-Saved = list[tuple[int, OpenFile | None]]
+SavedFds = list[tuple[int, OpenFile | None]]
 """What was open under the numbers that were changed, in that order."""
 
 _MODES = {"<": "r", ">": "w", ">|": "w", ">>": "a", "<>": "+", "&>": "w"}
 
 
-def redirected(
+def open_redirects(
     shell: ShellState, redirects: tuple[Redirect, ...]
-) -> Generator[Effect, None, Saved | None]:
+) -> Generator[Effect, None, SavedFds | None]:
     """Open what redirections say; what was open before, None where that failed."""
-    saved: Saved = []
+    saved: SavedFds = []
     for redirect in redirects:
-        opened_one = yield from _open(shell, redirect)
+        opened_one = yield from _open_redirect(shell, redirect)
         if opened_one is False:
-            restored(shell, saved)
+            restore_fds(shell, saved)
             return None
         for stream in (1, 2) if redirect.operator == "&>" else (redirect.stream,):
             saved.append((stream, shell.around.fds.pop(stream, None)))
@@ -40,7 +40,7 @@ def redirected(
     return saved
 
 
-def restored(shell: ShellState, saved: Saved) -> None:
+def restore_fds(shell: ShellState, saved: SavedFds) -> None:
     """Have the files open again that were before."""
     fds = shell.around.fds
     for stream, before in reversed(saved):
@@ -52,13 +52,15 @@ def restored(shell: ShellState, saved: Saved) -> None:
     saved.clear()
 
 
-def _open(shell: ShellState, redirect: Redirect) -> Generator[Effect, None, OpenFile | bool | None]:
+def _open_redirect(
+    shell: ShellState, redirect: Redirect
+) -> Generator[Effect, None, OpenFile | bool | None]:
     """The open file; None to close, False where that failed and has been told."""
     around, operator = shell.around, redirect.operator
     if operator in ("<<", "<<-"):
         try:
             text = yield from shell.expander.text(redirect.target)
-        except Exit:
+        except ShellExit:
             # What would end the shell elsewhere is a document that cannot be opened here.
             return False
         data = text.encode(errors="surrogateescape")
@@ -70,28 +72,28 @@ def _open(shell: ShellState, redirect: Redirect) -> Generator[Effect, None, Open
         if target.isdigit():
             found = around.fds.get(int(target))
             if found is None:
-                yield shell.complaint(f"{target}: Bad file descriptor")
+                yield shell.make_message(f"{target}: Bad file descriptor")
                 return False
             return found
         if operator == "<&":
-            yield shell.complaint("ambiguous redirect")
+            yield shell.make_message("ambiguous redirect")
             return False
     mode = _MODES.get(operator, "w")
     exclusive = "C" in shell.options and operator == ">"
     path = around.path(target) if target else ""
     try:
         if not path:
-            raise FileFault(MISSING)
-        return opened(
+            raise FileSystemError(ENOENT)
+        return open_path(
             around.files, path, mode, around.tasks.account, around.now, around.fds,
             exclusive=exclusive,
         )  # fmt: skip
-    except FileFault as fault:
+    except FileSystemError as fault:
         why = str(fault)
         if mode == "r":
-            why = "no such file" if why == MISSING else why
-            yield shell.complaint(f"can't open {target}: {why}")
+            why = "no such file" if why == ENOENT else why
+            yield shell.make_message(f"can't open {target}: {why}")
         else:
-            why = "nonexistent directory" if why == MISSING else why
-            yield shell.complaint(f"can't create {target}: {why}")
+            why = "nonexistent directory" if why == ENOENT else why
+            yield shell.make_message(f"can't create {target}: {why}")
         return False

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
-from pytest_kwait.simulator.kubelet.processes import Surroundings, Write
-from pytest_kwait.simulator.kubelet.shell_control import Variables
+from pytest_kwait.simulator.kubelet.processes import ProcessContext, Write
+from pytest_kwait.simulator.kubelet.shell_control import ShellVariables
 from pytest_kwait.simulator.kubelet.shell_expansion import Expander
 from pytest_kwait.simulator.kubelet.tasks import SIGNALS, Task
 
@@ -32,7 +32,7 @@ class ShellState(ABC):
 
     def __init__(
         self,
-        around: Surroundings,
+        around: ProcessContext,
         name: str = "sh",
         arguments: tuple[str, ...] = (),
         *,
@@ -54,7 +54,7 @@ class ShellState(ABC):
         self.children: dict[int, Task] = {}
         self.loops = 0
         self.option_offset = 0
-        self.variables = Variables(around.env, around.tasks.account)
+        self.variables = ShellVariables(around.env, around.tasks.account)
         self.expander = Expander(self)
         self._tested = 0
         self._pending: list[int] = []
@@ -80,7 +80,7 @@ class ShellState(ABC):
         """The signal that a trap is still to be run for; 0 without."""
         return self._pending[0] if self._pending else 0
 
-    def complaint(self, text: str, command: str = "") -> Write:
+    def make_message(self, text: str, command: str = "") -> Write:
         """A message as `ash` begins it; its own commands are named with a line."""
         command = command or self.reading
         where = f"{self.name}: {command}: " if command else f"{self.name}: "
@@ -88,7 +88,7 @@ class ShellState(ABC):
             where += f"line {self.line}: "
         return Write(2, f"{where}{text}\n".encode(errors="surrogateescape"))
 
-    def subshell(self, around: Surroundings) -> Self:
+    def subshell(self, around: ProcessContext) -> Self:
         """The same shell in another process, or for a while in this one."""
         inner = copy(self)
         inner.around = around
@@ -121,7 +121,7 @@ class ShellState(ABC):
         """Run a program that is none of the shell's own commands."""
 
     @abstractmethod
-    def told_end(self, task: Task) -> Generator[Effect, None, None]:
+    def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
         """Say how a process ended that a signal has ended."""
 
     @abstractmethod

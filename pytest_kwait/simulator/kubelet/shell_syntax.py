@@ -14,8 +14,8 @@ from pytest_kwait.simulator.kubelet.shell_tokens import (
     END,
     NEWLINE,
     Token,
-    assignment,
     is_name,
+    parse_assignment,
 )
 from pytest_kwait.simulator.kubelet.shell_tree import (
     AndOr,
@@ -39,7 +39,7 @@ from pytest_kwait.simulator.kubelet.shell_tree import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Parser", "ShellSyntaxError", "parse", "parser_of"]
+__all__ = ["Parser", "ShellSyntaxError", "make_parser", "parse"]
 
 _CLOSERS = frozenset({"then", "elif", "else", "fi", "do", "done", "}", "esac"})
 _REDIRECTIONS = frozenset({"<", ">", ">>", "<<", "<<-", "<&", ">&", "<>", ">|", "&>"})
@@ -146,7 +146,7 @@ class Parser:
         """Commands until one of `ends`, which is left."""
         commands: list[Node] = []
         nesting = self._lexer.nesting
-        self._lexer.deeper()
+        self._lexer.enter_nested()
         self._newlines()
         while not self._ends(ends):
             if self._operator() == END:
@@ -354,7 +354,7 @@ class Parser:
                 break
             if not words and not assignments and not redirects and token.text in _CLOSERS:
                 raise self._wrong()
-            found = assignment(token.word) if not words else None
+            found = parse_assignment(token.word) if not words else None
             self._take()
             if found is not None:
                 assignments.append(found)
@@ -371,13 +371,13 @@ class Parser:
         return Command(tuple(words), tuple(assignments), tuple(redirects), line)
 
 
-def _substituted(lexer: Lexer) -> Node:
+def _parse_substitution(lexer: Lexer) -> Node:
     return Parser(lexer).script()
 
 
-def parser_of(script: str, line: int = 1) -> Parser:
+def make_parser(script: str, line: int = 1) -> Parser:
     """A parser at the beginning of a script, whose first line has that number."""
-    return Parser(Lexer(script, _substituted, line=line))
+    return Parser(Lexer(script, _parse_substitution, line=line))
 
 
 def parse(script: str) -> Node:
@@ -386,7 +386,7 @@ def parse(script: str) -> Node:
     Raises:
         ShellSyntaxError: it is no shell.
     """
-    parser = parser_of(script)
+    parser = make_parser(script)
     commands: list[Node] = []
     while (command := parser.line()) is not None:
         commands.append(command)

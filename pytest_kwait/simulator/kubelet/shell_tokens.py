@@ -10,7 +10,16 @@ from pytest_kwait.simulator.kubelet.shell_tree import Literal, Word
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.shell_tree import Part
 
-__all__ = ["END", "ESCAPES", "NEWLINE", "OPERATORS", "Token", "assignment", "is_name", "joined"]
+__all__ = [
+    "END",
+    "ESCAPES",
+    "NEWLINE",
+    "OPERATORS",
+    "Token",
+    "is_name",
+    "join_parts",
+    "parse_assignment",
+]
 
 END, NEWLINE = "", "\n"
 OPERATORS = (
@@ -39,7 +48,7 @@ class Token:
     line: int
 
 
-def joined(parts: list[tuple[Part, bool]]) -> tuple[tuple[Part, bool], ...]:
+def join_parts(parts: list[tuple[Part, bool]]) -> tuple[tuple[Part, bool], ...]:
     """The parts with neighbouring texts made one."""
     found: list[tuple[Part, bool]] = []
     texts: list[str] = []
@@ -60,7 +69,7 @@ def is_name(text: str) -> bool:
     return text.isascii() and text.isidentifier()
 
 
-def assignment(word: Word) -> tuple[str, Word] | None:
+def parse_assignment(word: Word) -> tuple[str, Word] | None:
     """The name and the value of a word that assigns; None where it does not."""
     if not word.parts:
         return None

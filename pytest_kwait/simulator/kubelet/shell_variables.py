@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.processes import Effect, Process, Read, Write
-from pytest_kwait.simulator.kubelet.shell_control import Exit, ReadOnlyVariable
+from pytest_kwait.simulator.kubelet.shell_control import ReadOnlyVariableError, ShellExit
 from pytest_kwait.simulator.kubelet.shell_tokens import is_name
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _OPTIONS = {
     "errexit": "e", "noglob": "f", "nounset": "u", "xtrace": "x", "noexec": "n", "noclobber": "C",
     "allexport": "a", "verbose": "v", "pipefail": "pipefail",
 }  # fmt: skip
-_ACCEPTED = "efuxnC"
+_ACCEPTED_LETTERS = "efuxnC"
 
 
 def _set(shell: ShellState, args: list[str]) -> Process:
@@ -33,40 +33,40 @@ def _set(shell: ShellState, args: list[str]) -> Process:
     while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
         word = rest.pop(0)
         if word == "--":
-            shell.arguments = shell.variables.argue(tuple(rest))
+            shell.arguments = shell.variables.charge_arguments(tuple(rest))
             return 0
         for letter in word[1:]:
             option = letter
             if letter == "o":
                 name = rest.pop(0) if rest else ""
                 option = _OPTIONS.get(name, "")
-                if not option or (len(option) == 1 and option not in _ACCEPTED):
-                    yield shell.complaint(f"illegal option {word[0]}o {name}", "set")
-                    raise Exit(1)
-            elif letter not in _ACCEPTED:
-                yield shell.complaint(f"illegal option {word[0]}{letter}", "set")
-                raise Exit(2)
+                if not option or (len(option) == 1 and option not in _ACCEPTED_LETTERS):
+                    yield shell.make_message(f"illegal option {word[0]}o {name}", "set")
+                    raise ShellExit(1)
+            elif letter not in _ACCEPTED_LETTERS:
+                yield shell.make_message(f"illegal option {word[0]}{letter}", "set")
+                raise ShellExit(2)
             if word[0] == "-":
                 shell.options.add(option)
             else:
                 shell.options.discard(option)
     if rest:
-        shell.arguments = shell.variables.argue(tuple(rest))
+        shell.arguments = shell.variables.charge_arguments(tuple(rest))
     return 0
 
 
 def _shift(shell: ShellState, args: list[str]) -> Process:
     if args and not args[0].isdigit():
-        yield shell.complaint(f"Illegal number: {args[0]}", "shift")
-        raise Exit(2)
+        yield shell.make_message(f"Illegal number: {args[0]}", "shift")
+        raise ShellExit(2)
     count = int(args[0]) if args else 1
     if count > len(shell.arguments):
         return 1
-    shell.arguments = shell.variables.argue(shell.arguments[count:])
+    shell.arguments = shell.variables.charge_arguments(shell.arguments[count:])
     return 0
 
 
-def _assigned(
+def _assign(
     shell: ShellState, command: str, arg: str, before: Callable[[str], None]
 ) -> Generator[Effect, None, str]:
     """Set what `NAME=VALUE` says after `before`, and return the name.
@@ -76,15 +76,15 @@ def _assigned(
     """
     name, separator, value = arg.partition("=")
     if not is_name(name):
-        yield shell.complaint(f"{name}: bad variable name", command)
-        raise Exit(2)
+        yield shell.make_message(f"{name}: bad variable name", command)
+        raise ShellExit(2)
     try:
         before(name)
         if separator:
             shell.variables.set(name, value)
-    except ReadOnlyVariable:
-        yield shell.complaint(f"{name}: is read only", command)
-        raise Exit(2) from None
+    except ReadOnlyVariableError:
+        yield shell.make_message(f"{name}: is read only", command)
+        raise ShellExit(2) from None
     return name
 
 
@@ -97,7 +97,7 @@ def _export(shell: ShellState, args: list[str]) -> Process:
             shown = "" if value is None else "='" + value.replace("'", "'\"'\"'") + "'"
             yield Write(1, f"export {name}{shown}\n".encode(errors="surrogateescape"))
     for arg in names:
-        name = yield from _assigned(shell, "export", arg, lambda _: None)
+        name = yield from _assign(shell, "export", arg, lambda _: None)
         shell.variables.export(name)
         if unexported:
             shell.variables.exported.discard(name)
@@ -108,17 +108,17 @@ def _export(shell: ShellState, args: list[str]) -> Process:
 def _readonly(shell: ShellState, args: list[str]) -> Process:
     for arg in args:
         if arg != "-p":
-            name = yield from _assigned(shell, "readonly", arg, lambda _: None)
+            name = yield from _assign(shell, "readonly", arg, lambda _: None)
             shell.variables.read_only.add(name)
     return 0
 
 
 def _local(shell: ShellState, args: list[str]) -> Process:
     if not shell.variables.local:
-        yield shell.complaint("not in a function", "local")
-        raise Exit(2)
+        yield shell.make_message("not in a function", "local")
+        raise ShellExit(2)
     for arg in args:
-        yield from _assigned(shell, "local", arg, shell.variables.localize)
+        yield from _assign(shell, "local", arg, shell.variables.make_local)
     return 0
 
 
@@ -129,13 +129,13 @@ def _unset(shell: ShellState, args: list[str]) -> Process:
             shell.functions.pop(name, None)
             continue
         if not is_name(name):
-            yield shell.complaint(f"{name}: bad variable name", "unset")
-            raise Exit(2)
+            yield shell.make_message(f"{name}: bad variable name", "unset")
+            raise ShellExit(2)
         try:
             shell.variables.unset(name)
-        except ReadOnlyVariable:
-            yield shell.complaint(f"{name}: is read only", "unset")
-            raise Exit(2) from None
+        except ReadOnlyVariableError:
+            yield shell.make_message(f"{name}: is read only", "unset")
+            raise ShellExit(2) from None
     return 0
 
 
@@ -154,20 +154,20 @@ def _read(shell: ShellState, args: list[str]) -> Process:
                 try:
                     seconds = float(value)
                 except ValueError:
-                    yield shell.complaint("invalid timeout", "read")
+                    yield shell.make_message("invalid timeout", "read")
                     return 2
         elif word.startswith("-") and len(word) > 1:
-            yield shell.complaint(f"illegal option {word}", "read")
-            raise Exit(2)
+            yield shell.make_message(f"illegal option {word}", "read")
+            raise ShellExit(2)
         else:
             names.append(word)
     for name in names:
         if not is_name(name):
-            yield shell.complaint(f"{name}: bad variable name", "read")
-            raise Exit(2)
+            yield shell.make_message(f"{name}: bad variable name", "read")
+            raise ShellExit(2)
     if prompt and shell.around.tty:
         yield Write(2, prompt.encode())
-    data, code = yield from _line(shell, raw=raw, seconds=seconds)
+    data, code = yield from _read_line(shell, raw=raw, seconds=seconds)
     text = data.decode(errors="surrogateescape")
     names = names or ["REPLY"]
     if raw:
@@ -177,13 +177,17 @@ def _read(shell: ShellState, args: list[str]) -> Process:
         marks = re.findall(r"\\(.)|([^\\])|\\$", text, re.DOTALL)
         characters = [(one or other, bool(one)) for one, other in marks if one or other]
     plain = "".join(char for char, _ in characters)
-    values = [plain] if names == ["REPLY"] else _split(characters, len(names), shell.variables.ifs)
+    values = (
+        [plain]
+        if names == ["REPLY"]
+        else _split_fields(characters, len(names), shell.variables.ifs)
+    )
     for name, value in zip(names, [*values, *[""] * len(names)], strict=False):
-        yield from _assigned(shell, "read", f"{name}={value}", lambda _: None)
+        yield from _assign(shell, "read", f"{name}={value}", lambda _: None)
     return code
 
 
-def _line(
+def _read_line(
     shell: ShellState, *, raw: bool, seconds: float | None
 ) -> Generator[Effect, None, tuple[bytes, int]]:
     """A line without its end, and the exit code of `read`."""
@@ -210,7 +214,7 @@ def _line(
         return body, 0
 
 
-def _split(text: list[tuple[str, bool]], most: int, separators: str) -> list[str]:
+def _split_fields(text: list[tuple[str, bool]], most: int, separators: str) -> list[str]:
     """The fields of a line, the last one with all that is left.
 
     Args:
@@ -255,8 +259,8 @@ def _split(text: list[tuple[str, bool]], most: int, separators: str) -> list[str
 
 def _getopts(shell: ShellState, args: list[str]) -> Process:
     if len(args) < 2:
-        yield shell.complaint("usage: getopts optstring var [arg]", "getopts")
-        raise Exit(2)
+        yield shell.make_message("usage: getopts optstring var [arg]", "getopts")
+        raise ShellExit(2)
     known, name = args[0], args[1]
     words = args[2:] or list(shell.arguments)
     variables = shell.variables

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.restarts import has_rule_for_all, is_sidecar, should_restart
+from pytest_kwait.simulator.kubelet.restarts import has_restart_all_rule, is_sidecar, should_restart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = [
     "KUBELET_CONDITIONS",
     "RESTARTING_ALL",
-    "pod_conditions",
-    "pod_phase",
+    "compute_conditions",
+    "compute_phase",
 ]
 
 RESTARTING_ALL = "RestartingAllContainers"
@@ -35,18 +35,18 @@ KUBELET_CONDITIONS = (
 )
 
 
-def _terminated(state: Obj | None) -> Obj | None:
+def _get_terminated(state: Obj | None) -> Obj | None:
     found: Obj | None = (state or {}).get("terminated")
     return found
 
 
-def _starts_again(pod: Obj, container: Obj, ended: Obj) -> bool:
+def _will_restart(pod: Obj, container: Obj, ended: Obj) -> bool:
     if ended.get("reason") == RESTARTING_ALL:
         return True
     return should_restart(pod, container, ended.get("exitCode", 0))
 
 
-class _Count:
+class _StateCounts:
     """How many containers are in which state."""
 
     def __init__(self) -> None:
@@ -62,12 +62,12 @@ class _Count:
 
     def init(self, pod: Obj, container: Obj, status: Obj | None) -> None:
         state = (status or {}).get("state") or {}
-        ended = _terminated(state) or (
-            _terminated((status or {}).get("lastState")) if "waiting" in state else None
+        ended = _get_terminated(state) or (
+            _get_terminated((status or {}).get("lastState")) if "waiting" in state else None
         )
         if ended is None:
             self.pending_init += 1
-        elif ended.get("exitCode") and not _starts_again(pod, container, ended):
+        elif ended.get("exitCode") and not _will_restart(pod, container, ended):
             self.failed_init += 1
         # One that failed and is started again counts as neither, as upstream.
 
@@ -79,7 +79,7 @@ class _Count:
         if "running" in state:
             self.running += 1
             self.pending_sidecars += not status.get("started")
-        elif "waiting" in state and _terminated(status.get("lastState")) is None:
+        elif "waiting" in state and _get_terminated(status.get("lastState")) is None:
             self.pending_sidecars += 1
             self.waiting += 1
 
@@ -91,18 +91,18 @@ class _Count:
         if "running" in state:
             self.running += 1
             return
-        ended = _terminated(state)
-        last = _terminated(status.get("lastState"))
+        ended = _get_terminated(state)
+        last = _get_terminated(status.get("lastState"))
         if ended is None and last is None:
             self.waiting += 1
             return
         self.stopped += 1
-        self.final += not _starts_again(pod, container, ended or last or {})
+        self.final += not _will_restart(pod, container, ended or last or {})
         code = (ended or {}).get("exitCode", 0)
         self.succeeded += ended is not None and code == 0
 
 
-def pod_phase(
+def compute_phase(
     pod: Obj, statuses: Mapping[str, Obj], *, terminal: bool = False, initialized: bool = False
 ) -> str:
     """Return the pod's phase.
@@ -113,7 +113,7 @@ def pod_phase(
         terminal: no container will ever be started again.
         initialized: a regular container has been started.
     """
-    spec, count = pod["spec"], _Count()
+    spec, count = pod["spec"], _StateCounts()
     for container in spec.get("initContainers") or ():
         status = statuses.get(container["name"])
         if is_sidecar(container):
@@ -135,11 +135,13 @@ def pod_phase(
     return "Pending"
 
 
-def _names(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return f"[{' '.join(names)}]"
 
 
-def _containers_ready(pod: Obj, statuses: Mapping[str, Obj], phase: str) -> tuple[str, str, str]:
+def _check_containers_ready(
+    pod: Obj, statuses: Mapping[str, Obj], phase: str
+) -> tuple[str, str, str]:
     watched = [
         *(one["name"] for one in pod["spec"].get("initContainers") or () if is_sidecar(one)),
         *(one["name"] for one in pod["spec"]["containers"]),
@@ -152,13 +154,13 @@ def _containers_ready(pod: Obj, statuses: Mapping[str, Obj], phase: str) -> tupl
         return "False", "PodFailed", ""
     told = []
     if unknown:
-        told.append(f"containers with unknown status: {_names(unknown)}")
+        told.append(f"containers with unknown status: {_join_names(unknown)}")
     if unready:
-        told.append(f"containers with unready status: {_names(unready)}")
+        told.append(f"containers with unready status: {_join_names(unready)}")
     return ("False", "ContainersNotReady", ", ".join(told)) if told else ("True", "", "")
 
 
-def _ready(
+def _check_ready(
     pod: Obj, others: Sequence[Obj], containers: tuple[str, str, str]
 ) -> tuple[str, str, str]:
     if containers[0] != "True":
@@ -176,7 +178,7 @@ def _ready(
     return ("False", "ReadinessGatesNotReady", ", ".join(told)) if told else containers
 
 
-def _initialized(
+def _check_initialized(
     pod: Obj, statuses: Mapping[str, Obj], phase: str, started: bool
 ) -> tuple[str, str, str]:
     unknown, incomplete = [], []
@@ -193,13 +195,13 @@ def _initialized(
         return "True", "", ""
     told = []
     if unknown:
-        told.append(f"containers with unknown status: {_names(unknown)}")
+        told.append(f"containers with unknown status: {_join_names(unknown)}")
     if incomplete:
-        told.append(f"containers with incomplete status: {_names(incomplete)}")
+        told.append(f"containers with incomplete status: {_join_names(incomplete)}")
     return ("False", "ContainersNotInitialized", ", ".join(told)) if told else ("True", "", "")
 
 
-def pod_conditions(
+def compute_conditions(
     pod: Obj,
     statuses: Mapping[str, Obj],
     phase: str,
@@ -223,15 +225,15 @@ def pod_conditions(
     last = (pod.get("status") or {}).get("conditions") or ()
     own = (*KUBELET_CONDITIONS, "PodResizePending", "PodResizeInProgress")
     others = [one for one in last if one["type"] not in own]
-    containers = _containers_ready(pod, statuses, phase)
+    containers = _check_containers_ready(pod, statuses, phase)
     values = {
         "PodReadyToStartContainers": ("True" if sandbox else "False", "", ""),
-        "Initialized": _initialized(pod, statuses, phase, started),
-        "Ready": _ready(pod, others, containers),
+        "Initialized": _check_initialized(pod, statuses, phase, started),
+        "Ready": _check_ready(pod, others, containers),
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
-    if has_rule_for_all(pod):
+    if has_restart_all_rule(pod):
         values["AllContainersRestarting"] = (
             ("True", "RestartAllContainersStarted", "container exited with restart policy rule")
             if restarting

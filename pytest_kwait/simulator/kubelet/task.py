@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.processes import Unwinding
+from pytest_kwait.simulator.kubelet.processes import NonlocalExit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.runs import Sink
     from pytest_kwait.simulator.sim_clock import Timer
 
-__all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task", "ends"]
+__all__ = ["SIGNALS", "ForkError", "Interrupted", "Task", "is_fatal"]
 
 SIGNALS = {
     "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9,
@@ -25,15 +25,15 @@ SIGNALS = {
 }  # fmt: skip
 
 
-_HARMLESS = frozenset({17, 18, 23, 28})
-_STOPPING = frozenset({19, 20, 21, 22})
+_IGNORED_SIGNALS = frozenset({17, 18, 23, 28})
+_STOP_SIGNALS = frozenset({19, 20, 21, 22})
 
 
-class ForkFault(Exception):
+class ForkError(Exception):
     """The container has as many processes as it may have."""
 
 
-class Interrupted(Unwinding):
+class Interrupted(NonlocalExit):
     """Ctrl-C at the shell's terminal."""
 
 
@@ -65,7 +65,7 @@ class Task:
     queued: bool = False
     signalled: int = 0
     doom: int | None = None
-    error: Unwinding | None = None
+    error: NonlocalExit | None = None
     handler: Callable[[int], bool] | None = None
     """Told of a signal: whether it takes care of it."""
     traps: Callable[[int], bool] | None = None
@@ -83,7 +83,7 @@ class Task:
         return self.code is not None
 
 
-def ends(task: Task, number: int) -> bool:
+def is_fatal(task: Task, number: int) -> bool:
     """Whether a signal that nobody handles ends a process; after some it stands still instead."""
-    task.stopped = task.stopped or number in _STOPPING
-    return number not in _HARMLESS and number not in _STOPPING
+    task.stopped = task.stopped or number in _STOP_SIGNALS
+    return number not in _IGNORED_SIGNALS and number not in _STOP_SIGNALS

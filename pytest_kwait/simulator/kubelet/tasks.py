@@ -7,31 +7,31 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.descriptors import (
-    BrokenPipe,
+    BrokenPipeWriteError,
     OpenFile,
     PipeEnd,
     SinkEnd,
-    released,
+    release_fds,
 )
-from pytest_kwait.simulator.kubelet.memory import Account, OutOfMemory
+from pytest_kwait.simulator.kubelet.memory import MemoryAccount, OutOfMemoryError
 from pytest_kwait.simulator.kubelet.processes import (
     STEP,
     Await,
     Call,
     Listen,
-    Pause,
+    NonlocalExit,
     Pipe,
     Process,
+    ProcessContext,
+    ProcessWriteError,
     Read,
+    Sleep,
     Step,
-    Surroundings,
-    Unwinding,
     Write,
-    WriteFault,
 )
-from pytest_kwait.simulator.kubelet.processor import Credit, processor_of
-from pytest_kwait.simulator.kubelet.runs import Outlet, Session
-from pytest_kwait.simulator.kubelet.task import SIGNALS, ForkFault, Interrupted, Task, ends
+from pytest_kwait.simulator.kubelet.processor import CpuCredit, get_cpu_scheduler
+from pytest_kwait.simulator.kubelet.runs import OutputBuffer, Session
+from pytest_kwait.simulator.kubelet.task import SIGNALS, ForkError, Interrupted, Task, is_fatal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.runs import Sink
     from pytest_kwait.simulator.sim_clock import SimClock
 
-__all__ = ["SIGNALS", "ForkFault", "Interrupted", "Task", "Tasks"]
+__all__ = ["SIGNALS", "ForkError", "Interrupted", "ProcessTable", "Task"]
 
 _log = logging.getLogger(__name__)
-_FULL = "No space left on device"
+_NO_SPACE = "No space left on device"
 
 # Steps that one process may do, and seconds that it may have, before others have their turn.
-_MOST_STEPS = 400
-_SLICE = 0.002
+_MAX_STEPS = 400
+_PROCESS_TIME_SLICE = 0.002
 # Processes that a container may have, and programs that one may run within each other.
-_MOST_TASKS = 256
-_MOST_CALLS = 400
+_MAX_PROCESSES = 256
+_MAX_CALL_DEPTH = 400
 
 
-class Tasks:
+class ProcessTable:
     """The processes of one container.
 
     Args:
@@ -64,11 +64,11 @@ class Tasks:
     """
 
     def __init__(
-        self, clock: SimClock, network: Network, account: Account, starved: Callable[[], None]
+        self, clock: SimClock, network: Network, account: MemoryAccount, starved: Callable[[], None]
     ) -> None:
         self.clock = clock
         self.account = account
-        self.credit = Credit(clock)
+        self.credit = CpuCredit(clock)
         self._network = network
         self._starved = starved
         self._all: dict[int, Task] = {}
@@ -81,7 +81,7 @@ class Tasks:
     # -- starting and ending
 
     def start(
-        self, make: Callable[[Surroundings], Process], around: Surroundings, name: str,
+        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
         fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
     ) -> Task:  # fmt: skip
         """Start a process, which has `fds` from then on.
@@ -98,9 +98,9 @@ class Tasks:
         Raises:
             ForkFault: there are too many.
         """
-        if len(self._all) >= _MOST_TASKS:
-            released(fds)
-            raise ForkFault
+        if len(self._all) >= _MAX_PROCESSES:
+            release_fds(fds)
+            raise ForkError
         if parent:
             self.account.begin_process()
         task = Task(self._next, parent, name, [], fds, sink)
@@ -114,14 +114,14 @@ class Tasks:
         return task
 
     def follow(
-        self, make: Callable[[Surroundings], Process], around: Surroundings, name: str,
+        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
         stdin: OpenFile, sink: Sink,
     ) -> Task:  # fmt: skip
         """Start a process at once that writes to a sink."""
         fds = {0: stdin.retain()}
         fds |= {stream: SinkEnd(sink, stream).retain() for stream in (1, 2)}
         task = self.start(make, around, name, fds, sink=sink, now=True)
-        processor_of(self.clock).hurry(self)
+        get_cpu_scheduler(self.clock).run_now(self)
         return task
 
     def find(self, pid: int) -> Task | None:
@@ -159,7 +159,7 @@ class Tasks:
                 timer.cancel()
         self._all.pop(task.pid, None)
         self._waiting.pop(task.pid, None)
-        released(task.fds)
+        release_fds(task.fds)
         if task.parent:
             self.account.end_process()
         if task.sink is not None:
@@ -199,7 +199,7 @@ class Tasks:
                     task.reads = None
                 self._resume(task)
             return True
-        if pid == 1 or not ends(task, number):
+        if pid == 1 or not is_fatal(task, number):
             return True
         task.signalled = number
         self.stop(task, 128 + number)
@@ -223,13 +223,13 @@ class Tasks:
     def _queue(self, task: Task) -> None:
         if not task.queued and task.code is None:
             task.queued = True
-            processor_of(self.clock).schedule(self, task)
+            get_cpu_scheduler(self.clock).schedule(self, task)
 
-    def _awake(self, task: Task) -> None:
+    def _end_sleep(self, task: Task) -> None:
         """Its pause is over: it goes on at once where it may."""
         task.timer = None
         if self.credit.good and not task.queued and not task.stopped:
-            processor_of(self.clock).wake(self, task)
+            get_cpu_scheduler(self.clock).wake(self, task)
         else:
             self._queue(task)
 
@@ -245,17 +245,17 @@ class Tasks:
         """Go on with a process until it waits, ends or has had its turn; steps that it did."""
         task.queued = False
         self._written = 0
-        end = self.clock.monotonic() + _SLICE
-        for step in range(_MOST_STEPS):
+        end = self.clock.monotonic() + _PROCESS_TIME_SLICE
+        for step in range(_MAX_STEPS):
             if task.code is not None or task.stopped:
                 return step + 1 + self._written
             try:
                 if self._step(task):
                     return step + 1 + self._written
-            except OutOfMemory:
+            except OutOfMemoryError:
                 self._starved()
                 return step + 1
-            if self._written > _MOST_STEPS or (step & 1 and self.clock.monotonic() > end):
+            if self._written > _MAX_STEPS or (step & 1 and self.clock.monotonic() > end):
                 break
         self._queue(task)
         return step + 1 + self._written
@@ -273,7 +273,7 @@ class Tasks:
                 self._running = before
                 self._finish(task, end.value if task.doom is None else task.doom)
             return not task.stack
-        except Unwinding as raised:
+        except NonlocalExit as raised:
             task.stack.pop()
             if not task.stack:
                 self._running = before
@@ -303,18 +303,18 @@ class Tasks:
             case Await():
                 return self._await(task, effect)
             case Call():
-                if len(task.stack) >= _MOST_CALLS:
+                if len(task.stack) >= _MAX_CALL_DEPTH:
                     # As deep as a stack goes: what `ash` does at the end of its own.
                     self.stop(task, task.end_by("SEGV"))
                     return True
                 task.stack.append(effect.run())
             case Listen():
                 self._listen(effect)
-            case Pause(seconds):
+            case Sleep(seconds):
                 if seconds != math.inf:
                     # Even a program that ends at once has been seen running.
                     task.timer = self.clock.call_later(
-                        max(seconds, 0.0), lambda: self._awake(task), scaled=False
+                        max(seconds, 0.0), lambda: self._end_sleep(task), scaled=False
                     )
                 return True
         return False
@@ -326,9 +326,9 @@ class Tasks:
             return False
         try:
             effect.error = target.write(effect.data)
-            if effect.error == _FULL:
-                task.error = WriteFault(effect.error)
-        except BrokenPipe:
+            if effect.error == _NO_SPACE:
+                task.error = ProcessWriteError(effect.error)
+        except BrokenPipeWriteError:
             if task.handler is not None and task.handler(SIGNALS["PIPE"]):
                 effect.error = "Broken pipe"
                 return False
@@ -387,7 +387,7 @@ class Tasks:
 
     def _listen(self, effect: Listen) -> None:
         def accept(stdin: Pipe, sink: Sink | None = None) -> Session:
-            outlet = Outlet()
+            outlet = OutputBuffer()
             task = self.follow(
                 lambda around: effect.serve(around, stdin), effect.around, "server",
                 PipeEnd(stdin), sink or outlet,

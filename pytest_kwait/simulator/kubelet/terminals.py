@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.kubelet.processes import Pipe
-    from pytest_kwait.simulator.kubelet.runs import Outlet
+    from pytest_kwait.simulator.kubelet.runs import OutputBuffer
 
 __all__ = ["Terminal"]
 
-_INTERRUPT, _END, _ERASE = 3, 4, (8, 127)
+_INTERRUPT, _END_OF_INPUT, _ERASE = 3, 4, (8, 127)
 _NEWLINES = (10, 13)
 
 
@@ -24,7 +24,7 @@ class Terminal:
         outlet: what the person sees.
     """
 
-    def __init__(self, stdin: Pipe | None, outlet: Outlet) -> None:
+    def __init__(self, stdin: Pipe | None, outlet: OutputBuffer) -> None:
         self._stdin = stdin
         self._outlet = outlet
         self._line = bytearray()
@@ -40,7 +40,7 @@ class Terminal:
             if key in _NEWLINES:
                 shown += b"\r\n"
                 self._flush(b"\n")
-            elif key == _END:
+            elif key == _END_OF_INPUT:
                 if self._line:
                     self._flush(b"")
                 elif self._stdin is not None:

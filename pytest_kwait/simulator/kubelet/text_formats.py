@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["formatted", "number_of", "unescaped"]
+__all__ = ["format_once", "parse_number", "process_escapes"]
 
 _ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
@@ -15,7 +15,7 @@ _OCTAL_OR_TEXT = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _DIRECTIVE = re.compile(r"%(?:%|([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?([a-zA-Z]))")
 
 
-def unescaped(text: str, *, echo: bool) -> tuple[str, bool]:
+def process_escapes(text: str, *, echo: bool) -> tuple[str, bool]:
     """Text with its escapes as what they stand for, and whether one of them ended it."""
     pieces: list[str] = []
     position = 0
@@ -27,19 +27,19 @@ def unescaped(text: str, *, echo: bool) -> tuple[str, bool]:
         if code in _ESCAPES:
             pieces.append(_ESCAPES[code])
         elif code[0] == "x" and len(code) > 1:
-            pieces.append(_byte(int(code[1:], 16)))
+            pieces.append(_to_byte(int(code[1:], 16)))
         elif code[0] in "01234567":
-            pieces.append(_byte(int(code, 8) & 255))
+            pieces.append(_to_byte(int(code, 8) & 255))
         else:
             pieces.append(f"\\{code}" if echo or code != '"' else code)
     return "".join(pieces) + text[position:], False
 
 
-def _byte(value: int) -> str:
+def _to_byte(value: int) -> str:
     return bytes([value]).decode(errors="surrogateescape")
 
 
-def number_of(text: str) -> int | None:
+def parse_number(text: str) -> int | None:
     """A number as C reads it; None where it is none."""
     text = text.strip()
     if text[:1] in ("'", '"'):
@@ -52,7 +52,7 @@ def number_of(text: str) -> int | None:
         return None
 
 
-def formatted(template: str, values: list[str]) -> tuple[str, int, list[tuple[int, str]], bool]:
+def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[int, str]], bool]:
     """One use of a format: its text, how many values it took, what was wrong, whether it ended.
 
     What was wrong comes with the length of the text before it.
@@ -70,7 +70,7 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[tuple[in
         return values[used - 1] if used <= len(values) else None
 
     def number(text: str | None) -> int:
-        found = number_of(text) if text else None
+        found = parse_number(text) if text else None
         if found is None:
             wrong(f"invalid number '{(text or '').lstrip()}'")
             return 0
@@ -78,7 +78,7 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[tuple[in
 
     while position < len(template):
         start = template.find("%", position)
-        plain, stopped = unescaped(
+        plain, stopped = process_escapes(
             template[position : start if start >= 0 else len(template)], echo=False
         )
         pieces.append(plain)
@@ -105,7 +105,7 @@ def formatted(template: str, values: list[str]) -> tuple[str, int, list[tuple[in
             ended = False
             shown = text or ""
             if kind == "b":
-                shown, ended = unescaped(shown, echo=True)
+                shown, ended = process_escapes(shown, echo=True)
             spec = spec.replace("0", "", 1) if "0" in flags else spec
             pieces.append(f"{spec}s" % (shown[:1] if kind == "c" else shown))
             if ended:

@@ -6,28 +6,28 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.environment import (
+    decode_data,
     expand_strictly,
-    field_text,
-    resource_text,
-    texts_of,
+    extract_field,
+    extract_resource,
 )
 from pytest_kwait.simulator.objects import Obj, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["missing_volume", "volume_files"]
+__all__ = ["find_missing_volume", "make_volume_files"]
 
 # Source, resource, what a message calls it, the field of its name, what a missing key is one of.
-_KINDS = (
+_SOURCE_KINDS = (
     ("configMap", "configmaps", "configmap", "name", "config"),
     ("secret", "secrets", "secret", "secretName", "secret"),
 )
 
 
-def _mounted(pod: Obj) -> Iterator[Obj]:
+def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
     """Return the volumes that a container mounts: only those are made ready."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
@@ -37,17 +37,17 @@ def _mounted(pod: Obj) -> Iterator[Obj]:
             yield volume
 
 
-def missing_volume(api: ClusterApi, pod: Obj) -> tuple[str, str] | None:
+def find_missing_volume(api: SimulatedCluster, pod: Obj) -> tuple[str, str] | None:
     """Return the first volume that cannot be mounted, and why; None where all can."""
-    for volume in _mounted(pod):
-        for source in _sources(volume):
-            trouble = _trouble(api, pod, source)
+    for volume in _find_mounted_volumes(pod):
+        for source in _list_sources(volume):
+            trouble = _find_source_error(api, pod, source)
             if trouble:
                 return volume["name"], trouble
     return None
 
 
-def _sources(volume: Obj) -> Iterator[Obj]:
+def _list_sources(volume: Obj) -> Iterator[Obj]:
     """Return what a volume is made of: itself, or the sources of a projected one."""
     if "projected" not in volume:
         yield volume
@@ -60,8 +60,8 @@ def _sources(volume: Obj) -> Iterator[Obj]:
             yield source
 
 
-def _trouble(api: ClusterApi, pod: Obj, source: Obj) -> str:
-    for field, resource, noun, name_field, what in _KINDS:
+def _find_source_error(api: SimulatedCluster, pod: Obj, source: Obj) -> str:
+    for field, resource, noun, name_field, what in _SOURCE_KINDS:
         wanted = source.get(field)
         if not wanted or wanted.get("optional"):
             continue
@@ -70,18 +70,18 @@ def _trouble(api: ClusterApi, pod: Obj, source: Obj) -> str:
         if found is None:
             return f'{noun} "{name}" not found'
         for item in wanted.get("items") or ():
-            if item["key"] not in texts_of(found) and item["key"] not in (
+            if item["key"] not in decode_data(found) and item["key"] not in (
                 found.get("binaryData") or {}
             ):
                 of = f"{noun} " if field == "configMap" else ""
                 return f"{of}references non-existent {what} key: {item['key']}"
     if "hostPath" in source:
-        return _host_trouble(source["hostPath"])
+        return _find_host_path_error(source["hostPath"])
     return ""
 
 
 # What is taken to be on a node.
-_ON_NODES = (
+_NODE_FOLDERS = (
     "/",
     "/dev",
     "/etc",
@@ -94,7 +94,7 @@ _ON_NODES = (
     "/var",
     "/var/log",
 )
-_TYPES = {
+_HOST_PATH_TYPES = {
     "Directory": "directory",
     "File": "file",
     "Socket": "socket",
@@ -103,17 +103,19 @@ _TYPES = {
 }
 
 
-def _host_trouble(source: Obj) -> str:
+def _find_host_path_error(source: Obj) -> str:
     """Why a path of the node cannot be had: nodes have little more than their folders."""
     kind = source.get("type") or ""
     path = source["path"]
-    if kind not in _TYPES or (kind == "Directory" and (path.rstrip("/") or "/") in _ON_NODES):
+    if kind not in _HOST_PATH_TYPES or (
+        kind == "Directory" and (path.rstrip("/") or "/") in _NODE_FOLDERS
+    ):
         return ""
-    return f"hostPath type check failed: {path} is not a {_TYPES[kind]}"
+    return f"hostPath type check failed: {path} is not a {_HOST_PATH_TYPES[kind]}"
 
 
-def volume_files(
-    api: ClusterApi,
+def make_volume_files(
+    api: SimulatedCluster,
     pod: Obj,
     container: Obj,
     env: dict[str, str],
@@ -139,8 +141,8 @@ def volume_files(
             part = expand_strictly(mount["subPathExpr"], env)
         root = mount["mountPath"].rstrip("/")
         volume = volumes.get(mount["name"]) or {}
-        for source in _sources(volume):
-            for path, content in _contents(api, pod, source, places):
+        for source in _list_sources(volume):
+            for path, content in _read_contents(api, pod, source, places):
                 if not part:
                     files[f"{root}/{path}"] = content
                 elif path == part:
@@ -150,39 +152,39 @@ def volume_files(
     return files
 
 
-def _contents(
-    api: ClusterApi, pod: Obj, source: Obj, places: Mapping[str, str]
+def _read_contents(
+    api: SimulatedCluster, pod: Obj, source: Obj, places: Mapping[str, str]
 ) -> Iterator[tuple[str, bytes]]:
     """Return paths within a volume and what is there."""
-    for field, resource, _, name_field, _ in _KINDS:
+    for field, resource, _, name_field, _ in _SOURCE_KINDS:
         wanted = source.get(field)
         found = api.find(resource, wanted[name_field], namespace_of(pod)) if wanted else None
         if wanted is None or found is None:
             continue
         paths = {item["key"]: item["path"] for item in wanted.get("items") or ()}
-        for key, value in texts_of(found).items():
+        for key, value in decode_data(found).items():
             if not paths or key in paths:
-                yield paths.get(key, key), _encoded(value)
+                yield paths.get(key, key), _encode(value)
     for item in (source.get("downwardAPI") or {}).get("items") or ():
-        yield item["path"], _downward(api, pod, item, places).encode()
+        yield item["path"], _read_downward(api, pod, item, places).encode()
     if "serviceAccountToken" in source:
         # Nothing in a container could use one: programs connect nowhere.
         yield source["serviceAccountToken"]["path"], b"token"
 
 
 @lru_cache(maxsize=32)
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     """The bytes of a text; one for all containers that mount the same, as certificates are."""
     return text.encode()
 
 
-def _downward(api: ClusterApi, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:
+def _read_downward(api: SimulatedCluster, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:
     if "fieldRef" in item:
-        return field_text(pod, item["fieldRef"]["fieldPath"], dict(places))
+        return extract_field(pod, item["fieldRef"]["fieldPath"], dict(places))
     reference = item["resourceFieldRef"]
     spec = pod["spec"]
     every = [*(spec.get("initContainers") or ()), *spec["containers"]]
     container = next(
         (one for one in every if one["name"] == reference.get("containerName")), every[0]
     )
-    return resource_text(api, container, reference, places["spec.nodeName"])
+    return extract_resource(api, container, reference, places["spec.nodeName"])

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["address_warnings"]
+__all__ = ["iterate_ip_warnings"]
 
 
-def address_warnings(value: str, at: str) -> Iterator[str]:
+def iterate_ip_warnings(value: str, at: str) -> Iterator[str]:
     """The warning about an address, if there is one."""
     if ":" not in value:
         return

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.claim_specs import check_claim_spec
+from pytest_kwait.simulator.rules.claim_specs import validate_persistent_volume_claim_spec
 from pytest_kwait.simulator.validation import annotation_errors, label_errors
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_claim_template"]
+__all__ = ["validate_persistent_volume_claim_template"]
 
-_FIELDS = (
+_FORBIDDEN_METADATA = (
     "name",
     "generateName",
     "namespace",
@@ -30,15 +30,17 @@ _FIELDS = (
     "finalizers",
     "managedFields",
 )
-_SHOWN = {"uid": "uID"}
+_METADATA_DISPLAY_NAMES = {"uid": "uID"}
 
 
-def check_claim_template(template: Obj, at: str, found: Findings) -> None:
+def validate_persistent_volume_claim_template(template: Obj, at: str, found: ErrorList) -> None:
     """A template's metadata, which has labels and annotations only, and its spec."""
     metadata = template.get("metadata") or {}
     found += annotation_errors(metadata.get("annotations", {}), f"{at}.metadata.annotations")
     found += label_errors(metadata.get("labels", {}), f"{at}.metadata.labels")
-    for field in _FIELDS:
+    for field in _FORBIDDEN_METADATA:
         if metadata.get(field):
-            found.forbidden(f"{at}.metadata.{_SHOWN.get(field, field)}", "cannot be set")
-    check_claim_spec(template.get("spec") or {}, f"{at}.spec", found)
+            found.forbidden(
+                f"{at}.metadata.{_METADATA_DISPLAY_NAMES.get(field, field)}", "cannot be set"
+            )
+    validate_persistent_volume_claim_spec(template.get("spec") or {}, f"{at}.spec", found)

@@ -10,25 +10,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import dns_label_texts, port_name_texts, port_number_texts
-from pytest_kwait.simulator.pod_rules.handlers import check_lifecycle, check_probes
-from pytest_kwait.simulator.pod_rules.mounts import check_devices, check_mounts
-from pytest_kwait.simulator.pod_rules.resources import check_resources
-from pytest_kwait.simulator.pod_rules.restarts import check_resize_policy, check_restart_policy
-from pytest_kwait.simulator.pod_rules.security import check_container_security
-from pytest_kwait.simulator.pod_rules.variables import check_imports, check_variables
+from pytest_kwait.simulator.pod_rules.handlers import validate_lifecycle, validate_probes
+from pytest_kwait.simulator.pod_rules.mounts import validate_volume_devices, validate_volume_mounts
+from pytest_kwait.simulator.pod_rules.resources import validate_resource_requirements
+from pytest_kwait.simulator.pod_rules.restarts import (
+    validate_resize_policy,
+    validate_restart_policy,
+)
+from pytest_kwait.simulator.pod_rules.security import validate_container_security_context
+from pytest_kwait.simulator.pod_rules.variables import validate_env, validate_env_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Surroundings", "check_containers", "check_ephemeral", "check_init_containers"]
+__all__ = [
+    "ContainerContext",
+    "validate_containers",
+    "validate_ephemeral_containers",
+    "validate_init_containers",
+]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_PROBES_AND_LIFECYCLE = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_EPHEMERAL = (
     # In the order of the server's type.
     "ports",
@@ -44,7 +52,7 @@ _NOT_EPHEMERAL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ContainerContext:
     """What containers refer to.
 
     Args:
@@ -62,7 +70,9 @@ class Surroundings:
     host_users: bool
 
 
-def check_containers(containers: list[Obj], around: Surroundings, at: str, found: Findings) -> None:
+def validate_containers(
+    containers: list[Obj], around: ContainerContext, at: str, found: ErrorList
+) -> None:
     """The containers that a pod is made of: at least one."""
     if not containers:
         found.required(at)
@@ -70,39 +80,39 @@ def check_containers(containers: list[Obj], around: Surroundings, at: str, found
     names: set[str] = set()
     for index, container in enumerate(containers):
         here = f"{at}[{index}]"
-        _check_common(container, around, here, found)
+        _validate_container_common(container, around, here, found)
         name = container.get("name", "")
         if name in names:
             found.duplicate(f"{here}.name", name)
         names.add(name)
-        _check_hooks(container, around, here, found)
-        check_restart_policy(container, here, found)
-    _check_host_ports(containers, at, found)
+        _validate_probes_and_lifecycle(container, around, here, found)
+        validate_restart_policy(container, here, found)
+    _validate_host_port_conflicts(containers, at, found)
 
 
-def check_init_containers(
+def validate_init_containers(
     containers: Iterable[Obj],
     regular: Iterable[Obj],
-    around: Surroundings,
+    around: ContainerContext,
     at: str,
-    found: Findings,
+    found: ErrorList,
 ) -> None:
     """The containers that run before, and those of them that stay."""
     names = {one.get("name", "") for one in regular}
     for index, container in enumerate(containers):
         here = f"{at}[{index}]"
-        _check_common(container, around, here, found)
-        check_restart_policy(container, here, found)
+        _validate_container_common(container, around, here, found)
+        validate_restart_policy(container, here, found)
         name = container.get("name", "")
         if name in names:
             found.duplicate(f"{here}.name", name)
         elif name:
             names.add(name)
-        _check_host_ports([container], at, found)
+        _validate_host_port_conflicts([container], at, found)
         if container.get("restartPolicy") == "Always":
-            _check_hooks(container, around, here, found)
+            _validate_probes_and_lifecycle(container, around, here, found)
             continue
-        for field in _HOOKS:
+        for field in _PROBES_AND_LIFECYCLE:
             if field in container:
                 text = "may not be set for init containers without restartPolicy=Always"
                 found.forbidden(f"{here}.{field}", text)
@@ -113,7 +123,9 @@ def check_init_containers(
                 found.invalid(where, "RestartContainer", text)
 
 
-def check_ephemeral(spec: Obj, around: Surroundings, at: str, found: Findings) -> None:
+def validate_ephemeral_containers(
+    spec: Obj, around: ContainerContext, at: str, found: ErrorList
+) -> None:
     """The containers that join a running pod."""
     others = {
         one.get("name", "")
@@ -123,8 +135,8 @@ def check_ephemeral(spec: Obj, around: Surroundings, at: str, found: Findings) -
     names = set(others)
     for index, container in enumerate(spec.get("ephemeralContainers", ())):
         here = f"{at}[{index}]"
-        _check_common(container, around, here, found)
-        check_image_blanks(container, here, found)
+        _validate_container_common(container, around, here, found)
+        validate_image_whitespace(container, here, found)
         name, target = container.get("name", ""), container.get("targetContainerName", "")
         if name in names:
             found.duplicate(f"{here}.name", name)
@@ -141,7 +153,7 @@ def check_ephemeral(spec: Obj, around: Surroundings, at: str, found: Findings) -
                     found.forbidden(f"{here}.volumeMounts[{place}].{field}", text)
 
 
-def check_image_blanks(container: Obj, at: str, found: Findings) -> None:
+def validate_image_whitespace(container: Obj, at: str, found: ErrorList) -> None:
     """The image's name stands alone."""
     image = container.get("image", "")
     if image != image.strip():
@@ -149,13 +161,17 @@ def check_image_blanks(container: Obj, at: str, found: Findings) -> None:
         found.invalid(f"{at}.image", image, text)
 
 
-def _check_hooks(container: Obj, around: Surroundings, at: str, found: Findings) -> None:
+def _validate_probes_and_lifecycle(
+    container: Obj, around: ContainerContext, at: str, found: ErrorList
+) -> None:
     if "lifecycle" in container:
-        check_lifecycle(container["lifecycle"], around.grace, f"{at}.lifecycle", found)
-    check_probes(container, around.grace, at, found)
+        validate_lifecycle(container["lifecycle"], around.grace, f"{at}.lifecycle", found)
+    validate_probes(container, around.grace, at, found)
 
 
-def _check_common(container: Obj, around: Surroundings, at: str, found: Findings) -> None:
+def _validate_container_common(
+    container: Obj, around: ContainerContext, at: str, found: ErrorList
+) -> None:
     name = container.get("name", "")
     if not name:
         found.required(f"{at}.name")
@@ -166,22 +182,24 @@ def _check_common(container: Obj, around: Surroundings, at: str, found: Findings
     policy = container.get("terminationMessagePolicy", "")
     found.one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     if "ports" in container:
-        _check_ports(container["ports"], f"{at}.ports", found)
+        _validate_container_ports(container["ports"], f"{at}.ports", found)
     if "env" in container:
-        check_variables(container["env"], f"{at}.env", found)
+        validate_env(container["env"], f"{at}.env", found)
     if "envFrom" in container:
-        check_imports(container["envFrom"], f"{at}.envFrom", found)
+        validate_env_from(container["envFrom"], f"{at}.envFrom", found)
     if "volumeMounts" in container:
-        check_mounts(container, around.volumes, f"{at}.volumeMounts", found)
+        validate_volume_mounts(container, around.volumes, f"{at}.volumeMounts", found)
     if "volumeDevices" in container:
-        check_devices(container, around.volumes, f"{at}.volumeDevices", found)
+        validate_volume_devices(container, around.volumes, f"{at}.volumeDevices", found)
     found.one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL_POLICIES)
     if container.get("resources"):
-        check_resources(container["resources"], around.claims, f"{at}.resources", found)
+        validate_resource_requirements(
+            container["resources"], around.claims, f"{at}.resources", found
+        )
     if "resizePolicy" in container:
-        check_resize_policy(container["resizePolicy"], around.restart_policy, at, found)
+        validate_resize_policy(container["resizePolicy"], around.restart_policy, at, found)
     if container.get("securityContext"):
-        check_container_security(
+        validate_container_security_context(
             container["securityContext"],
             f"{at}.securityContext",
             found,
@@ -189,7 +207,7 @@ def _check_common(container: Obj, around: Surroundings, at: str, found: Findings
         )
 
 
-def _check_ports(ports: Iterable[Obj], at: str, found: Findings) -> None:
+def _validate_container_ports(ports: Iterable[Obj], at: str, found: ErrorList) -> None:
     names: set[str] = set()
     for index, port in enumerate(ports):
         name = port.get("name")
@@ -205,19 +223,19 @@ def _check_ports(ports: Iterable[Obj], at: str, found: Findings) -> None:
         number, host = port.get("containerPort", 0), port.get("hostPort", 0)
         if number == 0:
             found.required(f"{here}.containerPort")
-        elif not 0 < number < _PORTS:
+        elif not 0 < number < _PORT_COUNT:
             found.texts(f"{here}.containerPort", number, port_number_texts(number))
-        if host and not 0 < host < _PORTS:
+        if host and not 0 < host < _PORT_COUNT:
             found.texts(f"{here}.hostPort", host, port_number_texts(host))
         protocol = port.get("protocol", "")
         if protocol != "TCP":
             found.one_of(f"{here}.protocol", protocol, _PROTOCOLS)
 
 
-_PORTS = 65536
+_PORT_COUNT = 65536
 
 
-def _check_host_ports(containers: list[Obj], at: str, found: Findings) -> None:
+def _validate_host_port_conflicts(containers: list[Obj], at: str, found: ErrorList) -> None:
     """No port of the host is taken twice; each list counts on its own."""
     taken: set[str] = set()
     for index, container in enumerate(containers):

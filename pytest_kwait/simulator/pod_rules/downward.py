@@ -13,12 +13,12 @@ from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.formats import label_key_texts
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_field_ref", "check_resource_ref"]
+__all__ = ["validate_object_field_selector", "validate_resource_field_selector"]
 
-_LABELS = frozenset(
+_FIELD_LABELS = frozenset(
     [
         "metadata.annotations",
         "metadata.labels",
@@ -45,11 +45,27 @@ _RESOURCES = (
     "requests.memory",
 )
 _HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
-_UNITS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
-_CPU_UNITS = ("1m", "1")
+_MEMORY_DIVISORS = (
+    "1",
+    "1k",
+    "1M",
+    "1G",
+    "1T",
+    "1P",
+    "1E",
+    "1Ki",
+    "1Mi",
+    "1Gi",
+    "1Ti",
+    "1Pi",
+    "1Ei",
+)
+_CPU_DIVISORS = ("1m", "1")
 
 
-def check_field_ref(ref: Obj, fields: tuple[str, ...], at: str, found: Findings) -> None:
+def validate_object_field_selector(
+    ref: Obj, fields: tuple[str, ...], at: str, found: ErrorList
+) -> None:
     """A field of the pod: one of `fields`, or a label or an annotation by its key."""
     version, path = ref.get("apiVersion", ""), ref.get("fieldPath", "")
     if not version or not path:
@@ -66,7 +82,7 @@ def check_field_ref(ref: Obj, fields: tuple[str, ...], at: str, found: Findings)
         problem = f"field label does not support subscript: {path}"
     elif key is None and path == "spec.host":
         name = "spec.nodeName"
-    elif key is None and path not in _LABELS:
+    elif key is None and path not in _FIELD_LABELS:
         problem = f"field label not supported: {path}"
     if problem:
         found.invalid(f"{at}.fieldPath", path, f"error converting fieldPath: {problem}")
@@ -77,7 +93,9 @@ def check_field_ref(ref: Obj, fields: tuple[str, ...], at: str, found: Findings)
         found.unsupported(f"{at}.fieldPath", name, fields)
 
 
-def check_resource_ref(ref: Obj, at: str, found: Findings, *, of_volume: bool) -> None:
+def validate_resource_field_selector(
+    ref: Obj, at: str, found: ErrorList, *, of_volume: bool
+) -> None:
     """A container's request or limit, in a unit that suits it."""
     resource = ref.get("resource", "")
     if of_volume and not ref.get("containerName"):
@@ -86,22 +104,22 @@ def check_resource_ref(ref: Obj, at: str, found: Findings, *, of_volume: bool) -
         found.required(f"{at}.resource")
     elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
         found.unsupported(f"{at}.resource", resource, _RESOURCES)
-    _check_divisor(resource, ref.get("divisor", "0"), f"{at}.divisor", found)
+    _validate_divisor(resource, ref.get("divisor", "0"), f"{at}.divisor", found)
 
 
-def _check_divisor(resource: str, divisor: str, at: str, found: Findings) -> None:
+def _validate_divisor(resource: str, divisor: str, at: str, found: ErrorList) -> None:
     if parse_quantity(divisor).amount == 0:
         return
     kind = resource.partition(".")[2]
     if kind == "cpu":
-        if divisor not in _CPU_UNITS:
+        if divisor not in _CPU_DIVISORS:
             text = "only divisor's values 1m and 1 are supported with the cpu resource"
             found.invalid(at, resource, text)
         return
     called = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(kind)
     if resource.startswith(_HUGE_PAGES):
         called = "hugepages"
-    if called is not None and divisor not in _UNITS:
-        units = ", ".join(_UNITS)
+    if called is not None and divisor not in _MEMORY_DIVISORS:
+        units = ", ".join(_MEMORY_DIVISORS)
         text = f"only divisor's values {units} are supported with the {called} resource"
         found.invalid(at, resource, text)

@@ -14,25 +14,25 @@ from pytest_kwait.simulator.formats import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_lifecycle", "check_probes"]
+__all__ = ["validate_lifecycle", "validate_probes"]
 
 _SCHEMES = ("HTTP", "HTTPS")
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
-_HOOK_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
+_LIFECYCLE_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
 
 
-def check_probes(container: Obj, grace: int | None, at: str, found: Findings) -> None:
+def validate_probes(container: Obj, grace: int | None, at: str, found: ErrorList) -> None:
     """A container's three probes."""
     for field in ("livenessProbe", "readinessProbe", "startupProbe"):
         if field in container:
-            _check_probe(container[field], field, grace, f"{at}.{field}", found)
+            _validate_probe(container[field], field, grace, f"{at}.{field}", found)
 
 
-def _check_probe(probe: Obj, field: str, grace: int | None, at: str, found: Findings) -> None:
-    _check_handler(probe, _PROBE_HANDLERS, grace, at, found)
+def _validate_probe(probe: Obj, field: str, grace: int | None, at: str, found: ErrorList) -> None:
+    _validate_handler(probe, _PROBE_HANDLERS, grace, at, found)
     found.not_negative(
         probe,
         at,
@@ -53,15 +53,15 @@ def _check_probe(probe: Obj, field: str, grace: int | None, at: str, found: Find
         found.invalid(f"{at}.successThreshold", probe.get("successThreshold", 0), "must be 1")
 
 
-def check_lifecycle(lifecycle: Obj, grace: int | None, at: str, found: Findings) -> None:
+def validate_lifecycle(lifecycle: Obj, grace: int | None, at: str, found: ErrorList) -> None:
     """A container's hooks."""
     for field in ("postStart", "preStop"):
         if field in lifecycle:
-            _check_handler(lifecycle[field], _HOOK_HANDLERS, grace, f"{at}.{field}", found)
+            _validate_handler(lifecycle[field], _LIFECYCLE_HANDLERS, grace, f"{at}.{field}", found)
 
 
-def _check_handler(
-    handler: Obj, kinds: tuple[str, ...], grace: int | None, at: str, found: Findings
+def _validate_handler(
+    handler: Obj, kinds: tuple[str, ...], grace: int | None, at: str, found: ErrorList
 ) -> None:
     taken = False
     for kind in kinds:
@@ -76,22 +76,22 @@ def _check_handler(
             if not action.get("command"):
                 found.required(f"{at}.exec.command")
         elif kind == "httpGet":
-            _check_get(action, f"{at}.httpGet", found)
+            _validate_http_get(action, f"{at}.httpGet", found)
         elif kind == "sleep":
             seconds = action.get("seconds", 0)
             if grace is not None and not 0 <= seconds <= grace:
                 text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
                 found.invalid(f"{at}.sleep", seconds, text)
         else:
-            _check_port(action.get("port", 0), f"{at}.{kind}.port", found)
+            _validate_handler_port(action.get("port", 0), f"{at}.{kind}.port", found)
     if not taken:
         found.required(at, "must specify a handler type")
 
 
-def _check_get(action: Obj, at: str, found: Findings) -> None:
+def _validate_http_get(action: Obj, at: str, found: ErrorList) -> None:
     if not action.get("path"):
         found.required(f"{at}.path")
-    _check_port(action.get("port", 0), f"{at}.port", found)
+    _validate_handler_port(action.get("port", 0), f"{at}.port", found)
     scheme = action.get("scheme", "")
     if scheme not in _SCHEMES:
         found.unsupported(f"{at}.scheme", scheme, _SCHEMES)
@@ -100,6 +100,6 @@ def _check_get(action: Obj, at: str, found: Findings) -> None:
         found.texts(f"{at}.httpHeaders", name, header_name_texts(name))
 
 
-def _check_port(port: int | str, at: str, found: Findings) -> None:
+def _validate_handler_port(port: int | str, at: str, found: ErrorList) -> None:
     texts = port_name_texts(port) if isinstance(port, str) else port_number_texts(port)
     found.texts(at, port, texts)

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.pod_rules.paths import check_descending
+from pytest_kwait.simulator.pod_rules.paths import validate_local_descending_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_devices", "check_mounts"]
+__all__ = ["validate_volume_devices", "validate_volume_mounts"]
 
-_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
-_RECURSIVE = ("Disabled", "Enabled", "IfPossible")
+_MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE_READ_ONLY_MODES = ("Disabled", "Enabled", "IfPossible")
 
 
-def check_mounts(container: Obj, volumes: Mapping[str, Obj], at: str, found: Findings) -> None:
+def validate_volume_mounts(
+    container: Obj, volumes: Mapping[str, Obj], at: str, found: ErrorList
+) -> None:
     """The mounts of a container; what is wrong with sub paths stands at the list itself."""
     devices = {one.get("name", ""): one for one in container.get("volumeDevices", ())}
     device_paths = {one.get("devicePath", "") for one in devices.values()}
@@ -42,22 +44,24 @@ def check_mounts(container: Obj, volumes: Mapping[str, Obj], at: str, found: Fin
         if path in device_paths:
             text = "must not already exist as a path in volumeDevices"
             found.invalid(f"{at}[{index}].mountPath", path, text)
-        _check_options(container, mount, index, at, found)
+        _validate_mount_options(container, mount, index, at, found)
 
 
-def _check_options(container: Obj, mount: Obj, index: int, at: str, found: Findings) -> None:
+def _validate_mount_options(
+    container: Obj, mount: Obj, index: int, at: str, found: ErrorList
+) -> None:
     if mount.get("subPath"):
-        check_descending(mount["subPath"], f"{at}.subPath", found)
+        validate_local_descending_path(mount["subPath"], f"{at}.subPath", found)
     expression = mount.get("subPathExpr")
     if expression:
         if mount.get("subPath"):
             text = "subPathExpr and subPath are mutually exclusive"
             found.invalid(f"{at}[{index}].subPathExpr", expression, text)
-        check_descending(expression, f"{at}.subPathExpr", found)
+        validate_local_descending_path(expression, f"{at}.subPathExpr", found)
     propagation, here = mount.get("mountPropagation"), f"{at}.mountPropagation"
     if propagation is not None:
-        if propagation not in _PROPAGATIONS:
-            found.unsupported(here, propagation, _PROPAGATIONS)
+        if propagation not in _MOUNT_PROPAGATIONS:
+            found.unsupported(here, propagation, _MOUNT_PROPAGATIONS)
         privileged = (container.get("securityContext") or {}).get("privileged")
         if propagation == "Bidirectional" and not privileged:
             found.forbidden(
@@ -66,8 +70,8 @@ def _check_options(container: Obj, mount: Obj, index: int, at: str, found: Findi
     recursive, here = mount.get("recursiveReadOnly"), f"{at}.recursiveReadOnly"
     if recursive is None or recursive == "Disabled":
         return
-    if recursive not in _RECURSIVE:
-        found.unsupported(here, recursive, _RECURSIVE)
+    if recursive not in _RECURSIVE_READ_ONLY_MODES:
+        found.unsupported(here, recursive, _RECURSIVE_READ_ONLY_MODES)
         return
     if not mount.get("readOnly"):
         found.forbidden(here, "may only be specified when readOnly is true")
@@ -76,7 +80,9 @@ def _check_options(container: Obj, mount: Obj, index: int, at: str, found: Findi
         found.forbidden(here, text)
 
 
-def check_devices(container: Obj, volumes: Mapping[str, Obj], at: str, found: Findings) -> None:
+def validate_volume_devices(
+    container: Obj, volumes: Mapping[str, Obj], at: str, found: ErrorList
+) -> None:
     """The block devices of a container."""
     mounts = {
         one.get("name", ""): one.get("mountPath", "") for one in container.get("volumeMounts", ())

@@ -15,16 +15,16 @@ from pytest_kwait.simulator.formats import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_dns_config", "check_host_aliases", "check_host_names"]
+__all__ = ["validate_dns_config", "validate_host_aliases", "validate_host_name_override"]
 
-_MOST_SERVERS, _MOST_SEARCHES, _MOST_SIGNS = 3, 32, 2048
-_MOST_HOST_NAME = 64
+_MAX_DNS_NAMESERVERS, _MAX_DNS_SEARCHES, _MAX_DNS_SEARCH_CHARACTERS = 3, 32, 2048
+_MAX_HOST_NAME_LENGTH = 64
 
 
-def check_dns_config(spec: Obj, at: str, found: Findings) -> None:
+def validate_dns_config(spec: Obj, at: str, found: ErrorList) -> None:
     """What a pod's resolver is told."""
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
@@ -38,17 +38,17 @@ def check_dns_config(spec: Obj, at: str, found: Findings) -> None:
     if config is None:
         return
     servers, searches = config.get("nameservers", []), config.get("searches", [])
-    if len(servers) > _MOST_SERVERS:
-        text = f"must not have more than {_MOST_SERVERS} nameservers"
+    if len(servers) > _MAX_DNS_NAMESERVERS:
+        text = f"must not have more than {_MAX_DNS_NAMESERVERS} nameservers"
         found.invalid(f"{at}.nameservers", servers, text)
     for index, server in enumerate(servers):
         found.texts(f"{at}.nameservers[{index}]", server, ip_texts(server))
-    if len(searches) > _MOST_SEARCHES:
-        text = f"must not have more than {_MOST_SEARCHES} search paths"
+    if len(searches) > _MAX_DNS_SEARCHES:
+        text = f"must not have more than {_MAX_DNS_SEARCHES} search paths"
         found.invalid(f"{at}.searches", searches, text)
-    if len(" ".join(searches)) > _MOST_SIGNS:
+    if len(" ".join(searches)) > _MAX_DNS_SEARCH_CHARACTERS:
         text = (
-            f"must not have more than {_MOST_SIGNS} characters (including spaces) in the search "
+            f"must not have more than {_MAX_DNS_SEARCH_CHARACTERS} characters (including spaces) in the search "
             "list"
         )
         found.invalid(f"{at}.searches", searches, text)
@@ -61,7 +61,7 @@ def check_dns_config(spec: Obj, at: str, found: Findings) -> None:
             found.required(f"{at}.options[{index}]", "must not be empty")
 
 
-def check_host_aliases(aliases: list[Obj], at: str, found: Findings) -> None:
+def validate_host_aliases(aliases: list[Obj], at: str, found: ErrorList) -> None:
     """The lines that are added to a pod's hosts."""
     for index, alias in enumerate(aliases):
         address = alias.get("ip", "")
@@ -71,13 +71,13 @@ def check_host_aliases(aliases: list[Obj], at: str, found: Findings) -> None:
             found.texts(here, name, dns_subdomain_texts(name))
 
 
-def check_host_names(spec: Obj, at: str, found: Findings) -> None:
+def validate_host_name_override(spec: Obj, at: str, found: ErrorList) -> None:
     """A host name in place of the pod's own."""
     name, here = spec["hostnameOverride"], f"{at}.hostnameOverride"
     if spec.get("setHostnameAsFQDN"):
         found.forbidden(here, "may not be specified when setHostnameAsFQDN is true")
     if spec.get("hostNetwork"):
         found.forbidden(here, "may not be specified when hostNetwork is true")
-    if len(name) > _MOST_HOST_NAME:
-        found.too_long(here, _MOST_HOST_NAME)
+    if len(name) > _MAX_HOST_NAME_LENGTH:
+        found.too_long(here, _MAX_HOST_NAME_LENGTH)
     found.texts(here, name, dns_subdomain_texts(name))

@@ -17,64 +17,72 @@ from pytest_kwait.simulator.formats import (
 from pytest_kwait.simulator.validation import selector_errors
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_affinity", "check_node_selector", "check_spread"]
+__all__ = ["validate_affinity", "validate_node_selector", "validate_topology_spread_constraints"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_OPERATOR = "not a valid selector operator"
+_INVALID_OPERATOR = "not a valid selector operator"
 _NO_SELECTOR = "must not be specified when labelSelector is not set"
 _IN_BOTH = "exists in both matchLabelKeys and "
-_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
-_INCLUSIONS = ("Honor", "Ignore")
-_MOST_WEIGHT = 100
+_UNSATISFIABLE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_NODE_INCLUSION_POLICIES = ("Honor", "Ignore")
+_MAX_WEIGHT = 100
 _POSITIVE = "must be greater than zero"
 
 
-def check_affinity(affinity: Obj, at: str, found: Findings) -> None:
+def validate_affinity(affinity: Obj, at: str, found: ErrorList) -> None:
     """All affinities of a pod."""
     nodes = affinity.get("nodeAffinity", {})
     if _REQUIRED in nodes:
-        check_node_selector(nodes[_REQUIRED], f"{at}.nodeAffinity.{_REQUIRED}", found)
+        validate_node_selector(nodes[_REQUIRED], f"{at}.nodeAffinity.{_REQUIRED}", found)
     for index, term in enumerate(nodes.get(_PREFERRED, ())):
         here = f"{at}.nodeAffinity.{_PREFERRED}[{index}]"
-        _check_weight(term, here, found)
-        _check_node_term(term.get("preference", {}), f"{here}.preference", found, values=False)
+        _validate_weight(term, here, found)
+        _validate_node_selector_term(
+            term.get("preference", {}), f"{here}.preference", found, values=False
+        )
     for field in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(field, {})
         for index, term in enumerate(pods.get(_REQUIRED, ())):
-            _check_pod_term(term, f"{at}.{field}.{_REQUIRED}[{index}]", found)
+            _validate_pod_affinity_term(term, f"{at}.{field}.{_REQUIRED}[{index}]", found)
         for index, weighted in enumerate(pods.get(_PREFERRED, ())):
             here = f"{at}.{field}.{_PREFERRED}[{index}]"
-            _check_weight(weighted, here, found)
-            _check_pod_term(weighted.get("podAffinityTerm", {}), f"{here}.podAffinityTerm", found)
+            _validate_weight(weighted, here, found)
+            _validate_pod_affinity_term(
+                weighted.get("podAffinityTerm", {}), f"{here}.podAffinityTerm", found
+            )
 
 
-def _check_weight(term: Obj, at: str, found: Findings) -> None:
+def _validate_weight(term: Obj, at: str, found: ErrorList) -> None:
     weight = term.get("weight", 0)
-    if not 1 <= weight <= _MOST_WEIGHT:
+    if not 1 <= weight <= _MAX_WEIGHT:
         found.invalid(f"{at}.weight", weight, "must be in the range 1-100")
 
 
-def check_node_selector(selector: Obj, at: str, found: Findings) -> None:
+def validate_node_selector(selector: Obj, at: str, found: ErrorList) -> None:
     """A selector of nodes: at least one term."""
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
         found.required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")
     for index, term in enumerate(terms):
-        _check_node_term(term, f"{at}.nodeSelectorTerms[{index}]", found, values=True)
+        _validate_node_selector_term(term, f"{at}.nodeSelectorTerms[{index}]", found, values=True)
 
 
-def _check_node_term(term: Obj, at: str, found: Findings, *, values: bool) -> None:
+def _validate_node_selector_term(term: Obj, at: str, found: ErrorList, *, values: bool) -> None:
     for index, rule in enumerate(term.get("matchExpressions", ())):
-        _check_expression(rule, f"{at}.matchExpressions[{index}]", found, values=values)
+        _validate_node_selector_requirement(
+            rule, f"{at}.matchExpressions[{index}]", found, values=values
+        )
     for index, rule in enumerate(term.get("matchFields", ())):
-        _check_node_field(rule, f"{at}.matchFields[{index}]", found)
+        _validate_node_field_selector_requirement(rule, f"{at}.matchFields[{index}]", found)
 
 
-def _check_expression(rule: Obj, at: str, found: Findings, *, values: bool) -> None:
+def _validate_node_selector_requirement(
+    rule: Obj, at: str, found: ErrorList, *, values: bool
+) -> None:
     operator, given = rule.get("operator", ""), rule.get("values", [])
     if operator in ("In", "NotIn"):
         if not given:
@@ -89,17 +97,17 @@ def _check_expression(rule: Obj, at: str, found: Findings, *, values: bool) -> N
             text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
             found.required(f"{at}.values", text)
     else:
-        found.invalid(f"{at}.operator", operator, _OPERATOR)
+        found.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
     key = rule.get("key", "")
     found.texts(f"{at}.key", key, label_key_texts(key))
     for index, value in enumerate(given if values else ()):
         found.texts(f"{at}.values[{index}]", value, label_value_texts(value))
 
 
-def _check_node_field(rule: Obj, at: str, found: Findings) -> None:
+def _validate_node_field_selector_requirement(rule: Obj, at: str, found: ErrorList) -> None:
     operator, key, values = rule.get("operator", ""), rule.get("key", ""), rule.get("values", [])
     if operator not in ("In", "NotIn"):
-        found.invalid(f"{at}.operator", operator, _OPERATOR)
+        found.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
     elif len(values) != 1:
         text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
         found.required(f"{at}.values", text)
@@ -110,20 +118,20 @@ def _check_node_field(rule: Obj, at: str, found: Findings) -> None:
         found.texts(f"{at}.values[{index}]", value, dns_subdomain_texts(value))
 
 
-def _check_pod_term(term: Obj, at: str, found: Findings) -> None:
+def _validate_pod_affinity_term(term: Obj, at: str, found: ErrorList) -> None:
     for field in ("labelSelector", "namespaceSelector"):
         if field in term:
             found += selector_errors(term[field], f"{at}.{field}")
     for name in term.get("namespaces", ()):
         found.texts(f"{at}.namespace", name, dns_label_texts(name))
-    _check_keys(term, at, found)
+    _validate_match_label_keys(term, at, found)
     key = term.get("topologyKey", "")
     if not key:
         found.required(f"{at}.topologyKey", "can not be empty")
     found.texts(f"{at}.topologyKey", key, label_key_texts(key))
 
 
-def _check_keys(term: Obj, at: str, found: Findings) -> None:
+def _validate_match_label_keys(term: Obj, at: str, found: ErrorList) -> None:
     """The labels whose values are taken from the pod."""
     selector = term.get("labelSelector")
     match, mismatch = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
@@ -145,7 +153,7 @@ def _check_keys(term: Obj, at: str, found: Findings) -> None:
             found.invalid(f"{at}.matchLabelKeys[{index}]", key, f"{_IN_BOTH}mismatchLabelKeys")
 
 
-def check_spread(constraints: list[Obj], at: str, found: Findings) -> None:
+def validate_topology_spread_constraints(constraints: list[Obj], at: str, found: ErrorList) -> None:
     """How pods spread over domains."""
     for index, constraint in enumerate(constraints):
         here = f"{at}[{index}]"
@@ -155,8 +163,8 @@ def check_spread(constraints: list[Obj], at: str, found: Findings) -> None:
             found.invalid(f"{here}.maxSkew", skew, _POSITIVE)
         if not topology:
             found.required(f"{here}.topologyKey", "can not be empty")
-        if action not in _ACTIONS:
-            found.unsupported(f"{here}.whenUnsatisfiable", action, _ACTIONS)
+        if action not in _UNSATISFIABLE_ACTIONS:
+            found.unsupported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE_ACTIONS)
         for other in constraints[index + 1 :]:
             if (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) == (
                 topology,
@@ -174,8 +182,8 @@ def check_spread(constraints: list[Obj], at: str, found: Findings) -> None:
                 found.invalid(f"{here}.minDomains", domains, text)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(field)
-            if policy is not None and policy not in _INCLUSIONS:
-                found.unsupported(f"{here}.{field}", policy, _INCLUSIONS)
-        _check_keys({**constraint, "mismatchLabelKeys": []}, here, found)
+            if policy is not None and policy not in _NODE_INCLUSION_POLICIES:
+                found.unsupported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
+        _validate_match_label_keys({**constraint, "mismatchLabelKeys": []}, here, found)
         if "labelSelector" in constraint:
             found += selector_errors(constraint["labelSelector"], f"{here}.labelSelector")

@@ -14,68 +14,71 @@ from pytest_kwait.simulator.formats import (
     label_key_texts,
     range_texts,
 )
-from pytest_kwait.simulator.internal_values import internal_json
+from pytest_kwait.simulator.internal_values import format_internal
 from pytest_kwait.simulator.pod_rules.annotations import (
-    check_pod_annotations,
-    check_profile_annotations,
+    validate_pod_annotations,
+    validate_profile_annotations,
 )
 from pytest_kwait.simulator.pod_rules.containers import (
-    Surroundings,
-    check_containers,
-    check_ephemeral,
-    check_image_blanks,
-    check_init_containers,
+    ContainerContext,
+    validate_containers,
+    validate_ephemeral_containers,
+    validate_image_whitespace,
+    validate_init_containers,
 )
 from pytest_kwait.simulator.pod_rules.network import (
-    check_dns_config,
-    check_host_aliases,
-    check_host_names,
+    validate_dns_config,
+    validate_host_aliases,
+    validate_host_name_override,
 )
-from pytest_kwait.simulator.pod_rules.placement import check_affinity, check_spread
-from pytest_kwait.simulator.pod_rules.resources import check_overhead, check_pod_resources
-from pytest_kwait.simulator.pod_rules.security import check_pod_security
-from pytest_kwait.simulator.pod_rules.tolerations import check_tolerations
-from pytest_kwait.simulator.pod_rules.variables import check_file_volumes
-from pytest_kwait.simulator.pod_rules.volumes import check_volumes
+from pytest_kwait.simulator.pod_rules.placement import (
+    validate_affinity,
+    validate_topology_spread_constraints,
+)
+from pytest_kwait.simulator.pod_rules.resources import validate_overhead, validate_pod_resources
+from pytest_kwait.simulator.pod_rules.security import validate_pod_security_context
+from pytest_kwait.simulator.pod_rules.tolerations import validate_tolerations
+from pytest_kwait.simulator.pod_rules.variables import validate_file_key_volumes
+from pytest_kwait.simulator.pod_rules.volumes import validate_volumes
 from pytest_kwait.simulator.pod_rules.windows import (
-    check_host_process,
-    check_system,
-    containers_at,
+    validate_os_fields,
+    validate_windows_host_process,
+    visit_containers_with_path,
 )
 from pytest_kwait.simulator.validation import annotation_errors, label_errors
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_new_pod", "check_pod", "check_pod_spec", "check_template"]
+__all__ = ["validate_pod", "validate_pod_create", "validate_pod_spec", "validate_pod_template_spec"]
 
-_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTIONS = ("PreemptLowerPriority", "Never")
-_MOST_SECONDS = 2**31 - 1
-_SUBDOMAINS = ("serviceAccountName", "nodeName")
+_MAX_SECONDS = 2**31 - 1
+_SUBDOMAIN_FIELDS = ("serviceAccountName", "nodeName")
 
 
-def check_new_pod(pod: Obj, found: Findings) -> None:
+def validate_pod_create(pod: Obj, found: ErrorList) -> None:
     """A pod that is to be made."""
-    check_pod(pod, found)
+    validate_pod(pod, found)
     spec = pod["spec"]
     if spec.get("ephemeralContainers"):
         found.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "cannot be set until all schedulingGates have been cleared"
         found.forbidden("spec.nodeName", text)
-    check_profile_annotations(pod["metadata"], spec, "spec", found)
+    validate_profile_annotations(pod["metadata"], spec, "spec", found)
 
 
-def check_pod(pod: Obj, found: Findings) -> None:
+def validate_pod(pod: Obj, found: ErrorList) -> None:
     """What holds of a pod all its life, its metadata aside."""
     metadata, spec = pod["metadata"], pod["spec"]
     if "annotations" in metadata:
-        check_pod_annotations(metadata["annotations"], spec, "metadata.annotations", found)
-    check_pod_spec(spec, "spec", found, metadata=metadata)
+        validate_pod_annotations(metadata["annotations"], spec, "metadata.annotations", found)
+    validate_pod_spec(spec, "spec", found, metadata=metadata)
     if not spec.get("serviceAccountName"):
         for index, volume in enumerate(spec.get("volumes", ())):
             for place, source in enumerate(volume.get("projected", {}).get("sources") or ()):
@@ -85,24 +88,24 @@ def check_pod(pod: Obj, found: Findings) -> None:
                     found.forbidden(here, text)
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field, ())):
-            check_image_blanks(container, f"spec.{field}[{index}]", found)
+            validate_image_whitespace(container, f"spec.{field}[{index}]", found)
 
 
-def check_template(template: Obj, at: str, found: Findings) -> None:
+def validate_pod_template_spec(template: Obj, at: str, found: ErrorList) -> None:
     """A pod template; its labels and annotations stand beside its metadata."""
     metadata, spec = template.get("metadata", {}), template.get("spec", {})
     found += label_errors(metadata.get("labels", {}), f"{at}.labels")
     if "annotations" in metadata:
         found += annotation_errors(metadata["annotations"], f"{at}.annotations")
-        check_pod_annotations(metadata["annotations"], spec, f"{at}.annotations", found)
-    check_pod_spec(spec, f"{at}.spec", found)
-    check_profile_annotations(metadata, spec, f"{at}.spec", found)
+        validate_pod_annotations(metadata["annotations"], spec, f"{at}.annotations", found)
+    validate_pod_spec(spec, f"{at}.spec", found)
+    validate_profile_annotations(metadata, spec, f"{at}.spec", found)
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         found.forbidden(f"{at}.spec.ephemeralContainers", text)
 
 
-def check_pod_spec(spec: Obj, at: str, found: Findings, *, metadata: Obj | None = None) -> None:
+def validate_pod_spec(spec: Obj, at: str, found: ErrorList, *, metadata: Obj | None = None) -> None:
     """The spec of a pod, or of a template, which has no metadata of its own."""
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is None:
@@ -110,64 +113,66 @@ def check_pod_spec(spec: Obj, at: str, found: Findings, *, metadata: Obj | None 
     host_users = spec.get("hostUsers") is not False
     name = (metadata or {}).get("name", "")
     pod = metadata is not None
-    volumes = check_volumes(spec.get("volumes", ()), name, f"{at}.volumes", found, pod=pod)
+    volumes = validate_volumes(spec.get("volumes", ()), name, f"{at}.volumes", found, pod=pod)
     claims = frozenset(one["name"] for one in spec.get("resourceClaims", ()) if one.get("name"))
     if "resourceClaims" in spec:
-        _check_claims(spec["resourceClaims"], f"{at}.resourceClaims", found)
-    around = Surroundings(volumes, claims, grace, spec.get("restartPolicy", ""), host_users)
+        _validate_resource_claims(spec["resourceClaims"], f"{at}.resourceClaims", found)
+    around = ContainerContext(volumes, claims, grace, spec.get("restartPolicy", ""), host_users)
     containers = spec.get("containers") or []
-    check_containers(containers, around, f"{at}.containers", found)
+    validate_containers(containers, around, f"{at}.containers", found)
     if "initContainers" in spec:
         init = spec["initContainers"]
-        check_init_containers(init, containers, around, f"{at}.initContainers", found)
+        validate_init_containers(init, containers, around, f"{at}.initContainers", found)
     if "ephemeralContainers" in spec:
-        check_ephemeral(spec, around, f"{at}.ephemeralContainers", found)
+        validate_ephemeral_containers(spec, around, f"{at}.ephemeralContainers", found)
     if "resources" in spec:
-        check_pod_resources(spec, claims, f"{at}.resources", found)
+        validate_pod_resources(spec, claims, f"{at}.resources", found)
     if spec.get("hostNetwork"):
-        _check_host_ports(containers, f"{at}.containers", found, pod=pod)
+        _validate_host_network_ports(containers, f"{at}.containers", found, pod=pod)
     found.one_of(f"{at}.restartPolicy", around.restart_policy, _RESTART_POLICIES)
     found.one_of(f"{at}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES)
     if "nodeSelector" in spec:
         found += label_errors(spec["nodeSelector"], f"{at}.nodeSelector")
-    check_pod_security(spec, f"{at}.securityContext", found)
+    validate_pod_security_context(spec, f"{at}.securityContext", found)
     if "affinity" in spec:
-        check_affinity(spec["affinity"], f"{at}.affinity", found)
+        validate_affinity(spec["affinity"], f"{at}.affinity", found)
     if "dnsConfig" in spec or spec.get("dnsPolicy") == "None":
-        check_dns_config(spec, f"{at}.dnsConfig", found)
-    _check_gates(spec, at, found)
+        validate_dns_config(spec, f"{at}.dnsConfig", found)
+    _validate_scheduling_gates(spec, at, found)
     if "topologySpreadConstraints" in spec:
-        check_spread(spec["topologySpreadConstraints"], f"{at}.topologySpreadConstraints", found)
-    check_host_process(spec, at, found)
+        validate_topology_spread_constraints(
+            spec["topologySpreadConstraints"], f"{at}.topologySpreadConstraints", found
+        )
+    validate_windows_host_process(spec, at, found)
     if not host_users:
-        _check_own_users(spec, at, found)
+        _validate_user_namespace(spec, at, found)
     if "hostnameOverride" in spec:
-        check_host_names(spec, at, found)
-    _check_names(spec, at, found)
-    _check_rest(spec, at, found)
+        validate_host_name_override(spec, at, found)
+    _validate_name_fields(spec, at, found)
+    _validate_pod_spec_fields(spec, at, found)
 
 
-def _check_rest(spec: Obj, at: str, found: Findings) -> None:
+def _validate_pod_spec_fields(spec: Obj, at: str, found: ErrorList) -> None:
     if "tolerations" in spec:
-        check_tolerations(spec["tolerations"], f"{at}.tolerations", found)
+        validate_tolerations(spec["tolerations"], f"{at}.tolerations", found)
     if "hostAliases" in spec:
-        check_host_aliases(spec["hostAliases"], f"{at}.hostAliases", found)
+        validate_host_aliases(spec["hostAliases"], f"{at}.hostAliases", found)
     for field in ("priorityClassName", "runtimeClassName"):
         if spec.get(field) or (field in spec and field == "runtimeClassName"):
             found.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
     if "preemptionPolicy" in spec:
         found.one_of(f"{at}.preemptionPolicy", spec["preemptionPolicy"], _PREEMPTIONS)
     if "overhead" in spec:
-        check_overhead(spec["overhead"], f"{at}.overhead", found)
+        validate_overhead(spec["overhead"], f"{at}.overhead", found)
     if "os" in spec:
-        check_system(spec, at, found)
-    if any("env" in one for field in _LISTS for one in spec.get(field) or ()):
+        validate_os_fields(spec, at, found)
+    if any("env" in one for field in _CONTAINER_LISTS for one in spec.get(field) or ()):
         volumes = {one.get("name", ""): one for one in spec.get("volumes", ())}
-        for container, here in containers_at(spec, at):
-            check_file_volumes(container, here, volumes, found)
+        for container, here in visit_containers_with_path(spec, at):
+            validate_file_key_volumes(container, here, volumes, found)
 
 
-def _check_claims(claims: list[Obj], at: str, found: Findings) -> None:
+def _validate_resource_claims(claims: list[Obj], at: str, found: ErrorList) -> None:
     names: set[str] = set()
     for index, claim in enumerate(claims):
         here, name = f"{at}[{index}]", claim.get("name", "")
@@ -188,12 +193,14 @@ def _check_claims(claims: list[Obj], at: str, found: Findings) -> None:
                 if fields
                 else f"must specify one of: {names_of.format(', ')}"
             )
-            found.invalid(here, internal_json("core.PodResourceClaim", claim), text)
+            found.invalid(here, format_internal("core.PodResourceClaim", claim), text)
         for field in fields:
             found.texts(f"{here}.{field}", claim[field], dns_subdomain_texts(claim[field]))
 
 
-def _check_host_ports(containers: list[Obj], at: str, found: Findings, *, pod: bool) -> None:
+def _validate_host_network_ports(
+    containers: list[Obj], at: str, found: ErrorList, *, pod: bool
+) -> None:
     for index, container in enumerate(containers):
         for place, port in enumerate(container.get("ports", ())):
             host = port.get("hostPort", 0)
@@ -202,7 +209,7 @@ def _check_host_ports(containers: list[Obj], at: str, found: Findings, *, pod: b
                 found.invalid(f"{at}[{index}].ports[{place}].hostPort", host, text)
 
 
-def _check_gates(spec: Obj, at: str, found: Findings) -> None:
+def _validate_scheduling_gates(spec: Obj, at: str, found: ErrorList) -> None:
     for index, gate in enumerate(spec.get("readinessGates", ())):
         kind = gate.get("conditionType", "")
         found.texts(f"{at}.readinessGates[{index}].conditionType", kind, label_key_texts(kind))
@@ -215,7 +222,7 @@ def _check_gates(spec: Obj, at: str, found: Findings) -> None:
         names.add(name)
 
 
-def _check_own_users(spec: Obj, at: str, found: Findings) -> None:
+def _validate_user_namespace(spec: Obj, at: str, found: ErrorList) -> None:
     text = "when `hostUsers` is false"
     for field, shown in (
         ("hostNetwork", "hostNetwork"),
@@ -224,19 +231,19 @@ def _check_own_users(spec: Obj, at: str, found: Findings) -> None:
     ):
         if spec.get(field):
             found.forbidden(f"{at}.{shown}", text)
-    for container, here in containers_at(spec, at):
+    for container, here in visit_containers_with_path(spec, at):
         if container.get("volumeDevices"):
             found.forbidden(f"{here}.volumeDevices", text)
 
 
-def _check_names(spec: Obj, at: str, found: Findings) -> None:
-    for field in _SUBDOMAINS:
+def _validate_name_fields(spec: Obj, at: str, found: ErrorList) -> None:
+    for field in _SUBDOMAIN_FIELDS:
         if spec.get(field):
             found.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None:
         here = f"{at}.activeDeadlineSeconds"
-        found.texts(here, deadline, range_texts(deadline, 1, _MOST_SECONDS))
+        found.texts(here, deadline, range_texts(deadline, 1, _MAX_SECONDS))
     for field in ("hostname", "subdomain"):
         if spec.get(field):
             found.texts(f"{at}.{field}", spec[field], dns_label_texts(spec[field]))

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.formats import dns_subdomain_texts, ip_texts, label_key_texts
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_pod_status"]
+__all__ = ["validate_pod_status_update"]
 
-_SYSTEM = frozenset({"PodScheduled", "Ready", "Initialized"})
+_SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 _NOT_NEGATIVE = "must be a non-negative integer"
-_FAMILIES = "may specify no more than one IP for each IP family"
+_ONE_IP_PER_FAMILY = "may specify no more than one IP for each IP family"
 
 
-def check_pod_status(new: Obj, old: Obj, found: Findings) -> None:
+def validate_pod_status_update(new: Obj, old: Obj, found: ErrorList) -> None:
     """A pod's status, beside what it was."""
     status, before = new.get("status") or {}, old.get("status") or {}
     for index, condition in enumerate(status.get("conditions") or ()):
@@ -29,7 +29,7 @@ def check_pod_status(new: Obj, old: Obj, found: Findings) -> None:
         if generation < 0:
             here = f"status.conditions[{index}].observedGeneration"
             found.invalid(here, generation, _NOT_NEGATIVE)
-        if kind not in _SYSTEM:
+        if kind not in _SYSTEM_CONDITIONS:
             found.texts(f"status.conditions[{index}].Type", kind, label_key_texts(kind))
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName"):
@@ -40,15 +40,15 @@ def check_pod_status(new: Obj, old: Obj, found: Findings) -> None:
     quality = status.get("qosClass", "")
     if quality != before.get("qosClass", ""):
         found.invalid("status.qosClass", quality, "field is immutable")
-    _check_addresses(status, before, "podIPs", found)
+    _validate_pod_ips(status, before, "podIPs", found)
     hosts = status.get("hostIPs") or []
     if hosts and hosts[0].get("ip") != status.get("hostIP"):
         text = "must be equal to `hostIP`"
         found.invalid("status.hostIPs[0].ip", hosts[0].get("ip", ""), text)
-    _check_addresses(status, before, "hostIPs", found)
+    _validate_pod_ips(status, before, "hostIPs", found)
 
 
-def _check_addresses(status: Obj, before: Obj, field: str, found: Findings) -> None:
+def _validate_pod_ips(status: Obj, before: Obj, field: str, found: ErrorList) -> None:
     addresses = [one.get("ip", "") for one in status.get(field) or ()]
     known = [one.get("ip", "") for one in before.get(field) or ()]
     if addresses == known:
@@ -60,4 +60,4 @@ def _check_addresses(status: Obj, before: Obj, field: str, found: Findings) -> N
         families = {":" in address for address in addresses}
         if len(addresses) > len(families):
             shown = [{"IP": address} for address in addresses]
-            found.invalid(f"status.{field}", shown, _FAMILIES)
+            found.invalid(f"status.{field}", shown, _ONE_IP_PER_FAMILY)

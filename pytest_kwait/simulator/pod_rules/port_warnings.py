@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.pod_rules.windows import containers_at
+from pytest_kwait.simulator.pod_rules.windows import visit_containers_with_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["port_warnings"]
+__all__ = ["get_port_warnings"]
 
 
-def port_warnings(spec: Obj, at: str) -> Iterator[str]:
+def get_port_warnings(spec: Obj, at: str) -> Iterator[str]:
     """Ports that are defined twice, or nearly; then names that are."""
     lists = (spec.get("containers", ()), spec.get("initContainers", ()))
     if not any("ports" in container for containers in lists for container in containers):
         return
     ports = [
         (f"{place}.ports[{index}]", port)
-        for container, place in containers_at(spec, at)
+        for container, place in visit_containers_with_path(spec, at)
         if "ports" in container
         for index, port in enumerate(container["ports"])
     ]
@@ -32,7 +32,7 @@ def port_warnings(spec: Obj, at: str) -> Iterator[str]:
     for here, port in ports:
         address, host = port.get("hostIP", ""), port.get("hostPort", 0)
         if address and not host:
-            yield f"{here}: hostIP set without hostPort: {_shown(port)}"
+            yield f"{here}: hostIP set without hostPort: {_render_port(port)}"
         others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
         for there, other in others:
             other_address, other_host = other.get("hostIP", ""), other.get("hostPort", 0)
@@ -56,7 +56,7 @@ def port_warnings(spec: Obj, at: str) -> Iterator[str]:
             names[name] = here
 
 
-def _shown(port: Obj) -> str:
+def _render_port(port: Obj) -> str:
     """A port as Go prints its struct."""
     return (
         f"{{Name:{port.get('name', '')} HostPort:{port.get('hostPort', 0)} "

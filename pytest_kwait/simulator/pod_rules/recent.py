@@ -10,18 +10,18 @@ from typing import Any
 
 from pytest_kwait.simulator.objects import clone
 
-__all__ = ["Recent"]
+__all__ = ["RecentlyValid"]
 
-_MOST = 4
+_CAPACITY = 4
 
 
-class Recent:
+class RecentlyValid:
     """The last few sound values of one sort."""
 
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
-        self._values: deque[Any] = deque(maxlen=_MOST)
+        self._values: deque[Any] = deque(maxlen=_CAPACITY)
 
     def __contains__(self, value: object) -> bool:
         return value in self._values

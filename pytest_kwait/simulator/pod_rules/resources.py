@@ -14,12 +14,17 @@ from pytest_kwait.simulator.formats import NEGATIVE, dns_label_texts, label_key_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_container_resource", "check_overhead", "check_pod_resources", "check_resources"]
+__all__ = [
+    "validate_container_resource_name",
+    "validate_overhead",
+    "validate_pod_resources",
+    "validate_resource_requirements",
+]
 
-_STANDARD = frozenset(
+_STANDARD_RESOURCES = frozenset(
     [
         "cpu",
         "memory",
@@ -43,7 +48,7 @@ _STANDARD = frozenset(
         "services.loadbalancers",
     ]
 )
-_INTEGERS = frozenset(
+_INTEGER_RESOURCES = frozenset(
     [
         "pods",
         "resourcequotas",
@@ -56,63 +61,63 @@ _INTEGERS = frozenset(
         "services.loadbalancers",
     ]
 )
-_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
-_OF_PODS = ("cpu", "memory")
-_HUGE = "hugepages-"
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_POD_RESOURCES = ("cpu", "memory")
+_HUGE_PAGES_PREFIX = "hugepages-"
 _INTEGER = "must be an integer"
 
 
-def _native(name: str) -> bool:
+def _is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
-def _is_extended(name: str) -> bool:
+def _is_extended_resource(name: str) -> bool:
     """Whether it is a resource that somebody else than Kubernetes defines."""
-    if _native(name) or name.startswith("requests."):
+    if _is_native(name) or name.startswith("requests."):
         return False
     return not label_key_texts(f"requests.{name}")
 
 
-def _check_name(name: str, at: str, found: Findings) -> bool:
+def _validate_resource_name(name: str, at: str, found: ErrorList) -> bool:
     texts = label_key_texts(name)
     found.texts(at, name, texts)
     if texts:
         return False
     if (
         "/" not in name
-        and name not in _STANDARD
-        and not name.startswith((_HUGE, "requests." + _HUGE))
+        and name not in _STANDARD_RESOURCES
+        and not name.startswith((_HUGE_PAGES_PREFIX, "requests." + _HUGE_PAGES_PREFIX))
     ):
         found.invalid(at, name, "must be a standard resource type or fully qualified")
         return False
     return True
 
 
-def check_container_resource(name: str, at: str, found: Findings) -> None:
+def validate_container_resource_name(name: str, at: str, found: ErrorList) -> None:
     """The name of a resource that containers can ask for."""
-    if name in _OF_CONTAINERS:
+    if name in _CONTAINER_RESOURCES:
         return
-    _check_name(name, at, found)
+    _validate_resource_name(name, at, found)
     if "/" not in name:
-        if not name.startswith(_HUGE):
+        if not name.startswith(_HUGE_PAGES_PREFIX):
             found.invalid(at, name, "must be a standard resource for containers")
-    elif not _native(name) and not _is_extended(name):
+    elif not _is_native(name) and not _is_extended_resource(name):
         found.invalid(at, name, "doesn't follow extended resource name standard")
 
 
-def _check_pod_name(name: str, at: str, found: Findings) -> None:
-    if name in _OF_PODS or not _check_name(name, at, found):
+def _validate_pod_resource_name(name: str, at: str, found: ErrorList) -> None:
+    if name in _POD_RESOURCES or not _validate_resource_name(name, at, found):
         return
-    if not name.startswith(_HUGE):
+    if not name.startswith(_HUGE_PAGES_PREFIX):
         found.unsupported(at, name, ("cpu", "hugepages-", "memory"))
 
 
-def check_resources(
+def validate_resource_requirements(
     resources: Obj,
     claims: Iterable[str],
     at: str,
-    found: Findings,
-    check_name: Callable[[str, str, Findings], None] = check_container_resource,
+    found: ErrorList,
+    check_name: Callable[[str, str, ErrorList], None] = validate_container_resource_name,
 ) -> None:
     """Names and amounts, requests within limits, and claims that the pod has.
 
@@ -125,11 +130,11 @@ def check_resources(
     """
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for name, amount in limits.items():
-        _check_amount(name, amount, f"{at}.limits[{name}]", found, check_name)
+        _validate_resource_amount(name, amount, f"{at}.limits[{name}]", found, check_name)
     for name, amount in requests.items():
-        _check_amount(name, amount, f"{at}.requests[{name}]", found, check_name)
+        _validate_resource_amount(name, amount, f"{at}.requests[{name}]", found, check_name)
         limit = limits.get(name)
-        overcommit = _native(name) and not name.startswith(_HUGE)
+        overcommit = _is_native(name) and not name.startswith(_HUGE_PAGES_PREFIX)
         if limit is None:
             if not overcommit:
                 text = "Limit must be set for non overcommitable resources"
@@ -142,39 +147,43 @@ def check_resources(
                 text = f"must be less than or equal to {name} limit of {limit}"
                 found.invalid(f"{at}.requests", amount, text)
     names = limits.keys() | requests.keys()
-    if any(name.startswith(_HUGE) for name in names) and not {"cpu", "memory"} & names:
+    if any(name.startswith(_HUGE_PAGES_PREFIX) for name in names) and not {"cpu", "memory"} & names:
         found.forbidden(at, "HugePages require cpu or memory")
     if "claims" in resources:
-        _check_claims(resources["claims"], sorted(claims), f"{at}.claims", found)
+        _validate_resource_claim_names(resources["claims"], sorted(claims), f"{at}.claims", found)
 
 
-def _check_amount(
+def _validate_resource_amount(
     name: str,
     amount: str,
     at: str,
-    found: Findings,
-    check_name: Callable[[str, str, Findings], None],
+    found: ErrorList,
+    check_name: Callable[[str, str, ErrorList], None],
 ) -> None:
     check_name(name, at, found)
     if amount.startswith("-") and parse_quantity(amount).amount < 0:
         found.invalid(at, amount, NEGATIVE)
-    if name in _OF_CONTAINERS:
+    if name in _CONTAINER_RESOURCES:
         return
-    if (name in _INTEGERS or _is_extended(name)) and parse_quantity(amount).amount.denominator != 1:
+    if (name in _INTEGER_RESOURCES or _is_extended_resource(name)) and parse_quantity(
+        amount
+    ).amount.denominator != 1:
         found.invalid(at, amount, _INTEGER)
-    if name.startswith(_HUGE) and not _divisible(name, amount):
+    if name.startswith(_HUGE_PAGES_PREFIX) and not _is_whole_page_count(name, amount):
         found.invalid(at, amount, f"{amount} is not positive integer multiple of {name}")
 
 
-def _divisible(name: str, amount: str) -> bool:
+def _is_whole_page_count(name: str, amount: str) -> bool:
     try:
-        size = parse_quantity(name.removeprefix(_HUGE)).amount
+        size = parse_quantity(name.removeprefix(_HUGE_PAGES_PREFIX)).amount
     except ValueError:
         return False
     return size > 0 and size.denominator == 1 and parse_quantity(amount).amount % size == 0
 
 
-def _check_claims(claims: Iterable[Obj], known: list[str], at: str, found: Findings) -> None:
+def _validate_resource_claim_names(
+    claims: Iterable[Obj], known: list[str], at: str, found: ErrorList
+) -> None:
     taken: set[str] = set()
     for index, claim in enumerate(claims):
         here, name, request = f"{at}[{index}]", claim.get("name", ""), claim.get("request", "")
@@ -200,12 +209,12 @@ def _check_claims(claims: Iterable[Obj], known: list[str], at: str, found: Findi
             found.unknown(here, name, detail)
 
 
-def check_overhead(overhead: Mapping[str, str], at: str, found: Findings) -> None:
+def validate_overhead(overhead: Mapping[str, str], at: str, found: ErrorList) -> None:
     """What a runtime class adds, as limits."""
-    check_resources({"limits": overhead}, (), at, found)
+    validate_resource_requirements({"limits": overhead}, (), at, found)
 
 
-def check_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: Findings) -> None:
+def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: ErrorList) -> None:
     """The resources of the pod as a whole cover those of its containers."""
     resources = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
@@ -213,17 +222,21 @@ def check_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: Findin
         return
     if resources.get("claims"):
         found.forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
-    check_resources(resources, claims, at, found, _check_pod_name)
+    validate_resource_requirements(resources, claims, at, found, _validate_pod_resource_name)
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
-    for name, needed in sorted(aggregate(spec, "requests").items()):
+    for name, needed in sorted(aggregate_container_resources(spec, "requests").items()):
         if name in requests and needed > parse_quantity(requests[name]):
             found.invalid(
                 f"{at}.requests[{name}]",
                 requests[name],
                 f"must be greater than or equal to aggregate container requests of {needed}",
             )
-    for name, needed in sorted(aggregate(spec, "limits").items()):
-        if name.startswith(_HUGE) and name in limits and needed > parse_quantity(limits[name]):
+    for name, needed in sorted(aggregate_container_resources(spec, "limits").items()):
+        if (
+            name.startswith(_HUGE_PAGES_PREFIX)
+            and name in limits
+            and needed > parse_quantity(limits[name])
+        ):
             found.invalid(
                 f"{at}.limits[{name}]",
                 limits[name],
@@ -237,25 +250,25 @@ def check_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: Findin
                 found.invalid(here, limit, text)
 
 
-def aggregate(spec: Obj, field: str) -> dict[str, Quantity]:
+def aggregate_container_resources(spec: Obj, field: str) -> dict[str, Quantity]:
     """What all containers ask for together, at the worst moment.
 
     Source: k8s.io/component-helpers resource/helpers.go, AggregateContainerRequests.
     """
     total: dict[str, Quantity] = {}
     for container in spec.get("containers", ()):
-        _add(total, container.get("resources", {}).get(field, {}))
+        _add_resources(total, container.get("resources", {}).get(field, {}))
     beside: dict[str, Quantity] = {}
     worst: dict[str, Quantity] = {}
     for container in spec.get("initContainers", ()):
         asked = container.get("resources", {}).get(field, {})
         if container.get("restartPolicy") == "Always":
-            _add(total, asked)
-            _add(beside, asked)
+            _add_resources(total, asked)
+            _add_resources(beside, asked)
             moment = dict(beside)
         else:
             moment = dict(beside)
-            _add(moment, asked)
+            _add_resources(moment, asked)
         for name, amount in moment.items():
             if name not in worst or worst[name] < amount:
                 worst[name] = amount
@@ -265,7 +278,7 @@ def aggregate(spec: Obj, field: str) -> dict[str, Quantity]:
     return total
 
 
-def _add(total: dict[str, Quantity], more: Mapping[str, str]) -> None:
+def _add_resources(total: dict[str, Quantity], more: Mapping[str, str]) -> None:
     for name, text in more.items():
         amount = parse_quantity(text)
         total[name] = total[name] + amount if name in total else amount

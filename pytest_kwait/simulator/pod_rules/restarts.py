@@ -9,30 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_resize_policy", "check_restart_policy"]
+__all__ = ["validate_resize_policy", "validate_restart_policy"]
 
-_POLICIES = ("Always", "Never", "OnFailure")
+_CONTAINER_RESTART_POLICIES = ("Always", "Never", "OnFailure")
 _ACTIONS = ("Restart", "RestartAllContainers")
 _OPERATORS = ("In", "NotIn")
-_MOST_RULES, _MOST_CODES = 20, 255
-_RESIZED = ("cpu", "memory")
+_MAX_RULES, _MAX_CODES = 20, 255
+_RESIZABLE_RESOURCES = ("cpu", "memory")
 _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 
 
-def check_restart_policy(container: Obj, at: str, found: Findings) -> None:
+def validate_restart_policy(container: Obj, at: str, found: ErrorList) -> None:
     """A container's own policy, and the exit codes that it makes exceptions for."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", [])
     if policy is None:
         if rules:
             text = "must specify restartPolicy when restart rules are used"
             found.required(f"{at}.restartPolicy", text)
-    elif policy not in _POLICIES:
-        found.unsupported(f"{at}.restartPolicy", policy, _POLICIES)
-    if len(rules) > _MOST_RULES:
-        found.too_many(f"{at}.restartPolicyRules", len(rules), _MOST_RULES)
+    elif policy not in _CONTAINER_RESTART_POLICIES:
+        found.unsupported(f"{at}.restartPolicy", policy, _CONTAINER_RESTART_POLICIES)
+    if len(rules) > _MAX_RULES:
+        found.too_many(f"{at}.restartPolicyRules", len(rules), _MAX_RULES)
     for index, rule in enumerate(rules):
         here = f"{at}.restartPolicyRules[{index}]"
         action, codes = rule.get("action", ""), rule.get("exitCodes")
@@ -44,11 +44,11 @@ def check_restart_policy(container: Obj, at: str, found: Findings) -> None:
         operator, values = codes.get("operator", ""), codes.get("values", [])
         if operator not in _OPERATORS:
             found.unsupported(f"{here}.exitCodes.operator", operator, _OPERATORS)
-        if len(values) > _MOST_CODES:
-            found.too_many(f"{here}.exitCodes.values", len(values), _MOST_CODES)
+        if len(values) > _MAX_CODES:
+            found.too_many(f"{here}.exitCodes.values", len(values), _MAX_CODES)
 
 
-def check_resize_policy(policies: list[Obj], of_pod: str, at: str, found: Findings) -> None:
+def validate_resize_policy(policies: list[Obj], of_pod: str, at: str, found: ErrorList) -> None:
     """What a change of a resource does; `of_pod` is the pod's restart policy."""
     here, seen = f"{at}.resizePolicy", set()
     for index, one in enumerate(policies):
@@ -56,7 +56,7 @@ def check_resize_policy(policies: list[Obj], of_pod: str, at: str, found: Findin
         if resource in seen:
             found.duplicate(f"{here}[{index}]", resource)
         seen.add(resource)
-        found.one_of(here, resource, _RESIZED)
+        found.one_of(here, resource, _RESIZABLE_RESOURCES)
         found.one_of(here, policy, _RESIZE_POLICIES)
         if of_pod == "Never" and policy != "NotRequired":
             text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"

@@ -8,22 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import label_key_texts, label_value_texts
-from pytest_kwait.simulator.pod_rules.recent import Recent
+from pytest_kwait.simulator.pod_rules.recent import RecentlyValid
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_added_tolerations", "check_tolerations"]
+__all__ = ["validate_only_added_tolerations", "validate_tolerations"]
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_SOUND = Recent()
-_COMPARISONS = ("Equal", "Exists", "Lt", "Gt")
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_RECENTLY_VALID = RecentlyValid()
+_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 
 
-def check_tolerations(tolerations: list[Obj], at: str, found: Findings) -> None:
+def validate_tolerations(tolerations: list[Obj], at: str, found: ErrorList) -> None:
     """Each toleration by itself."""
-    if tolerations in _SOUND:
+    if tolerations in _RECENTLY_VALID:
         return
     before = len(found)
     for index, toleration in enumerate(tolerations):
@@ -50,23 +50,29 @@ def check_tolerations(tolerations: list[Obj], at: str, found: Findings) -> None:
                 text = "value must be empty when `operator` is 'Exists'"
                 found.invalid(f"{here}.operator", value, text)
         else:
-            valid = _COMPARISONS if operator in _COMPARISONS else _COMPARISONS[:2]
+            valid = (
+                _TOLERATION_OPERATORS
+                if operator in _TOLERATION_OPERATORS
+                else _TOLERATION_OPERATORS[:2]
+            )
             found.unsupported(f"{here}.operator", operator, valid)
-        if effect and effect not in _EFFECTS:
-            found.unsupported(f"{here}.effect", effect, _EFFECTS)
+        if effect and effect not in _TAINT_EFFECTS:
+            found.unsupported(f"{here}.effect", effect, _TAINT_EFFECTS)
     if len(found) == before:
-        _SOUND.add(tolerations)
+        _RECENTLY_VALID.add(tolerations)
 
 
-def check_added_tolerations(new: list[Obj], old: list[Obj], at: str, found: Findings) -> None:
+def validate_only_added_tolerations(
+    new: list[Obj], old: list[Obj], at: str, found: ErrorList
+) -> None:
     """Tolerations only become more; how long they last may change."""
     for kept in old:
-        if not any(_same(kept, one) for one in new):
+        if not any(_is_same_toleration(kept, one) for one in new):
             text = "existing toleration can not be modified except its tolerationSeconds"
             found.forbidden(at, text)
             return
-    check_tolerations(new, at, found)
+    validate_tolerations(new, at, found)
 
 
-def _same(one: Obj, other: Obj) -> bool:
+def _is_same_toleration(one: Obj, other: Obj) -> bool:
     return {**one, "tolerationSeconds": None} == {**other, "tolerationSeconds": None}

@@ -13,18 +13,21 @@ from pytest_kwait.simulator.formats import (
     dns_subdomain_texts,
     environment_name_texts,
 )
-from pytest_kwait.simulator.pod_rules.downward import check_field_ref, check_resource_ref
-from pytest_kwait.simulator.pod_rules.paths import check_no_backsteps
+from pytest_kwait.simulator.pod_rules.downward import (
+    validate_object_field_selector,
+    validate_resource_field_selector,
+)
+from pytest_kwait.simulator.pod_rules.paths import validate_path_no_backsteps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_file_volumes", "check_imports", "check_variables"]
+__all__ = ["validate_env", "validate_env_from", "validate_file_key_volumes"]
 
-_FIELDS = (
+_ENV_FIELDS = (
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
@@ -35,14 +38,14 @@ _FIELDS = (
     "status.podIP",
     "status.podIPs",
 )
-_ONE_OF = (
+_NO_SOURCE = (
     "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
     "`fileKeyRef`"
 )
-_ONE = "may not have more than one field specified at a time"
+_MORE_THAN_ONE_SOURCE = "may not have more than one field specified at a time"
 
 
-def check_variables(variables: Iterable[Obj], at: str, found: Findings) -> None:
+def validate_env(variables: Iterable[Obj], at: str, found: ErrorList) -> None:
     """The variables of a container, one by one."""
     for index, variable in enumerate(variables):
         name = variable.get("name", "")
@@ -51,30 +54,30 @@ def check_variables(variables: Iterable[Obj], at: str, found: Findings) -> None:
         elif not (name.isascii() and name.isidentifier()):
             found.texts(f"{at}[{index}].name", name, environment_name_texts(name))
         if "valueFrom" in variable:
-            _check_source(variable, f"{at}[{index}].valueFrom", found)
+            _validate_env_source(variable, f"{at}[{index}].valueFrom", found)
 
 
-def _check_source(variable: Obj, at: str, found: Findings) -> None:
+def _validate_env_source(variable: Obj, at: str, found: ErrorList) -> None:
     source = variable["valueFrom"]
     if "fieldRef" in source:
-        check_field_ref(source["fieldRef"], _FIELDS, f"{at}.fieldRef", found)
+        validate_object_field_selector(source["fieldRef"], _ENV_FIELDS, f"{at}.fieldRef", found)
     if "resourceFieldRef" in source:
         here = f"{at}.resourceFieldRef"
-        check_resource_ref(source["resourceFieldRef"], here, found, of_volume=False)
+        validate_resource_field_selector(source["resourceFieldRef"], here, found, of_volume=False)
     for field in ("configMapKeyRef", "secretKeyRef"):
         if field in source:
-            _check_key_ref(source[field], f"{at}.{field}", found)
+            _validate_key_ref(source[field], f"{at}.{field}", found)
     if "fileKeyRef" in source:
-        _check_file_ref(source["fileKeyRef"], f"{at}.fileKeyRef", found)
+        _validate_file_ref(source["fileKeyRef"], f"{at}.fileKeyRef", found)
     if not source:
-        found.invalid(at, "", _ONE_OF)
+        found.invalid(at, "", _NO_SOURCE)
     elif variable.get("value"):
         found.invalid(at, "", "may not be specified when `value` is not empty")
     elif len(source) > 1:
-        found.invalid(at, "", _ONE)
+        found.invalid(at, "", _MORE_THAN_ONE_SOURCE)
 
 
-def _check_key_ref(ref: Obj, at: str, found: Findings) -> None:
+def _validate_key_ref(ref: Obj, at: str, found: ErrorList) -> None:
     name, key = ref.get("name", ""), ref.get("key", "")
     found.texts(f"{at}.name", name, dns_subdomain_texts(name))
     if not key:
@@ -83,7 +86,7 @@ def _check_key_ref(ref: Obj, at: str, found: Findings) -> None:
         found.texts(f"{at}.key", key, config_key_texts(key))
 
 
-def _check_file_ref(ref: Obj, at: str, found: Findings) -> None:
+def _validate_file_ref(ref: Obj, at: str, found: ErrorList) -> None:
     key, volume, path = ref.get("key", ""), ref.get("volumeName", ""), ref.get("path", "")
     if not key:
         found.required(f"{at}.key")
@@ -96,10 +99,10 @@ def _check_file_ref(ref: Obj, at: str, found: Findings) -> None:
     if not path:
         found.required(f"{at}.path")
     else:
-        check_no_backsteps(path, f"{at}.path", found)
+        validate_path_no_backsteps(path, f"{at}.path", found)
 
 
-def check_imports(imports: Iterable[Obj], at: str, found: Findings) -> None:
+def validate_env_from(imports: Iterable[Obj], at: str, found: ErrorList) -> None:
     """The config maps and secrets whose keys become variables."""
     for index, entry in enumerate(imports):
         prefix = entry.get("prefix", "")
@@ -117,11 +120,11 @@ def check_imports(imports: Iterable[Obj], at: str, found: Findings) -> None:
         if not sources:
             found.invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(sources) > 1:
-            found.invalid(at, "", _ONE)
+            found.invalid(at, "", _MORE_THAN_ONE_SOURCE)
 
 
-def check_file_volumes(
-    container: Obj, at: str, volumes: Mapping[str, Obj], found: Findings
+def validate_file_key_volumes(
+    container: Obj, at: str, volumes: Mapping[str, Obj], found: ErrorList
 ) -> None:
     """Variables from files name volumes that containers can write them into."""
     for index, variable in enumerate(container.get("env", ())):

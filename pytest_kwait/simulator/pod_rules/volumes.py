@@ -12,38 +12,40 @@ from pytest_kwait.simulator.formats import (
     dns_label_texts,
     dns_subdomain_texts,
 )
-from pytest_kwait.simulator.pod_rules.claim_templates import check_claim_template
+from pytest_kwait.simulator.pod_rules.claim_templates import (
+    validate_persistent_volume_claim_template,
+)
 from pytest_kwait.simulator.pod_rules.paths import (
-    check_descending,
-    check_mode,
+    validate_file_mode,
+    validate_local_descending_path,
 )
 from pytest_kwait.simulator.pod_rules.projections import (
-    check_downward_files,
-    check_items,
-    check_projected,
+    validate_downward_api_files,
+    validate_key_to_paths,
+    validate_projected_volume,
 )
 from pytest_kwait.simulator.rules.volume_sources import (
-    ONE_TOO_MANY,
-    SHARED,
-    SHOWN,
-    check_driver,
-    check_portal,
-    needs,
+    MORE_THAN_ONE_SOURCE,
+    SHARED_SOURCES,
+    SOURCE_DISPLAY_NAMES,
+    require_fields,
+    validate_csi_driver_name,
+    validate_iscsi_portal_length,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_volumes"]
+__all__ = ["validate_volumes"]
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
-def check_volumes(
-    volumes: list[Obj] | tuple[()], owner: str, at: str, found: Findings, *, pod: bool
+def validate_volumes(
+    volumes: list[Obj] | tuple[()], owner: str, at: str, found: ErrorList, *, pod: bool
 ) -> dict[str, Obj]:
     """Add what is wrong with `volumes`, and return the sound ones by name.
 
@@ -60,7 +62,7 @@ def check_volumes(
         here = f"{at}[{index}]"
         before = len(found)
         name = volume.get("name", "")
-        _check_source(volume, name, owner, here, found, pod=pod)
+        _validate_volume_source(volume, name, owner, here, found, pod=pod)
         if not name:
             found.required(f"{here}.name")
         else:
@@ -79,25 +81,27 @@ def check_volumes(
     return sound
 
 
-def _check_source(
-    volume: Obj, name: str, owner: str, at: str, found: Findings, *, pod: bool
+def _validate_volume_source(
+    volume: Obj, name: str, owner: str, at: str, found: ErrorList, *, pod: bool
 ) -> None:
     taken = False
-    for source in volume.keys() - {"name"} if len(volume) <= _ONE else _SOURCES:
+    for source in volume.keys() - {"name"} if len(volume) <= _FIRST_EXCESS_SOURCE else _SOURCES:
         value = volume.get(source)
         if value is None:
             continue
         if taken:
-            found.forbidden(f"{at}.{SHOWN.get(source, source)}", ONE_TOO_MANY)
+            found.forbidden(
+                f"{at}.{SOURCE_DISPLAY_NAMES.get(source, source)}", MORE_THAN_ONE_SOURCE
+            )
         else:
             taken = True
             here = f"{at}.{'persistentDisk' if source == 'gcePersistentDisk' else source}"
             if source == "image":
-                _check_image(value, here, found, pod=pod)
+                _validate_image_volume(value, here, found, pod=pod)
             else:
                 _SOURCES[source](value, here, found)
         if source == "iscsi":
-            check_portal(value, name, f"{at}.name", found)
+            validate_iscsi_portal_length(value, name, f"{at}.name", found)
         elif source == "ephemeral" and owner and name:
             claim = f"{owner}-{name}"
             texts = dns_subdomain_texts(claim)
@@ -106,40 +110,40 @@ def _check_source(
         found.required(at, "must specify a volume type")
 
 
-_ONE = 2
+_FIRST_EXCESS_SOURCE = 2
 
 
-def _check_empty_dir(source: Obj, at: str, found: Findings) -> None:
+def _validate_empty_dir(source: Obj, at: str, found: ErrorList) -> None:
     limit = source.get("sizeLimit")
     if limit is not None and parse_quantity(limit).amount < 0:
         found.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _check_git_repo(source: Obj, at: str, found: Findings) -> None:
+def _validate_git_repo(source: Obj, at: str, found: ErrorList) -> None:
     if not source.get("repository"):
         found.required(f"{at}.repository")
-    check_descending(source.get("directory", ""), f"{at}.directory", found)
+    validate_local_descending_path(source.get("directory", ""), f"{at}.directory", found)
 
 
-def _keyed(name: str) -> Callable[[Obj, str, Findings], None]:
+def _make_keyed_source_validator(name: str) -> Callable[[Obj, str, ErrorList], None]:
     """A source of files by keys: a secret or a config map, named by the field `name`."""
 
-    def check(source: Obj, at: str, found: Findings) -> None:
+    def check(source: Obj, at: str, found: ErrorList) -> None:
         if not source.get(name):
             found.required(f"{at}.{name}")
-        check_mode(source.get("defaultMode"), f"{at}.defaultMode", found)
-        check_items(source, at, found)
+        validate_file_mode(source.get("defaultMode"), f"{at}.defaultMode", found)
+        validate_key_to_paths(source, at, found)
 
     return check
 
 
-def _check_downward(source: Obj, at: str, found: Findings) -> None:
-    check_mode(source.get("defaultMode"), f"{at}.defaultMode", found)
-    check_downward_files(source, at, found)
+def _validate_downward_api_volume(source: Obj, at: str, found: ErrorList) -> None:
+    validate_file_mode(source.get("defaultMode"), f"{at}.defaultMode", found)
+    validate_downward_api_files(source, at, found)
 
 
-def _check_csi(source: Obj, at: str, found: Findings) -> None:
-    check_driver(source.get("driver", ""), f"{at}.driver", found)
+def _validate_csi_volume(source: Obj, at: str, found: ErrorList) -> None:
+    validate_csi_driver_name(source.get("driver", ""), f"{at}.driver", found)
     secret = source.get("nodePublishSecretRef")
     if secret is not None and not secret.get("name"):
         found.required(f"{at}.nodePublishSecretRef.name")
@@ -147,49 +151,51 @@ def _check_csi(source: Obj, at: str, found: Findings) -> None:
         found.texts(f"{at}.name", secret["name"], dns_subdomain_texts(secret["name"]))
 
 
-def _check_ephemeral(source: Obj, at: str, found: Findings) -> None:
+def _validate_ephemeral_volume(source: Obj, at: str, found: ErrorList) -> None:
     if "volumeClaimTemplate" not in source:
         found.required(f"{at}.volumeClaimTemplate")
     else:
-        check_claim_template(source["volumeClaimTemplate"], f"{at}.volumeClaimTemplate", found)
+        validate_persistent_volume_claim_template(
+            source["volumeClaimTemplate"], f"{at}.volumeClaimTemplate", found
+        )
 
 
-def _check_image(source: Obj, at: str, found: Findings, *, pod: bool = True) -> None:
+def _validate_image_volume(source: Obj, at: str, found: ErrorList, *, pod: bool = True) -> None:
     if pod and not source.get("reference"):
         found.required(f"{at}.reference")
     found.one_of(f"{at}.pullPolicy", source.get("pullPolicy", ""), _PULL_POLICIES)
 
 
-_SOURCES: dict[str, Callable[[Obj, str, Findings], None]] = {
+_SOURCES: dict[str, Callable[[Obj, str, ErrorList], None]] = {
     # In the order in which the server looks at them.
-    "emptyDir": _check_empty_dir,
-    "hostPath": SHARED["hostPath"],
-    "gitRepo": _check_git_repo,
-    "gcePersistentDisk": SHARED["gcePersistentDisk"],
-    "awsElasticBlockStore": SHARED["awsElasticBlockStore"],
-    "secret": _keyed("secretName"),
-    "nfs": SHARED["nfs"],
-    "iscsi": SHARED["iscsi"],
-    "glusterfs": SHARED["glusterfs"],
-    "flocker": SHARED["flocker"],
-    "persistentVolumeClaim": needs("claimName"),
-    "rbd": SHARED["rbd"],
-    "cinder": SHARED["cinder"],
-    "cephfs": SHARED["cephfs"],
-    "quobyte": SHARED["quobyte"],
-    "downwardAPI": _check_downward,
-    "fc": SHARED["fc"],
-    "flexVolume": SHARED["flexVolume"],
-    "configMap": _keyed("name"),
-    "azureFile": SHARED["azureFile"],
-    "vsphereVolume": SHARED["vsphereVolume"],
-    "photonPersistentDisk": SHARED["photonPersistentDisk"],
-    "portworxVolume": SHARED["portworxVolume"],
-    "azureDisk": SHARED["azureDisk"],
-    "storageos": SHARED["storageos"],
-    "projected": check_projected,
-    "scaleIO": SHARED["scaleIO"],
-    "csi": _check_csi,
-    "ephemeral": _check_ephemeral,
-    "image": _check_image,
+    "emptyDir": _validate_empty_dir,
+    "hostPath": SHARED_SOURCES["hostPath"],
+    "gitRepo": _validate_git_repo,
+    "gcePersistentDisk": SHARED_SOURCES["gcePersistentDisk"],
+    "awsElasticBlockStore": SHARED_SOURCES["awsElasticBlockStore"],
+    "secret": _make_keyed_source_validator("secretName"),
+    "nfs": SHARED_SOURCES["nfs"],
+    "iscsi": SHARED_SOURCES["iscsi"],
+    "glusterfs": SHARED_SOURCES["glusterfs"],
+    "flocker": SHARED_SOURCES["flocker"],
+    "persistentVolumeClaim": require_fields("claimName"),
+    "rbd": SHARED_SOURCES["rbd"],
+    "cinder": SHARED_SOURCES["cinder"],
+    "cephfs": SHARED_SOURCES["cephfs"],
+    "quobyte": SHARED_SOURCES["quobyte"],
+    "downwardAPI": _validate_downward_api_volume,
+    "fc": SHARED_SOURCES["fc"],
+    "flexVolume": SHARED_SOURCES["flexVolume"],
+    "configMap": _make_keyed_source_validator("name"),
+    "azureFile": SHARED_SOURCES["azureFile"],
+    "vsphereVolume": SHARED_SOURCES["vsphereVolume"],
+    "photonPersistentDisk": SHARED_SOURCES["photonPersistentDisk"],
+    "portworxVolume": SHARED_SOURCES["portworxVolume"],
+    "azureDisk": SHARED_SOURCES["azureDisk"],
+    "storageos": SHARED_SOURCES["storageos"],
+    "projected": validate_projected_volume,
+    "scaleIO": SHARED_SOURCES["scaleIO"],
+    "csi": _validate_csi_volume,
+    "ephemeral": _validate_ephemeral_volume,
+    "image": _validate_image_volume,
 }

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.formats import dns_label_texts, label_value_texts
-from pytest_kwait.simulator.pod_rules.address_warnings import address_warnings
+from pytest_kwait.simulator.pod_rules.address_warnings import iterate_ip_warnings
 from pytest_kwait.simulator.pod_rules.annotations import (
-    APP_ARMOR,
-    SECCOMP_CONTAINER,
-    SECCOMP_POD,
+    APP_ARMOR_ANNOTATION_PREFIX,
+    SECCOMP_CONTAINER_ANNOTATION_PREFIX,
+    SECCOMP_POD_ANNOTATION,
 )
-from pytest_kwait.simulator.pod_rules.port_warnings import port_warnings
-from pytest_kwait.simulator.pod_rules.volume_warnings import volume_warnings
-from pytest_kwait.simulator.pod_rules.windows import containers_at
-from pytest_kwait.simulator.rules.node_labels import DEPRECATED_LABELS
+from pytest_kwait.simulator.pod_rules.port_warnings import get_port_warnings
+from pytest_kwait.simulator.pod_rules.volume_warnings import get_volume_warnings
+from pytest_kwait.simulator.pod_rules.windows import visit_containers_with_path
+from pytest_kwait.simulator.rules.node_labels import DEPRECATED_NODE_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["name_warning", "pod_warnings"]
+__all__ = ["get_name_warning", "get_pod_warnings"]
 
-_ANNOTATIONS = {
+_DEPRECATED_ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
         'non-functional in v1.16+; use the "priorityClassName" field instead'
     ),
@@ -42,11 +42,11 @@ _ANNOTATIONS = {
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NO_SELECTOR = "a null labelSelector results in matching no pod"
-_SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
-_BYTES = ("memory", "ephemeral-storage")
+_SECCOMP_ANNOTATION_WARNING = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_BYTE_RESOURCES = ("memory", "ephemeral-storage")
 
 
-def name_warning(obj: Obj, where: str, caller: Caller) -> None:
+def get_name_warning(obj: Obj, where: str, caller: Caller) -> None:
     """Names become names of hosts."""
     texts = dns_label_texts(obj["metadata"].get("name", ""))
     if texts:
@@ -56,76 +56,80 @@ def name_warning(obj: Obj, where: str, caller: Caller) -> None:
         )
 
 
-def pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
+def get_pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
     """The warnings of a pod, or of the template at the path `at`."""
     prefix = f"{at}." if at else ""
     here = f"{prefix}spec"
     for key in sorted(spec.get("nodeSelector", ())):
-        if key in DEPRECATED_LABELS:
-            yield f"{here}.nodeSelector[{key}]: {DEPRECATED_LABELS[key]}"
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{here}.nodeSelector[{key}]: {DEPRECATED_NODE_LABELS[key]}"
     if "affinity" in spec:
-        yield from _node_warnings(spec["affinity"].get("nodeAffinity", {}), here)
+        yield from _get_node_warnings(spec["affinity"].get("nodeAffinity", {}), here)
     for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
         place = f"{here}.topologySpreadConstraints[{index}]"
         key = constraint.get("topologyKey", "")
-        if key in DEPRECATED_LABELS:
-            yield f"{place}.topologyKey: {key} is {DEPRECATED_LABELS[key]}"
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{place}.topologyKey: {key} is {DEPRECATED_NODE_LABELS[key]}"
         if "labelSelector" not in constraint:
             yield f"{place}.labelSelector: {_NO_SELECTOR}"
     annotations = metadata.get("annotations") or {}
-    for key, text in _ANNOTATIONS.items() if annotations else ():
+    for key, text in _DEPRECATED_ANNOTATIONS.items() if annotations else ():
         if key in annotations:
             yield f"{prefix}metadata.annotations[{key}]: {text}"
     if "volumes" in spec:
-        yield from volume_warnings(spec["volumes"], here)
+        yield from get_volume_warnings(spec["volumes"], here)
     if "hostAliases" in spec or "imagePullSecrets" in spec:
-        yield from _repeated(spec, here)
+        yield from _get_duplicate_warnings(spec, here)
     if "overhead" in spec:
-        yield from _fractions(spec["overhead"], f"{here}.overhead")
-    if SECCOMP_POD in annotations and "seccompProfile" not in (spec.get("securityContext") or {}):
-        yield f"{prefix}metadata.annotations[{SECCOMP_POD}]: {_SECCOMP}"
-    for container, place in containers_at(spec, here):
+        yield from _get_fractional_byte_warnings(spec["overhead"], f"{here}.overhead")
+    if SECCOMP_POD_ANNOTATION in annotations and "seccompProfile" not in (
+        spec.get("securityContext") or {}
+    ):
+        yield f"{prefix}metadata.annotations[{SECCOMP_POD_ANNOTATION}]: {_SECCOMP_ANNOTATION_WARNING}"
+    for container, place in visit_containers_with_path(spec, here):
         if annotations:
-            yield from _profile_warnings(container, spec, annotations, at)
+            yield from _get_profile_warnings(container, spec, annotations, at)
         if container.get("resources"):
-            for field in _BYTES:
+            for field in _BYTE_RESOURCES:
                 for kind in ("limits", "requests"):
                     amounts = container["resources"].get(kind, {})
-                    yield from _fractions(amounts, f"{place}.resources.{kind}", (field,))
+                    yield from _get_fractional_byte_warnings(
+                        amounts, f"{place}.resources.{kind}", (field,)
+                    )
         if len(container.get("env", ())) > 1:
-            yield from _hidden(container["env"], f"{place}.env")
-    yield from port_warnings(spec, here)
+            yield from _get_duplicate_variable_warnings(container["env"], f"{place}.env")
+    yield from get_port_warnings(spec, here)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{here}.terminationGracePeriodSeconds: {text}"
     if "affinity" in spec:
-        yield from _pod_affinity_warnings(spec["affinity"], f"{here}.affinity")
+        yield from _get_pod_affinity_warnings(spec["affinity"], f"{here}.affinity")
     for index, server in enumerate(spec.get("dnsConfig", {}).get("nameservers", ())):
-        yield from address_warnings(server, f"{here}.dnsConfig.nameservers[{index}]")
+        yield from iterate_ip_warnings(server, f"{here}.dnsConfig.nameservers[{index}]")
     for index, alias in enumerate(spec.get("hostAliases", ())):
-        yield from address_warnings(alias.get("ip", ""), f"{here}.hostAliases[{index}].ip")
+        yield from iterate_ip_warnings(alias.get("ip", ""), f"{here}.hostAliases[{index}].ip")
 
 
-def _node_warnings(affinity: Obj, at: str) -> Iterator[str]:
+def _get_node_warnings(affinity: Obj, at: str) -> Iterator[str]:
     at = f"{at}.affinity.nodeAffinity"
     for index, term in enumerate(affinity.get(_REQUIRED, {}).get("nodeSelectorTerms") or ()):
-        yield from _term_warnings(term, f"{at}.{_REQUIRED}.nodeSelectorTerms[{index}]")
+        yield from _get_term_warnings(term, f"{at}.{_REQUIRED}.nodeSelectorTerms[{index}]")
     for index, preferred in enumerate(affinity.get(_PREFERRED, ())):
         place = f"{at}.{_PREFERRED}[{index}].preference"
-        yield from _term_warnings(preferred.get("preference", {}), place, values=True)
+        yield from _get_term_warnings(preferred.get("preference", {}), place, values=True)
 
 
-def _term_warnings(term: Obj, at: str, *, values: bool = False) -> Iterator[str]:
+def _get_term_warnings(term: Obj, at: str, *, values: bool = False) -> Iterator[str]:
     for index, rule in enumerate(term.get("matchExpressions", ())):
         key, place = rule.get("key", ""), f"{at}.matchExpressions[{index}]"
-        if key in DEPRECATED_LABELS:
-            yield f"{place}.key: {key} is {DEPRECATED_LABELS[key]}"
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{place}.key: {key} is {DEPRECATED_NODE_LABELS[key]}"
         for number, value in enumerate(rule.get("values", ()) if values else ()):
             for text in label_value_texts(value):
                 yield f"{place}.values[{number}]: {value} is invalid, {text}"
 
 
-def _repeated(spec: Obj, at: str) -> Iterator[str]:
+def _get_duplicate_warnings(spec: Obj, at: str) -> Iterator[str]:
     for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         seen: set[str] = set()
         for index, item in enumerate(spec.get(field, ())):
@@ -138,22 +142,24 @@ def _repeated(spec: Obj, at: str) -> Iterator[str]:
             yield f'{at}.imagePullSecrets[{index}].name: invalid empty name ""'
 
 
-def _fractions(amounts: Obj, at: str, fields: tuple[str, ...] = _BYTES) -> Iterator[str]:
+def _get_fractional_byte_warnings(
+    amounts: Obj, at: str, fields: tuple[str, ...] = _BYTE_RESOURCES
+) -> Iterator[str]:
     for field in fields:
         text = amounts.get(field)
         if text is not None and text[-1:] in "munk" and parse_quantity(text).amount.denominator > 1:
             yield f'{at}[{field}]: fractional byte value "{text}" is invalid, must be an integer'
 
 
-def _profile_warnings(
+def _get_profile_warnings(
     container: Obj, spec: Obj, annotations: dict[str, str], template: str
 ) -> Iterator[str]:
     context = container.get("securityContext") or {}
-    key = SECCOMP_CONTAINER + container.get("name", "")
+    key = SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.get("name", "")
     at = f"{template}.metadata.annotations" if template else "metadata.annotations"
     if "seccompProfile" not in context and key in annotations:
-        yield f"{at}[{key}]: {_SECCOMP}"
-    key = APP_ARMOR + container.get("name", "")
+        yield f"{at}[{key}]: {_SECCOMP_ANNOTATION_WARNING}"
+    key = APP_ARMOR_ANNOTATION_PREFIX + container.get("name", "")
     if not template or key not in annotations or "appArmorProfile" in context:
         return
     of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
@@ -167,7 +173,7 @@ def _profile_warnings(
         yield f'{at}[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 
-def _hidden(variables: list[Obj], at: str) -> Iterator[str]:
+def _get_duplicate_variable_warnings(variables: list[Obj], at: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, variable in enumerate(variables):
         name, value = variable.get("name", ""), variable.get("value", "")
@@ -180,7 +186,7 @@ def _hidden(variables: list[Obj], at: str) -> Iterator[str]:
             yield f"{at}[{index}]: {text}"
 
 
-def _pod_affinity_warnings(affinity: Obj, at: str) -> Iterator[str]:
+def _get_pod_affinity_warnings(affinity: Obj, at: str) -> Iterator[str]:
     for field in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(field, {})
         for index, term in enumerate(terms.get(_REQUIRED, ())):

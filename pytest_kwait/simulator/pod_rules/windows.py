@@ -14,21 +14,26 @@ from pytest_kwait.simulator.formats import dns_subdomain_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_host_process", "check_system", "check_windows_options", "containers_at"]
+__all__ = [
+    "validate_os_fields",
+    "validate_windows_host_process",
+    "validate_windows_options",
+    "visit_containers_with_path",
+]
 
-_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _SPECIFICATION_KIB = 64
 _DOMAIN_MOST, _USER_MOST = 256, 104
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NET_BIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
 _DNS_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _DNS = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
-_BAD_SIGNS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
-_DOTS = re.compile(r"[. ]+")
-_NOT_FOR_PODS = (
+_INVALID_USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
+_DOTS_OR_SPACES = re.compile(r"[. ]+")
+_LINUX_ONLY_POD_FIELDS = (
     # Each by its path below the spec, in the server's order.
     ("securityContext", "appArmorProfile"),
     ("securityContext", "seLinuxOptions"),
@@ -46,7 +51,7 @@ _NOT_FOR_PODS = (
     ("securityContext", "supplementalGroupsPolicy"),
     ("securityContext", "seLinuxChangePolicy"),
 )
-_NOT_FOR_CONTAINERS = (
+_LINUX_ONLY_CONTAINER_FIELDS = (
     "appArmorProfile",
     "seLinuxOptions",
     "seccompProfile",
@@ -60,14 +65,14 @@ _NOT_FOR_CONTAINERS = (
 )
 
 
-def containers_at(spec: Obj, at: str) -> Iterator[tuple[Obj, str]]:
+def visit_containers_with_path(spec: Obj, at: str) -> Iterator[tuple[Obj, str]]:
     """Every container with its path, in the order in which the server visits them."""
-    for field in _LISTS:
+    for field in _CONTAINER_LISTS:
         for index, container in enumerate(spec.get(field, ())):
             yield container, f"{at}.{field}[{index}]"
 
 
-def check_windows_options(options: Obj, at: str, found: Findings) -> None:
+def validate_windows_options(options: Obj, at: str, found: ErrorList) -> None:
     """Credentials and the user of processes."""
     name, credentials = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
     if name is not None:
@@ -80,11 +85,11 @@ def check_windows_options(options: Obj, at: str, found: Findings) -> None:
             text = f"gmsaCredentialSpec size must be under {_SPECIFICATION_KIB} KiB"
             found.invalid(here, credentials, text)
     if "runAsUserName" in options:
-        texts = _user_texts(options["runAsUserName"])
+        texts = _validate_user_name(options["runAsUserName"])
         found.texts(f"{at}.runAsUserName", options["runAsUserName"], texts)
 
 
-def _user_texts(name: str) -> list[str]:
+def _validate_user_name(name: str) -> list[str]:
     if not name:
         return ["runAsUserName cannot be an empty string"]
     if _CONTROL.search(name):
@@ -108,36 +113,36 @@ def _user_texts(name: str) -> list[str]:
             f"runAsUserName's User length must not be longer than {_USER_MOST} characters",
         ),
         (
-            bool(_DOTS.fullmatch(user)),
+            bool(_DOTS_OR_SPACES.fullmatch(user)),
             "runAsUserName's User cannot contain only periods or spaces",
         ),
         (
-            bool(_BAD_SIGNS.search(user)),
+            bool(_INVALID_USER_CHARACTERS.search(user)),
             "runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]",
         ),
     )
     return [text for wrong, text in checks if wrong]
 
 
-def _host_process(holder: Obj) -> bool | None:
+def _get_host_process(holder: Obj) -> bool | None:
     context = holder.get("securityContext") or {}
     value: bool | None = (context.get("windowsOptions") or {}).get("hostProcess")
     return value
 
 
-def check_host_process(spec: Obj, at: str, found: Findings) -> None:
+def validate_windows_host_process(spec: Obj, at: str, found: ErrorList) -> None:
     """Containers that are processes of their host: all or none, and in its network."""
-    of_pod, count, processes = _host_process(spec), 0, 0
-    lists = (spec.get(field, ()) for field in _LISTS)
+    of_pod, count, processes = _get_host_process(spec), 0, 0
+    lists = (spec.get(field, ()) for field in _CONTAINER_LISTS)
     if of_pod is None and not any(
         "windowsOptions" in (container.get("securityContext") or ())
         for containers in lists
         for container in containers
     ):
         return
-    for container, here in containers_at(spec, at):
+    for container, here in visit_containers_with_path(spec, at):
         count += 1
-        own = _host_process(container)
+        own = _get_host_process(container)
         if of_pod is not None and own is not None and own != of_pod:
             text = "pod hostProcess value must be identical if both are specified, was "
             where = f"{here}.securityContext.windowsOptions.hostProcess"
@@ -156,31 +161,31 @@ def check_host_process(spec: Obj, at: str, found: Findings) -> None:
         found.invalid(f"{at}.hostNetwork", False, text)
 
 
-def check_system(spec: Obj, at: str, found: Findings) -> None:
+def validate_os_fields(spec: Obj, at: str, found: ErrorList) -> None:
     """The operating system is one, and nothing belongs to another one."""
     name = spec["os"].get("name", "")
     if not name:
         found.required(f"{at}.os.name")
     elif name == "linux":
-        for holder, here in ((spec, at), *containers_at(spec, at)):
+        for holder, here in ((spec, at), *visit_containers_with_path(spec, at)):
             if "windowsOptions" in (holder.get("securityContext") or {}):
                 text = "windows options cannot be set for a linux pod"
                 found.forbidden(f"{here}.securityContext.windowsOptions", text)
     elif name == "windows":
-        _check_windows_pod(spec, at, found)
+        _validate_windows_pod(spec, at, found)
     else:
         found.unsupported(f"{at}.os", name, ("linux", "windows"))
 
 
-def _check_windows_pod(spec: Obj, at: str, found: Findings) -> None:
+def _validate_windows_pod(spec: Obj, at: str, found: ErrorList) -> None:
     text = "cannot be set for a windows pod"
-    for path in _NOT_FOR_PODS:
+    for path in _LINUX_ONLY_POD_FIELDS:
         holder = spec if len(path) == 1 else spec.get(path[0]) or {}
         value = holder.get(path[-1])
         if value is not None and not (path[0] in ("hostPID", "hostIPC") and not value):
             found.forbidden(".".join((at, *path)), text)
-    for container, here in containers_at(spec, at):
+    for container, here in visit_containers_with_path(spec, at):
         context = container.get("securityContext") or {}
-        for field in _NOT_FOR_CONTAINERS:
+        for field in _LINUX_ONLY_CONTAINER_FIELDS:
             if field in context:
                 found.forbidden(f"{here}.securityContext.{field}", text)

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Network",
-    "cidr_errors",
-    "cidr_warnings",
-    "domain_path_errors",
-    "endpoint_ip_errors",
-    "fqdn_errors",
-    "ip_errors",
-    "ip_family",
-    "ip_warnings",
+    "get_cidr_warnings",
+    "get_ip_family",
+    "get_ip_warnings",
     "is_ip",
-    "network",
+    "parse_cidr",
+    "validate_cidr",
+    "validate_domain_prefixed_path",
+    "validate_endpoint_ip",
+    "validate_fqdn",
+    "validate_ip",
 ]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -35,50 +35,50 @@ _CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
-def _plain(value: str) -> str:
+def _strip_leading_zeros(value: str) -> str:
     """`value` without the leading zeros that the server reads over."""
     return re.sub(r"(?<![0-9a-fA-F:])0+(?=\d)", "", value) if "." in value else value
 
 
-def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(_plain(value))
+        return ipaddress.ip_address(_strip_leading_zeros(value))
     except ValueError:
         return None
 
 
-def network(value: str) -> Network | None:
+def parse_cidr(value: str) -> Network | None:
     """The network that `value` writes, its host bits aside; None if it writes none."""
     head, slash, bits = value.partition("/")
-    if not slash or not bits.isdigit() or _address(head) is None:
+    if not slash or not bits.isdigit() or _parse_ip(head) is None:
         return None
     try:
-        return ipaddress.ip_network(f"{_plain(head)}/{int(bits)}", strict=False)
+        return ipaddress.ip_network(f"{_strip_leading_zeros(head)}/{int(bits)}", strict=False)
     except ValueError:
         return None
 
 
 def is_ip(value: str) -> bool:
     """Whether `value` is an IP address, leading zeros aside."""
-    return _address(value) is not None
+    return _parse_ip(value) is not None
 
 
-def ip_family(value: str) -> str:
+def get_ip_family(value: str) -> str:
     """`IPv4` or `IPv6`; empty for what is no address."""
-    address = _address(value)
+    address = _parse_ip(value)
     return "" if address is None else f"IPv{address.version}"
 
 
-def ip_errors(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
+def validate_ip(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
     """Why `value` is no IP address; what was `kept` from before is not looked at."""
     return [] if value in kept else [invalid_value(path, value, text) for text in ip_texts(value)]
 
 
-def cidr_errors(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
+def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
     """Why `value` is no network; what was `kept` from before is not looked at."""
     if value in kept:
         return []
-    found = network(value)
+    found = parse_cidr(value)
     if found is None:
         return [invalid_value(path, value, _CIDR_TEXT)]
     head, _, bits = value.partition("/")
@@ -95,9 +95,9 @@ def cidr_errors(path: str, value: str, kept: Container[str] = ()) -> list[FieldE
     return []
 
 
-def endpoint_ip_errors(path: str, value: str) -> list[FieldError]:
+def validate_endpoint_ip(path: str, value: str) -> list[FieldError]:
     """Why nothing can be reached at `value`."""
-    address = _address(value)
+    address = _parse_ip(value)
     if address is None:
         return [invalid_value(path, value, "must be a valid IP address")]
     multicast = address.is_multicast and (
@@ -120,7 +120,7 @@ def endpoint_ip_errors(path: str, value: str) -> list[FieldError]:
     return [invalid_value(path, value, text) for wrong, text in checks if wrong]
 
 
-def fqdn_errors(path: str, value: str) -> list[FieldError]:
+def validate_fqdn(path: str, value: str) -> list[FieldError]:
     """Why `value` is no domain name of two labels or more."""
     if not value:
         return [required(path)]
@@ -137,7 +137,7 @@ def fqdn_errors(path: str, value: str) -> list[FieldError]:
     return []
 
 
-def domain_path_errors(path: str, value: str) -> list[FieldError]:
+def validate_domain_prefixed_path(path: str, value: str) -> list[FieldError]:
     """Why `value` is no path below a domain, as in `example.com/name`."""
     if not value:
         return [required(path)]
@@ -152,9 +152,9 @@ def domain_path_errors(path: str, value: str) -> list[FieldError]:
     return errors
 
 
-def ip_warnings(path: str, value: str) -> list[str]:
+def get_ip_warnings(path: str, value: str) -> list[str]:
     """What is said of an address that is legal and written in an odd way."""
-    address = _address(value)
+    address = _parse_ip(value)
     if address is None:
         return []
     strange = bool(ip_texts(value))
@@ -168,9 +168,9 @@ def ip_warnings(path: str, value: str) -> list[str]:
     return []
 
 
-def cidr_warnings(path: str, value: str) -> list[str]:
+def get_cidr_warnings(path: str, value: str) -> list[str]:
     """What is said of a network that is legal and written in an odd way."""
-    found = network(value)
+    found = parse_cidr(value)
     if found is None:
         return []
     if found.version == 6 and str(found) != value:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["api_service_errors", "request_errors"]
+__all__ = ["validate_api_service", "validate_certificate_request"]
 
 _USAGES = (
     "any",
@@ -56,11 +56,11 @@ _USAGES = (
     "signing",
     "timestamping",
 )
-_LEGACY = "kubernetes.io/legacy-unknown"
-_LEAST_SECONDS = 600
+_LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
+_MIN_EXPIRATION_SECONDS = 600
 
 
-def request_errors(request: Obj) -> list[FieldError]:
+def validate_certificate_request(request: Obj) -> list[FieldError]:
     """What is wrong with a request for a certificate."""
     spec = request.get("spec") or {}
     content, usages, signer = (
@@ -70,7 +70,7 @@ def request_errors(request: Obj) -> list[FieldError]:
     )
     errors = [
         invalid_value("spec.request", content or None, text)
-        for text in _content_texts(base64.b64decode(content or ""))
+        for text in _validate_request_content(base64.b64decode(content or ""))
     ]
     if not usages:
         errors.append(required("spec.usages"))
@@ -84,19 +84,21 @@ def request_errors(request: Obj) -> list[FieldError]:
         for index, usage in enumerate(usages)
         if usage in usages[:index]
     ]
-    if signer == _LEGACY:
+    if signer == _LEGACY_SIGNER:
         text = "the legacy signerName is not allowed via this API version"
         errors.append(invalid_value("spec.signerName", signer, text))
     else:
-        errors += _signer_errors(signer)
+        errors += _validate_signer(signer)
     seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < _LEAST_SECONDS:
-        text = f"may not specify a duration less than {_LEAST_SECONDS} seconds (10 minutes)"
+    if seconds is not None and seconds < _MIN_EXPIRATION_SECONDS:
+        text = (
+            f"may not specify a duration less than {_MIN_EXPIRATION_SECONDS} seconds (10 minutes)"
+        )
         errors.append(invalid_value("spec.expirationSeconds", seconds, text))
     return errors
 
 
-def _content_texts(content: bytes) -> list[str]:
+def _validate_request_content(content: bytes) -> list[str]:
     """Why the content is no request; what is unreadable within it has one text for all cases."""
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in content:
         return ["PEM block type must be CERTIFICATE REQUEST"]
@@ -109,7 +111,7 @@ def _content_texts(content: bytes) -> list[str]:
     return [] if request.is_signature_valid else ["x509: ECDSA verification failure"]
 
 
-def _signer_errors(signer: str) -> list[FieldError]:
+def _validate_signer(signer: str) -> list[FieldError]:
     at = "spec.signerName"
     if not signer:
         return [required(at)]
@@ -117,14 +119,16 @@ def _signer_errors(signer: str) -> list[FieldError]:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
         return [invalid_value(at, signer, text)]
     domain, path = signer.split("/")
-    errors = _part_errors(domain, dns_label_texts, at)
+    errors = _validate_signer_part(domain, dns_label_texts, at)
     if "." not in domain:
         text = "should be a domain with at least two segments separated by dots"
         errors.append(invalid_value(at, domain, text))
-    return errors + _part_errors(path, dns_subdomain_texts, at)
+    return errors + _validate_signer_part(path, dns_subdomain_texts, at)
 
 
-def _part_errors(part: str, texts: Callable[[str], list[str]], at: str) -> list[FieldError]:
+def _validate_signer_part(
+    part: str, texts: Callable[[str], list[str]], at: str
+) -> list[FieldError]:
     for label in part.split("."):
         if found := texts(label):
             return [
@@ -133,7 +137,7 @@ def _part_errors(part: str, texts: Callable[[str], list[str]], at: str) -> list[
     return []
 
 
-def api_service_errors(found: Obj) -> list[FieldError]:
+def validate_api_service(found: Obj) -> list[FieldError]:
     """What is wrong with the service behind a group and version of the API."""
     spec = found.get("spec") or {}
     group, version, service = spec.get("group", ""), spec.get("version", ""), spec.get("service")

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.formats import dns_label_texts, dns_subdomain_texts
-from pytest_kwait.simulator.rules.volumes import VOLUME_MODES, check_access
+from pytest_kwait.simulator.rules.volumes import VOLUME_MODES, validate_access_modes
 from pytest_kwait.simulator.status_error import Rendered
 from pytest_kwait.simulator.validation import selector_errors
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_claim_spec"]
+__all__ = ["validate_persistent_volume_claim_spec"]
 
 
-def check_claim_spec(spec: Obj, at: str, found: Findings) -> None:
+def validate_persistent_volume_claim_spec(spec: Obj, at: str, found: ErrorList) -> None:
     """The spec of a claim."""
     modes = spec.get("accessModes", [])
     if not modes:
         found.required(f"{at}.accessModes", "at least 1 access mode is required")
     if "selector" in spec:
         found += selector_errors(spec["selector"], f"{at}.selector")
-    check_access(modes, f"{at}.accessModes", found)
+    validate_access_modes(modes, f"{at}.accessModes", found)
     storage = spec.get("resources", {}).get("requests", {}).get("storage")
     if storage is None:
         found.required(f"{at}.resources[storage]")
@@ -35,18 +35,18 @@ def check_claim_spec(spec: Obj, at: str, found: Findings) -> None:
         found.invalid(f"{at}.resources[storage]", storage, "must be greater than zero")
     for field in ("storageClassName", "volumeAttributesClassName"):
         if field == "volumeAttributesClassName":
-            _check_sources(spec, at, found)
+            _validate_data_sources(spec, at, found)
         if spec.get(field):
             found.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
         if field == "storageClassName" and spec.get("volumeMode") not in (None, *VOLUME_MODES):
             found.unsupported(f"{at}.volumeMode", spec["volumeMode"], VOLUME_MODES)
 
 
-def _check_sources(spec: Obj, at: str, found: Findings) -> None:
+def _validate_data_sources(spec: Obj, at: str, found: ErrorList) -> None:
     source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, value in (("dataSource", source), ("dataSourceRef", ref)):
         if value is not None:
-            _check_source(value, f"{at}.{field}", found)
+            _validate_data_source(value, f"{at}.{field}", found)
     if source is None or ref is None:
         return
     whole = Rendered("{}")
@@ -57,7 +57,7 @@ def _check_sources(spec: Obj, at: str, found: Findings) -> None:
         found.invalid(at, whole, "must match dataSourceRef")
 
 
-def _check_source(source: Obj, at: str, found: Findings) -> None:
+def _validate_data_source(source: Obj, at: str, found: ErrorList) -> None:
     for field in ("name", "kind"):
         if not source.get(field):
             found.required(f"{at}.{field}")

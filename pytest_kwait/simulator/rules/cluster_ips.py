@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.addresses import ip_errors, ip_family
+from pytest_kwait.simulator.rules.addresses import get_ip_family, validate_ip
 from pytest_kwait.simulator.status_error import (
     duplicate,
     invalid_value,
@@ -23,11 +23,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["change_errors", "cluster_ip_errors", "is_headless", "settle_families"]
+__all__ = [
+    "init_ip_family_fields",
+    "is_headless",
+    "validate_cluster_ip_update",
+    "validate_cluster_ips",
+]
 
 _IPS, _FAMILIES, _POLICY = "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"
 _KNOWN_FAMILIES = ("IPv4", "IPv6")
-_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+_FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _SET_ONCE = "may not change once set"
 
 
@@ -36,7 +41,7 @@ def is_headless(spec: Obj) -> bool:
     return bool(spec.get("clusterIPs") == ["None"])
 
 
-def cluster_ip_errors(spec: Obj, before: Obj | None) -> list[FieldError]:
+def validate_cluster_ips(spec: Obj, before: Obj | None) -> list[FieldError]:
     """What contradicts itself among addresses, families and policy; `before` is the old spec."""
     if spec.get("type") == "ExternalName":
         return []
@@ -56,12 +61,12 @@ def cluster_ip_errors(spec: Obj, before: Obj | None) -> list[FieldError]:
         if family in families[:index]:
             errors.append(duplicate(f"{_FAMILIES}[{index}]", family))
     policy = spec.get("ipFamilyPolicy")
-    if policy is not None and policy not in _POLICIES:
-        errors.append(not_supported(_POLICY, policy, _POLICIES))
-    return errors + _address_errors(spec, (before or {}).get("clusterIPs") or [])
+    if policy is not None and policy not in _FAMILY_POLICIES:
+        errors.append(not_supported(_POLICY, policy, _FAMILY_POLICIES))
+    return errors + _validate_cluster_ip_list(spec, (before or {}).get("clusterIPs") or [])
 
 
-def _address_errors(spec: Obj, kept: list[str]) -> list[FieldError]:
+def _validate_cluster_ip_list(spec: Obj, kept: list[str]) -> list[FieldError]:
     addresses = spec.get("clusterIPs") or []
     errors: list[FieldError] = []
     broken = False
@@ -72,14 +77,14 @@ def _address_errors(spec: Obj, kept: list[str]) -> list[FieldError]:
                 text = "'None' must be the first and only value"
                 errors.append(invalid_value(_IPS, addresses, text))
             continue
-        found = ip_errors(f"{_IPS}[{index}]", address, kept)
+        found = validate_ip(f"{_IPS}[{index}]", address, kept)
         broken = broken or bool(found)
         errors += found
     if len(addresses) > 2:
         errors.append(invalid_value(_IPS, addresses, "may only hold up to 2 values"))
     if broken:
         return errors
-    families = {ip_family(address) for address in addresses}
+    families = {get_ip_family(address) for address in addresses}
     if len(addresses) > 1 and len(families) < 2:
         text = "may specify no more than one IP for each IP family"
         errors.append(invalid_value(_IPS, addresses, text))
@@ -92,12 +97,14 @@ def _address_errors(spec: Obj, kept: list[str]) -> list[FieldError]:
                 f"expected an {family} value as indicated by `ipFamilies[{index}]`",
             )
             for index, (address, family) in enumerate(pairs)
-            if family in _KNOWN_FAMILIES and ip_family(address) != family
+            if family in _KNOWN_FAMILIES and get_ip_family(address) != family
         ]
     return errors
 
 
-def settle_families(spec: Obj, before: Obj | None, served: Collection[str]) -> list[FieldError]:
+def init_ip_family_fields(
+    spec: Obj, before: Obj | None, served: Collection[str]
+) -> list[FieldError]:
     """Set the families and the policy that follow from the rest, in place.
 
     Args:
@@ -118,9 +125,9 @@ def settle_families(spec: Obj, before: Obj | None, served: Collection[str]) -> l
             spec["ipFamilyPolicy"] = "RequireDualStack"
         else:
             spec["ipFamilyPolicy"] = "SingleStack"
-    if errors := cluster_ip_errors(spec, before):
+    if errors := validate_cluster_ips(spec, before):
         return errors
-    errors = _policy_errors(spec, before, served)
+    errors = _validate_family_policy(spec, before, served)
     families: list[str] = spec.setdefault("ipFamilies", [])
     single = spec["ipFamilyPolicy"] == "SingleStack"
     if not errors and spec.get("clusterIP") == "None" and not selected:
@@ -130,7 +137,7 @@ def settle_families(spec: Obj, before: Obj | None, served: Collection[str]) -> l
             families.append("IPv6" if families[0] == "IPv4" else "IPv4")
         return []
     if not errors:
-        errors = _served_errors(spec, served)
+        errors = _validate_served_families(spec, served)
     if not families and not errors:
         families.append(next(iter(served)))
     if not families:
@@ -138,7 +145,9 @@ def settle_families(spec: Obj, before: Obj | None, served: Collection[str]) -> l
     return errors
 
 
-def _policy_errors(spec: Obj, before: Obj | None, served: Collection[str]) -> list[FieldError]:
+def _validate_family_policy(
+    spec: Obj, before: Obj | None, served: Collection[str]
+) -> list[FieldError]:
     policy, errors = spec["ipFamilyPolicy"], []
     parts = (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family"))
     for field, words in parts if before is not None else ():
@@ -158,7 +167,7 @@ def _policy_errors(spec: Obj, before: Obj | None, served: Collection[str]) -> li
     for index, address in enumerate(addresses):
         if address == "None":
             break
-        family = ip_family(address)
+        family = get_ip_family(address)
         families = spec.setdefault("ipFamilies", [])
         if index >= len(families):
             if family in served:
@@ -169,7 +178,7 @@ def _policy_errors(spec: Obj, before: Obj | None, served: Collection[str]) -> li
     return errors
 
 
-def _served_errors(spec: Obj, served: Collection[str]) -> list[FieldError]:
+def _validate_served_families(spec: Obj, served: Collection[str]) -> list[FieldError]:
     errors = []
     if spec["ipFamilyPolicy"] == "RequireDualStack" and len(served) < 2:
         text = "this cluster is not configured for dual-stack services"
@@ -182,19 +191,19 @@ def _served_errors(spec: Obj, served: Collection[str]) -> list[FieldError]:
     return errors
 
 
-def change_errors(spec: Obj, before: Obj) -> list[FieldError]:
+def validate_cluster_ip_update(spec: Obj, before: Obj) -> list[FieldError]:
     """Which addresses and families cannot be changed the way they are."""
     if "ExternalName" in (spec.get("type"), before.get("type")):
         return []
     if is_headless(spec) and is_headless(before):
         return []
-    errors = _field_changes(spec, before, "clusterIPs", "clusterIP")
+    errors = _validate_field_update(spec, before, "clusterIPs", "clusterIP")
     if is_headless(spec) != is_headless(before):
         return errors
-    return errors + _field_changes(spec, before, "ipFamilies", "ipFamily")
+    return errors + _validate_field_update(spec, before, "ipFamilies", "ipFamily")
 
 
-def _field_changes(spec: Obj, before: Obj, field: str, words: str) -> list[FieldError]:
+def _validate_field_update(spec: Obj, before: Obj, field: str, words: str) -> list[FieldError]:
     now, then = spec.get(field) or [], before.get(field) or []
     path, errors = f"spec.{field}", []
     families = field == "ipFamilies"

@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import dns_subdomain_texts, label_key_texts
-from pytest_kwait.simulator.status_error import invalid_value, rendered, required
+from pytest_kwait.simulator.status_error import invalid_value, render_json, required
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["event_change_errors", "event_errors"]
+__all__ = ["validate_event", "validate_event_update"]
 
-_ELSEWHERE = "does not match event.namespace"
-_REFERENCE = {
+_NAMESPACE_MISMATCH = "does not match event.namespace"
+_REFERENCE_FIELDS = {
     "Kind": "kind",
     "Namespace": "namespace",
     "Name": "name",
@@ -26,19 +26,19 @@ _REFERENCE = {
     "ResourceVersion": "resourceVersion",
     "FieldPath": "fieldPath",
 }
-_SOURCE = {"Component": "component", "Host": "host"}
-_BOUNDS = {"reportingInstance": 128, "action": 128, "reason": 128}
-_MOST_OF_A_NOTE = 1024
+_SOURCE_FIELDS = {"Component": "component", "Host": "host"}
+_MAX_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128}
+_MAX_NOTE_LENGTH = 1024
 
 
-def event_errors(event: Obj, *, newer: bool) -> list[FieldError]:
+def validate_event(event: Obj, *, newer: bool) -> list[FieldError]:
     """What is wrong with an event, which is in the older form; `newer` if it was sent as newer."""
-    errors = _common_errors(event, newer=newer)
+    errors = _validate_common_fields(event, newer=newer)
     if not newer:
         return errors
     name = event["metadata"].get("name", "")
     errors += [invalid_value("metadata.name", name, text) for text in dns_subdomain_texts(name)]
-    errors += _series_errors(event)
+    errors += _validate_series(event)
     if not event.get("eventTime"):
         errors.append(required("eventTime"))
     kind = event.get("type", "")
@@ -51,33 +51,33 @@ def event_errors(event: Obj, *, newer: bool) -> list[FieldError]:
     return errors
 
 
-def _common_errors(event: Obj, *, newer: bool) -> list[FieldError]:
+def _validate_common_fields(event: Obj, *, newer: bool) -> list[FieldError]:
     about = (event.get("involvedObject") or {}).get("namespace", "")
     namespace, at = event["metadata"].get("namespace", ""), "involvedObject.namespace"
     if not event.get("eventTime"):
         astray = namespace not in ("", "default") if not about else namespace != about
-        return [invalid_value(at, about, _ELSEWHERE)] if astray else []
+        return [invalid_value(at, about, _NAMESPACE_MISMATCH)] if astray else []
     errors: list[FieldError] = []
     if not about and namespace not in ("default", "kube-system"):
-        errors.append(invalid_value(at, about, _ELSEWHERE))
+        errors.append(invalid_value(at, about, _NAMESPACE_MISMATCH))
     reporter = event.get("reportingComponent", "")
     at = "reportingController" if newer else "reportingComponent"
     if not reporter:
         errors.append(required(at))
     errors += [invalid_value(at, reporter, text) for text in label_key_texts(reporter)]
-    for field, most in _BOUNDS.items():
+    for field, most in _MAX_LENGTHS.items():
         value = event.get(field, "")
         if not value:
             errors.append(required(field))
         if len(value.encode()) > most:
             errors.append(invalid_value(field, "", f"can have at most {most} characters"))
-    if len(event.get("message", "").encode()) > _MOST_OF_A_NOTE:
-        text = f"can have at most {_MOST_OF_A_NOTE} characters"
+    if len(event.get("message", "").encode()) > _MAX_NOTE_LENGTH:
+        text = f"can have at most {_MAX_NOTE_LENGTH} characters"
         errors.append(invalid_value("message", "", text))
     return errors
 
 
-def _series_errors(event: Obj) -> list[FieldError]:
+def _validate_series(event: Obj) -> list[FieldError]:
     series = event.get("series")
     if series is None:
         return []
@@ -89,13 +89,13 @@ def _series_errors(event: Obj) -> list[FieldError]:
     return errors
 
 
-def event_change_errors(new: Obj, old: Obj, *, newer: bool) -> list[FieldError]:
+def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> list[FieldError]:
     """What is wrong with a change of an event: the newer version lets only the series change."""
-    errors = _common_errors(new, newer=newer)
+    errors = _validate_common_fields(new, newer=newer)
     if not newer:
         return errors
     if new.get("series") != old.get("series"):
-        errors += _series_errors(new)
+        errors += _validate_series(new)
     for field, shown in (
         ("involvedObject", "involvedObject"),
         ("reason", "reason"),
@@ -113,18 +113,20 @@ def event_change_errors(new: Obj, old: Obj, *, newer: bool) -> list[FieldError]:
         ("reportingInstance", "reportingInstance"),
     ):
         if (new.get(field) or None) != (old.get(field) or None):
-            errors.append(invalid_value(shown, _shown(field, new), "field is immutable"))
+            errors.append(invalid_value(shown, _render_field(field, new), "field is immutable"))
     return errors
 
 
-def _shown(field: str, event: Obj) -> object:
+def _render_field(field: str, event: Obj) -> object:
     value = event.get(field)
     if field in ("involvedObject", "related"):
         if value is None:
             return None
-        return rendered({name: value.get(key, "") for name, key in _REFERENCE.items()})
+        return render_json({name: value.get(key, "") for name, key in _REFERENCE_FIELDS.items()})
     if field == "source":
-        return rendered({name: (value or {}).get(key, "") for name, key in _SOURCE.items()})
+        return render_json(
+            {name: (value or {}).get(key, "") for name, key in _SOURCE_FIELDS.items()}
+        )
     if field == "count":
         return value or 0
     return value if value is not None or field.endswith(("Time", "Timestamp")) else ""

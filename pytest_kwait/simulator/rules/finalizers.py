@@ -13,14 +13,14 @@ from pytest_kwait.simulator.status_error import invalid_value
 if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["finalizer_errors"]
+__all__ = ["validate_finalizer_name"]
 
-_STANDARD = ("kubernetes", "orphan", "foregroundDeletion")
+_STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
 
-def finalizer_errors(name: str, path: str) -> list[FieldError]:
+def validate_finalizer_name(name: str, path: str) -> list[FieldError]:
     """Why `name` is no name of a finalizer."""
     texts = label_key_texts(name)
-    if "/" not in name and name not in _STANDARD:
+    if "/" not in name and name not in _STANDARD_FINALIZER_NAMES:
         texts.append("name is neither a standard finalizer name nor is it fully qualified")
     return [invalid_value(path, name, text) for text in texts]

@@ -16,8 +16,11 @@ from pytest_kwait.simulator.formats import (
     wildcard_subdomain_texts,
 )
 from pytest_kwait.simulator.objects import annotations_of
-from pytest_kwait.simulator.rules.addresses import domain_path_errors, ip_errors, is_ip
-from pytest_kwait.simulator.rules.services import hostname_errors, points_of
+from pytest_kwait.simulator.rules.addresses import is_ip, validate_domain_prefixed_path, validate_ip
+from pytest_kwait.simulator.rules.services import (
+    get_load_balancer_ingress_points,
+    validate_hostname,
+)
 from pytest_kwait.simulator.status_error import (
     forbidden_field,
     invalid_value,
@@ -32,24 +35,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLASS_ANNOTATION",
-    "class_change_errors",
-    "class_errors",
-    "ingress_errors",
-    "ingress_status_errors",
-    "new_ingress_errors",
+    "validate_ingress",
+    "validate_ingress_class",
+    "validate_ingress_class_update",
+    "validate_ingress_create",
+    "validate_ingress_status_update",
 ]
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 """How ingresses named their class before there was a field for it."""
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
-_NOT_WITHIN = ("//", "/./", "/../", "%2f", "%2F")
-_NOT_AT_THE_END = ("/..", "/.")
-_LONGEST_CONTROLLER = 250
+_INVALID_PATH_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
+_INVALID_PATH_SUFFIXES = ("/..", "/.")
+_MAX_CONTROLLER_LENGTH = 250
 
 
-def new_ingress_errors(ingress: Obj) -> list[FieldError]:
+def validate_ingress_create(ingress: Obj) -> list[FieldError]:
     """What is wrong with a new ingress."""
-    errors = ingress_errors(ingress)
+    errors = validate_ingress(ingress)
     annotation = annotations_of(ingress).get(CLASS_ANNOTATION)
     name = (ingress.get("spec") or {}).get("ingressClassName")
     if annotation is not None and name is not None and annotation != name:
@@ -58,7 +61,7 @@ def new_ingress_errors(ingress: Obj) -> list[FieldError]:
     return errors
 
 
-def ingress_errors(ingress: Obj) -> list[FieldError]:
+def validate_ingress(ingress: Obj) -> list[FieldError]:
     """What is wrong with any ingress."""
     spec = ingress.get("spec") or {}
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
@@ -67,11 +70,11 @@ def ingress_errors(ingress: Obj) -> list[FieldError]:
         text = "either `defaultBackend` or `rules` must be specified"
         errors.append(invalid_value("spec", spec.get("rules"), text))
     if backend is not None:
-        errors += _backend_errors(backend, "spec.defaultBackend")
+        errors += _validate_backend(backend, "spec.defaultBackend")
     for index, rule in enumerate(rules):
-        errors += _rule_errors(rule, f"spec.rules[{index}]")
+        errors += _validate_ingress_rule(rule, f"spec.rules[{index}]")
     for index, entry in enumerate(spec.get("tls") or []):
-        errors += _tls_errors(entry, f"spec.tls[{index}]")
+        errors += _validate_tls(entry, f"spec.tls[{index}]")
     name = spec.get("ingressClassName")
     if name is not None:
         at = "spec.ingressClassName"
@@ -79,29 +82,29 @@ def ingress_errors(ingress: Obj) -> list[FieldError]:
     return errors
 
 
-def _host_errors(host: str, at: str) -> list[FieldError]:
+def _validate_host(host: str, at: str) -> list[FieldError]:
     texts = wildcard_subdomain_texts(host) if "*" in host else dns_subdomain_texts(host)
     return [invalid_value(at, host, text) for text in texts]
 
 
-def _rule_errors(rule: Obj, at: str) -> list[FieldError]:
+def _validate_ingress_rule(rule: Obj, at: str) -> list[FieldError]:
     host, errors = rule.get("host", ""), []
     if host:
         if is_ip(host):
             text = "must be a DNS name, not an IP address"
             errors.append(invalid_value(f"{at}.host", host, text))
-        errors += _host_errors(host, f"{at}.host")
+        errors += _validate_host(host, f"{at}.host")
     http = rule.get("http")
     if http is not None:
         paths = http.get("paths") or []
         if not paths:
             errors.append(required(f"{at}.http.paths"))
         for index, path in enumerate(paths):
-            errors += _path_errors(path, f"{at}.http.paths[{index}]")
+            errors += _validate_path(path, f"{at}.http.paths[{index}]")
     return errors
 
 
-def _path_errors(path: Obj, at: str) -> list[FieldError]:
+def _validate_path(path: Obj, at: str) -> list[FieldError]:
     kind, value = path.get("pathType"), path.get("path", "")
     if kind is None:
         return [required(f"{at}.pathType", "pathType must be specified")]
@@ -111,18 +114,20 @@ def _path_errors(path: Obj, at: str) -> list[FieldError]:
     elif not value.startswith("/") and (value or kind != "ImplementationSpecific"):
         errors.append(invalid_value(f"{at}.path", value, "must be an absolute path"))
     if kind in ("Exact", "Prefix"):
-        texts = [f"must not contain '{part}'" for part in _NOT_WITHIN if part in value]
-        texts += [f"cannot end with '{end}'" for end in _NOT_AT_THE_END if value.endswith(end)]
+        texts = [f"must not contain '{part}'" for part in _INVALID_PATH_SEQUENCES if part in value]
+        texts += [
+            f"cannot end with '{end}'" for end in _INVALID_PATH_SUFFIXES if value.endswith(end)
+        ]
         errors += [invalid_value(f"{at}.path", value, text) for text in texts]
-    return errors + _backend_errors(path.get("backend") or {}, f"{at}.backend")
+    return errors + _validate_backend(path.get("backend") or {}, f"{at}.backend")
 
 
-def _backend_errors(backend: Obj, at: str) -> list[FieldError]:
+def _validate_backend(backend: Obj, at: str) -> list[FieldError]:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
         return [invalid_value(at, "", "cannot set both resource and service backends")]
     if resource is not None:
-        return _reference_errors(resource, f"{at}.resource")
+        return _validate_resource_reference(resource, f"{at}.resource")
     if service is None:
         return [invalid_value(at, "", "resource or service backend is required")]
     name, port, errors = service.get("name", ""), service.get("port") or {}, []
@@ -145,7 +150,7 @@ def _backend_errors(backend: Obj, at: str) -> list[FieldError]:
     return errors
 
 
-def _reference_errors(reference: Obj, at: str) -> list[FieldError]:
+def _validate_resource_reference(reference: Obj, at: str) -> list[FieldError]:
     group, errors = reference.get("apiGroup"), []
     if group is not None:
         texts = dns_subdomain_texts(group)
@@ -159,43 +164,43 @@ def _reference_errors(reference: Obj, at: str) -> list[FieldError]:
     return errors
 
 
-def _tls_errors(entry: Obj, at: str) -> list[FieldError]:
+def _validate_tls(entry: Obj, at: str) -> list[FieldError]:
     errors = []
     for index, host in enumerate(entry.get("hosts") or []):
-        errors += _host_errors(host, f"{at}.hosts[{index}]")
+        errors += _validate_host(host, f"{at}.hosts[{index}]")
     if name := entry.get("secretName", ""):
         texts = dns_subdomain_texts(name)
         errors += [invalid_value(f"{at}.secretName", name, text) for text in texts]
     return errors
 
 
-def ingress_status_errors(new: Obj, old: Obj) -> list[FieldError]:
+def validate_ingress_status_update(new: Obj, old: Obj) -> list[FieldError]:
     """What is wrong with what an ingress is said to answer at."""
-    kept = [point.get("ip", "") for point in points_of(old)]
+    kept = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
     errors: list[FieldError] = []
-    for index, point in enumerate(points_of(new)):
+    for index, point in enumerate(get_load_balancer_ingress_points(new)):
         at = f"status.loadBalancer.ingress[{index}]"
         if point.get("ip"):
-            errors += ip_errors(f"{at}.ip", point["ip"], kept)
-        errors += hostname_errors(point.get("hostname", ""), f"{at}.hostname")
+            errors += validate_ip(f"{at}.ip", point["ip"], kept)
+        errors += validate_hostname(point.get("hostname", ""), f"{at}.hostname")
     return errors
 
 
-def class_errors(found: Obj) -> list[FieldError]:
+def validate_ingress_class(found: Obj) -> list[FieldError]:
     """What is wrong with an ingress class."""
     spec = found.get("spec") or {}
     controller, at = spec.get("controller", ""), "spec.controller"
     errors = []
-    if len(controller) > _LONGEST_CONTROLLER:
-        errors.append(too_long(at, _LONGEST_CONTROLLER))
-    errors += domain_path_errors(at, controller)
+    if len(controller) > _MAX_CONTROLLER_LENGTH:
+        errors.append(too_long(at, _MAX_CONTROLLER_LENGTH))
+    errors += validate_domain_prefixed_path(at, controller)
     parameters = spec.get("parameters")
-    return errors if parameters is None else errors + _parameter_errors(parameters)
+    return errors if parameters is None else errors + _validate_class_parameters(parameters)
 
 
-def _parameter_errors(parameters: Obj) -> list[FieldError]:
+def _validate_class_parameters(parameters: Obj) -> list[FieldError]:
     at = "spec.parameters"
-    errors = _reference_errors(parameters, at)
+    errors = _validate_resource_reference(parameters, at)
     scope, namespace = parameters.get("scope"), parameters.get("namespace")
     place = f"{at}.namespace"
     if scope is None:
@@ -211,7 +216,7 @@ def _parameter_errors(parameters: Obj) -> list[FieldError]:
     return errors
 
 
-def class_change_errors(new: Obj, old: Obj) -> list[FieldError]:
+def validate_ingress_class_update(new: Obj, old: Obj) -> list[FieldError]:
     """What of an ingress class never changes."""
     controller = (new.get("spec") or {}).get("controller", "")
     if controller != (old.get("spec") or {}).get("controller", ""):

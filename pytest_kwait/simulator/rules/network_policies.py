@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import port_name_texts, port_number_texts
-from pytest_kwait.simulator.rules.addresses import cidr_errors, cidr_warnings, network
+from pytest_kwait.simulator.rules.addresses import get_cidr_warnings, parse_cidr, validate_cidr
 from pytest_kwait.simulator.status_error import (
     forbidden_field,
     invalid_value,
@@ -23,43 +23,43 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["policy_errors", "policy_warnings"]
+__all__ = ["get_network_policy_warnings", "validate_network_policy"]
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
-_TYPES = ("Ingress", "Egress")
+_POLICY_TYPES = ("Ingress", "Egress")
 _DIRECTIONS = (("ingress", "from"), ("egress", "to"))
 
 
-def policy_errors(policy: Obj, old: Obj | None = None) -> list[FieldError]:
+def validate_network_policy(policy: Obj, old: Obj | None = None) -> list[FieldError]:
     """What is wrong with a policy; networks that were in the `old` one are not looked at."""
     spec = policy.get("spec") or {}
-    kept = {block for _, block in _networks(old)} if old is not None else ()
+    kept = {block for _, block in _list_ip_blocks(old)} if old is not None else ()
     errors = selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
     for direction, peers in _DIRECTIONS:
         for index, rule in enumerate(spec.get(direction) or []):
             at = f"spec.{direction}[{index}]"
             for number, port in enumerate(rule.get("ports") or []):
-                errors += _port_errors(port, f"{at}.ports[{number}]")
+                errors += _validate_network_policy_port(port, f"{at}.ports[{number}]")
             for number, peer in enumerate(rule.get(peers) or []):
-                errors += _peer_errors(peer, f"{at}.{peers}[{number}]", kept)
+                errors += _validate_network_policy_peer(peer, f"{at}.{peers}[{number}]", kept)
     types = spec.get("policyTypes") or []
-    if len(types) > len(_TYPES):
+    if len(types) > len(_POLICY_TYPES):
         text = "may not specify more than two policyTypes"
         return [*errors, invalid_value("spec.policyTypes", types, text)]
     errors += [
-        not_supported(f"spec.policyTypes[{index}]", kind, _TYPES)
+        not_supported(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
         for index, kind in enumerate(types)
-        if kind not in _TYPES
+        if kind not in _POLICY_TYPES
     ]
     return errors
 
 
-def policy_warnings(policy: Obj) -> list[str]:
+def get_network_policy_warnings(policy: Obj) -> list[str]:
     """What is odd about the networks of a policy."""
-    return [text for at, block in _networks(policy) for text in cidr_warnings(at, block)]
+    return [text for at, block in _list_ip_blocks(policy) for text in get_cidr_warnings(at, block)]
 
 
-def _networks(policy: Obj) -> Iterator[tuple[str, str]]:
+def _list_ip_blocks(policy: Obj) -> Iterator[tuple[str, str]]:
     """Where networks stand in a policy, and what is written there."""
     spec = policy.get("spec") or {}
     for direction, peers in _DIRECTIONS:
@@ -73,7 +73,7 @@ def _networks(policy: Obj) -> Iterator[tuple[str, str]]:
                         yield f"{at}.except[{place}]", value
 
 
-def _port_errors(port: Obj, at: str) -> list[FieldError]:
+def _validate_network_policy_port(port: Obj, at: str) -> list[FieldError]:
     protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
     errors: list[FieldError] = []
     if protocol is not None and protocol not in _PROTOCOLS:
@@ -99,7 +99,7 @@ def _port_errors(port: Obj, at: str) -> list[FieldError]:
     return errors
 
 
-def _peer_errors(peer: Obj, at: str, kept: Container[str]) -> list[FieldError]:
+def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> list[FieldError]:
     block, errors, count = peer.get("ipBlock"), [], 0
     for field in ("podSelector", "namespaceSelector"):
         selector = peer.get(field)
@@ -107,7 +107,7 @@ def _peer_errors(peer: Obj, at: str, kept: Container[str]) -> list[FieldError]:
             count += 1
             errors += selector_errors(selector, f"{at}.{field}")
     if block is not None:
-        errors += _block_errors(block, f"{at}.ipBlock", kept)
+        errors += _validate_ip_block(block, f"{at}.ipBlock", kept)
         if count:
             errors.append(forbidden_field(at, "may not specify both ipBlock and another peer"))
     elif not count:
@@ -115,15 +115,15 @@ def _peer_errors(peer: Obj, at: str, kept: Container[str]) -> list[FieldError]:
     return errors
 
 
-def _block_errors(block: Obj, at: str, kept: Container[str]) -> list[FieldError]:
+def _validate_ip_block(block: Obj, at: str, kept: Container[str]) -> list[FieldError]:
     value = block.get("cidr", "")
     if not value:
         return [required(f"{at}.cidr")]
-    errors = cidr_errors(f"{at}.cidr", value, kept)
-    whole = network(value)
+    errors = validate_cidr(f"{at}.cidr", value, kept)
+    whole = parse_cidr(value)
     for index, left_out in enumerate(block.get("except") or [] if whole else []):
-        place, part = f"{at}.except[{index}]", network(left_out)
-        errors += cidr_errors(place, left_out, kept)
+        place, part = f"{at}.except[{index}]", parse_cidr(left_out)
+        errors += validate_cidr(place, left_out, kept)
         if whole is None or part is None:
             continue
         inside = part.version == whole.version and part.network_address in whole

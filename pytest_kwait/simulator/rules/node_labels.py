@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["DEPRECATED_LABELS", "node_term_warnings"]
+__all__ = ["DEPRECATED_NODE_LABELS", "get_node_selector_term_warnings"]
 
-DEPRECATED_LABELS = {
+DEPRECATED_NODE_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
     "failure-domain.beta.kubernetes.io/region": (
@@ -33,12 +33,12 @@ DEPRECATED_LABELS = {
 """What is said of each."""
 
 
-def node_term_warnings(terms: list[Obj], at: str) -> list[str]:
+def get_node_selector_term_warnings(terms: list[Obj], at: str) -> list[str]:
     """What is said of the terms of a node selector at the path `at`."""
     return [
         f"{at}[{index}].matchExpressions[{number}].key: {rule['key']} is "
-        f"{DEPRECATED_LABELS[rule['key']]}"
+        f"{DEPRECATED_NODE_LABELS[rule['key']]}"
         for index, term in enumerate(terms)
         for number, rule in enumerate(term.get("matchExpressions") or [])
-        if rule.get("key") in DEPRECATED_LABELS
+        if rule.get("key") in DEPRECATED_NODE_LABELS
     ]

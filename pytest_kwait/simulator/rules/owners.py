@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.status_error import invalid_value, rendered
+from pytest_kwait.simulator.status_error import invalid_value, render_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["drop_repeated_owners", "owner_errors"]
+__all__ = ["dedup_owner_references", "validate_owner_references"]
 
-_PATH = "metadata.ownerReferences"
-_ORDER = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-_NO_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
+_OWNER_REFERENCES_PATH = "metadata.ownerReferences"
+_OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
 
 
-def owner_errors(references: Sequence[Obj]) -> list[FieldError]:
+def validate_owner_references(references: Sequence[Obj]) -> list[FieldError]:
     """What is wrong with the owners that an object names."""
     errors: list[FieldError] = []
     controller = ""
@@ -31,15 +31,17 @@ def owner_errors(references: Sequence[Obj]) -> list[FieldError]:
         version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
         if not version or version.count("/") > 1 or version.endswith("/"):
             text = "version must not be empty"
-            errors.append(invalid_value(f"{_PATH}.apiVersion", version, text))
+            errors.append(invalid_value(f"{_OWNER_REFERENCES_PATH}.apiVersion", version, text))
         errors += [
-            invalid_value(f"{_PATH}.{field}", "", "must not be empty")
+            invalid_value(f"{_OWNER_REFERENCES_PATH}.{field}", "", "must not be empty")
             for field in ("kind", "name", "uid")
             if not reference.get(field)
         ]
-        if (version, kind) in _NO_OWNERS:
-            text = f"{_NO_OWNERS[version, kind]} is disallowed from being an owner"
-            errors.append(invalid_value(_PATH, rendered(_in_order(reference)), text))
+        if (version, kind) in _BANNED_OWNERS:
+            text = f"{_BANNED_OWNERS[version, kind]} is disallowed from being an owner"
+            errors.append(
+                invalid_value(_OWNER_REFERENCES_PATH, render_json(_order_fields(reference)), text)
+            )
         if reference.get("controller"):
             this = f"{kind}/{reference.get('name', '')}"
             if controller:
@@ -47,21 +49,21 @@ def owner_errors(references: Sequence[Obj]) -> list[FieldError]:
                     "Only one reference can have Controller set to true. Found "
                     f'"true" in references for {controller} and {this}'
                 )
-                shown = rendered([_in_order(one) for one in references])
-                errors.append(invalid_value(_PATH, shown, text))
+                shown = render_json([_order_fields(one) for one in references])
+                errors.append(invalid_value(_OWNER_REFERENCES_PATH, shown, text))
             controller = controller or this
     return errors
 
 
-def _in_order(reference: Obj) -> Obj:
+def _order_fields(reference: Obj) -> Obj:
     return {
         field: reference.get(field, "")
-        for field in _ORDER
-        if field in reference or field in _ORDER[:4]
+        for field in _OWNER_REFERENCE_FIELDS
+        if field in reference or field in _OWNER_REFERENCE_FIELDS[:4]
     }
 
 
-def drop_repeated_owners(metadata: Obj) -> str:
+def dedup_owner_references(metadata: Obj) -> str:
     """Keep each owner once, in place; what is said of those that stood there again."""
     references = metadata.get("ownerReferences") or []
     kept: list[Obj] = []

@@ -15,9 +15,9 @@ from pytest_kwait.simulator.status_error import invalid_value
 if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["COUNTED", "is_extended", "quantity_errors"]
+__all__ = ["INTEGER_RESOURCES", "is_domain_prefixed_resource", "validate_resource_quantity"]
 
-COUNTED = frozenset(
+INTEGER_RESOURCES = frozenset(
     (
         "configmaps",
         "persistentvolumeclaims",
@@ -33,15 +33,17 @@ COUNTED = frozenset(
 """The resources that are objects, and come whole."""
 
 
-def is_extended(name: str) -> bool:
+def is_domain_prefixed_resource(name: str) -> bool:
     """Whether the resource is one of somebody else's domain, `example.com/gpu`."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def quantity_errors(name: str, text: str, at: str) -> list[FieldError]:
+def validate_resource_quantity(name: str, text: str, at: str) -> list[FieldError]:
     """Why there cannot be so much of the resource `name`."""
     amount = parse_quantity(text)
     errors = [invalid_value(at, str(amount), NEGATIVE)] if amount.amount < 0 else []
-    if (name in COUNTED or is_extended(name)) and (amount.amount * 1000) % 1000 != 0:
+    if (name in INTEGER_RESOURCES or is_domain_prefixed_resource(name)) and (
+        amount.amount * 1000
+    ) % 1000 != 0:
         errors.append(invalid_value(at, str(amount), "must be an integer"))
     return errors

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.formats import (
     label_key_texts,
     path_segment_texts,
 )
-from pytest_kwait.simulator.rules.addresses import cidr_errors, network
+from pytest_kwait.simulator.rules.addresses import parse_cidr, validate_cidr
 from pytest_kwait.simulator.status_error import forbidden_field, invalid_value, required
 from pytest_kwait.simulator.validation import selector_errors
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
-    "address_errors",
-    "attribute_change_errors",
-    "attribute_errors",
-    "capacity_errors",
-    "range_change_errors",
-    "range_errors",
+    "validate_csi_storage_capacity",
+    "validate_ip_address",
+    "validate_service_cidr",
+    "validate_service_cidr_update",
+    "validate_volume_attributes_class",
+    "validate_volume_attributes_class_update",
 ]
 
-_RANGES = "spec.cidrs"
-_FIXED = "field is immutable"
+_CIDRS_PATH = "spec.cidrs"
+_FIELD_IMMUTABLE = "field is immutable"
 
 
-def address_errors(address: Obj) -> list[FieldError]:
+def validate_ip_address(address: Obj) -> list[FieldError]:
     """What is wrong with the one who holds an address."""
     parent, at = (address.get("spec") or {}).get("parentRef"), "spec.parentRef"
     if parent is None:
@@ -55,46 +55,50 @@ def address_errors(address: Obj) -> list[FieldError]:
     return errors
 
 
-def range_errors(found: Obj) -> list[FieldError]:
+def validate_service_cidr(found: Obj) -> list[FieldError]:
     """What is wrong with ranges of addresses for services."""
     ranges = (found.get("spec") or {}).get("cidrs") or []
     if not ranges:
-        return [required(_RANGES, "at least one CIDR required")]
+        return [required(_CIDRS_PATH, "at least one CIDR required")]
     if len(ranges) > 2:
-        return [invalid_value(_RANGES, {"CIDRs": ranges}, "may only hold up to 2 values")]
+        return [invalid_value(_CIDRS_PATH, {"CIDRs": ranges}, "may only hold up to 2 values")]
     errors: list[FieldError] = []
     for index, value in enumerate(ranges):
-        at, whole = f"{_RANGES}[{index}]", network(value)
-        wrong = cidr_errors(at, value)
+        at, whole = f"{_CIDRS_PATH}[{index}]", parse_cidr(value)
+        wrong = validate_cidr(at, value)
         if not wrong and str(whole) != value:
             wrong = [invalid_value(at, value, f'must be in canonical form ("{whole}")')]
         errors += wrong
-    families = [one.version for one in map(network, ranges) if one is not None]
+    families = [one.version for one in map(parse_cidr, ranges) if one is not None]
     if len(families) == 2 and families[0] == families[1]:
         text = (
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
             "2001:db8::/64"
         )
-        errors.append(invalid_value(_RANGES, ranges, text))
+        errors.append(invalid_value(_CIDRS_PATH, ranges, text))
     return errors
 
 
-def range_change_errors(new: Obj, old: Obj) -> list[FieldError]:
+def validate_service_cidr_update(new: Obj, old: Obj) -> list[FieldError]:
     """What is wrong with a change of ranges: a second one may come, and no more."""
     now, then = ((obj.get("spec") or {}).get("cidrs") or [] for obj in (new, old))
     if len(now) == len(then):
         return [
-            invalid_value(f"{_RANGES}[{index}]", value, _FIXED)
+            invalid_value(f"{_CIDRS_PATH}[{index}]", value, _FIELD_IMMUTABLE)
             for index, value in enumerate(now)
             if value != then[index]
         ]
     if len(then) == 1 and len(now) == 2:
-        errors = [] if now[0] == then[0] else [invalid_value(f"{_RANGES}[0]", now[0], _FIXED)]
-        return errors + range_errors(new)
-    return [invalid_value(_RANGES, now or None, _FIXED)]
+        errors = (
+            []
+            if now[0] == then[0]
+            else [invalid_value(f"{_CIDRS_PATH}[0]", now[0], _FIELD_IMMUTABLE)]
+        )
+        return errors + validate_service_cidr(new)
+    return [invalid_value(_CIDRS_PATH, now or None, _FIELD_IMMUTABLE)]
 
 
-def attribute_errors(found: Obj) -> list[FieldError]:
+def validate_volume_attributes_class(found: Obj) -> list[FieldError]:
     """What is wrong with a class of attributes."""
     driver, parameters = found.get("driverName", "").lower(), found.get("parameters") or {}
     errors = [] if driver else [required("driverName")]
@@ -107,7 +111,7 @@ def attribute_errors(found: Obj) -> list[FieldError]:
     return errors
 
 
-def attribute_change_errors(new: Obj, old: Obj) -> list[FieldError]:
+def validate_volume_attributes_class_update(new: Obj, old: Obj) -> list[FieldError]:
     """What of a class of attributes never changes: all of it."""
     return [
         forbidden_field(field, f"updates to {field} are forbidden.")
@@ -116,7 +120,7 @@ def attribute_change_errors(new: Obj, old: Obj) -> list[FieldError]:
     ]
 
 
-def capacity_errors(found: Obj) -> list[FieldError]:
+def validate_csi_storage_capacity(found: Obj) -> list[FieldError]:
     """What is wrong with a capacity."""
     name, amount, nodes = (
         found.get(part) for part in ("storageClassName", "capacity", "nodeTopology")

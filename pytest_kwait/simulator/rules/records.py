@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import NEGATIVE, config_key_texts
-from pytest_kwait.simulator.json_errors import json_error
+from pytest_kwait.simulator.json_errors import find_json_error
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.status_error import (
     forbidden_field,
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
-    "config_map_errors",
-    "frozen_errors",
-    "lease_errors",
-    "secret_errors",
-    "secret_warnings",
+    "get_secret_warnings",
+    "validate_config_map",
+    "validate_immutable_data",
+    "validate_lease",
+    "validate_secret",
 ]
 
-_MOST_BYTES = 1 << 20
-_ACCOUNT = "kubernetes.io/service-account.name"
-_FROZEN = "field is immutable when `immutable` is set"
-_NEEDED = {
+_MAX_SECRET_SIZE = 1 << 20
+_SERVICE_ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
+_DATA_IMMUTABLE = "field is immutable when `immutable` is set"
+_REQUIRED_KEYS = {
     # Types of secrets and the keys that they do not go without.
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
 }
-_JSON = {".dockercfg", ".dockerconfigjson"}
-_PEM = re.compile(r"^-----BEGIN (.*)-----$", re.MULTILINE)
+_JSON_KEYS = {".dockercfg", ".dockerconfigjson"}
+_PEM_BEGIN = re.compile(r"^-----BEGIN (.*)-----$", re.MULTILINE)
 
 
-def _key_errors(keys: Iterable[str], field: str) -> list[FieldError]:
+def _validate_keys(keys: Iterable[str], field: str) -> list[FieldError]:
     return [
         invalid_value(f"{field}[{key}]", key, text)
         for key in keys
@@ -56,56 +56,62 @@ def _key_errors(keys: Iterable[str], field: str) -> list[FieldError]:
     ]
 
 
-def frozen_errors(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
+def validate_immutable_data(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
     """What of an immutable config map or secret was changed."""
     if not old.get("immutable"):
         return []
-    errors = [] if new.get("immutable") else [forbidden_field("immutable", _FROZEN)]
+    errors = [] if new.get("immutable") else [forbidden_field("immutable", _DATA_IMMUTABLE)]
     errors += [
-        forbidden_field(field, _FROZEN) for field in fields if new.get(field) != old.get(field)
+        forbidden_field(field, _DATA_IMMUTABLE)
+        for field in fields
+        if new.get(field) != old.get(field)
     ]
     return errors
 
 
-def config_map_errors(obj: Obj) -> list[FieldError]:
+def validate_config_map(obj: Obj) -> list[FieldError]:
     """What is wrong with a config map."""
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     errors: list[FieldError] = []
     for key in data:
-        errors += _key_errors([key], "data")
+        errors += _validate_keys([key], "data")
         if key in binary:
             text = "duplicate of key present in binaryData"
             errors.append(invalid_value(f"data[{key}]", key, text))
-    errors += _key_errors(binary, "binaryData")
+    errors += _validate_keys(binary, "binaryData")
     size = sum(len(text.encode()) for text in data.values())
     size += sum(len(base64.b64decode(text)) for text in binary.values())
-    return errors if size <= _MOST_BYTES else [*errors, too_long("[]", _MOST_BYTES)]
+    return errors if size <= _MAX_SECRET_SIZE else [*errors, too_long("[]", _MAX_SECRET_SIZE)]
 
 
-def secret_errors(obj: Obj) -> list[FieldError]:
+def validate_secret(obj: Obj) -> list[FieldError]:
     """What is wrong with a secret."""
     data, kind = obj.get("data") or {}, obj.get("type", "")
-    errors = _key_errors(data, "data")
-    if sum(len(base64.b64decode(text or "")) for text in data.values()) > _MOST_BYTES:
-        errors.append(too_long("data", _MOST_BYTES))
-    if kind == "kubernetes.io/service-account-token" and not annotations_of(obj).get(_ACCOUNT):
-        errors.append(required(f"metadata.annotations[{_ACCOUNT}]"))
+    errors = _validate_keys(data, "data")
+    if sum(len(base64.b64decode(text or "")) for text in data.values()) > _MAX_SECRET_SIZE:
+        errors.append(too_long("data", _MAX_SECRET_SIZE))
+    if kind == "kubernetes.io/service-account-token" and not annotations_of(obj).get(
+        _SERVICE_ACCOUNT_ANNOTATION
+    ):
+        errors.append(required(f"metadata.annotations[{_SERVICE_ACCOUNT_ANNOTATION}]"))
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         errors += [required("data[username]"), required("data[password]")]
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
         errors.append(required("data[ssh-privatekey]"))
-    for key in _NEEDED.get(kind, ()):
+    for key in _REQUIRED_KEYS.get(kind, ()):
         if key not in data:
             errors.append(required(f"data[{key}]"))
-        elif key in _JSON and (why := _no_object(base64.b64decode(data[key] or ""))):
+        elif key in _JSON_KEYS and (
+            why := _find_json_object_error(base64.b64decode(data[key] or ""))
+        ):
             at = f"data[{key}]"
             errors.append(invalid_value(at, "<secret contents redacted>", why))
     return errors
 
 
-def _no_object(content: bytes) -> str:
+def _find_json_object_error(content: bytes) -> str:
     """Why the text is no JSON object, in Go's words; empty if it is one, or null."""
-    if why := json_error(content):
+    if why := find_json_error(content):
         return why
     value = json.loads(content)
     if value is None or isinstance(value, dict):
@@ -114,7 +120,7 @@ def _no_object(content: bytes) -> str:
     return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
 
 
-def secret_warnings(obj: Obj) -> list[str]:
+def get_secret_warnings(obj: Obj) -> list[str]:
     """What is odd about the certificate of a secret: that there is none."""
     if obj.get("type") != "kubernetes.io/tls":
         return []
@@ -123,7 +129,7 @@ def secret_warnings(obj: Obj) -> list[str]:
         ("tls.crt", "CERTIFICATE", "certificate"),
         ("tls.key", "PRIVATE KEY", "key"),
     ):
-        found = _PEM.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
+        found = _PEM_BEGIN.findall(base64.b64decode(data.get(key) or "").decode(errors="replace"))
         if not found:
             return [f"tls: failed to find any PEM data in {what} input"]
         if not any(kind.endswith(wanted) for kind in found):
@@ -138,7 +144,7 @@ def secret_warnings(obj: Obj) -> list[str]:
     return []
 
 
-def lease_errors(obj: Obj) -> list[FieldError]:
+def validate_lease(obj: Obj) -> list[FieldError]:
     """What is wrong with a lease."""
     spec = obj.get("spec") or {}
     seconds, changes = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")

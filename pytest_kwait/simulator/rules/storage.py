@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.findings import ErrorList
 from pytest_kwait.simulator.formats import NEGATIVE, dns_subdomain_texts, label_key_texts
-from pytest_kwait.simulator.rules.volume_sources import check_driver
-from pytest_kwait.simulator.rules.volumes import check_volume_spec
+from pytest_kwait.simulator.rules.volume_sources import validate_csi_driver_name
+from pytest_kwait.simulator.rules.volumes import validate_persistent_volume_spec
 from pytest_kwait.simulator.status_error import (
     duplicate,
     invalid_value,
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
-    "attachment_errors",
-    "class_errors",
-    "csi_driver_errors",
-    "csi_node_errors",
-    "immutable_errors",
+    "validate_csi_driver",
+    "validate_csi_node",
+    "validate_immutable_fields",
+    "validate_storage_class",
+    "validate_volume_attachment",
 ]
 
-_MOST_PARAMETERS, _MOST_BYTES = 512, 256 << 10
-_POLICIES = ("Delete", "Retain")
-_BINDINGS = ("Immediate", "WaitForFirstConsumer")
-_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_MAX_PARAMETERS, _MAX_BYTES = 512, 256 << 10
+_RECLAIM_POLICIES = ("Delete", "Retain")
+_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+_FS_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 _LIFECYCLES = ("Persistent", "Ephemeral")
-_LEAST_TOKEN, _MOST_TOKEN, _LEAST_PERIOD = 600, 1 << 32, 10
-_LONGEST_ID = 256
+_MIN_TOKEN, _MAX_TOKEN, _MIN_PERIOD = 600, 1 << 32, 10
+_MAX_NODE_ID_LENGTH = 256
 
 
-def immutable_errors(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
+def validate_immutable_fields(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
     """Which of these fields changed, and never may."""
     return [
         invalid_value(field, new.get(field), "field is immutable")
@@ -49,7 +49,7 @@ def immutable_errors(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
     ]
 
 
-def class_errors(found: Obj) -> list[FieldError]:
+def validate_storage_class(found: Obj) -> list[FieldError]:
     """What is wrong with a storage class."""
     provisioner, parameters = found.get("provisioner", ""), found.get("parameters") or {}
     policy, binding = found.get("reclaimPolicy"), found.get("volumeBindingMode")
@@ -57,32 +57,29 @@ def class_errors(found: Obj) -> list[FieldError]:
         invalid_value("provisioner", provisioner.lower(), text)
         for text in (label_key_texts(provisioner.lower()) if provisioner else ())
     ]
-    errors += _parameter_errors(parameters)
-    if policy and policy not in _POLICIES:
-        errors.append(not_supported("reclaimPolicy", policy, _POLICIES))
+    errors += _validate_parameters(parameters)
+    if policy and policy not in _RECLAIM_POLICIES:
+        errors.append(not_supported("reclaimPolicy", policy, _RECLAIM_POLICIES))
     if binding is None:
         errors.append(required("volumeBindingMode"))
-    elif binding not in _BINDINGS:
-        errors.append(not_supported("volumeBindingMode", binding, _BINDINGS))
-    errors += _topology_errors(found.get("allowedTopologies") or [])
+    elif binding not in _BINDING_MODES:
+        errors.append(not_supported("volumeBindingMode", binding, _BINDING_MODES))
+    errors += _validate_allowed_topologies(found.get("allowedTopologies") or [])
     return errors if provisioner else [*errors, required("provisioner")]
 
 
-def _parameter_errors(parameters: dict[str, str]) -> list[FieldError]:
-    if len(parameters) > _MOST_PARAMETERS:
-        return [too_long("parameters", _MOST_PARAMETERS)]
+def _validate_parameters(parameters: dict[str, str]) -> list[FieldError]:
+    if len(parameters) > _MAX_PARAMETERS:
+        return [too_long("parameters", _MAX_PARAMETERS)]
     errors = []
     if "" in parameters:
         errors.append(invalid_value("parameters", "", "field can not be empty."))
-    if (
-        sum(len(key.encode()) + len(text.encode()) for key, text in parameters.items())
-        > _MOST_BYTES
-    ):
-        errors.append(too_long("parameters", _MOST_BYTES))
+    if sum(len(key.encode()) + len(text.encode()) for key, text in parameters.items()) > _MAX_BYTES:
+        errors.append(too_long("parameters", _MAX_BYTES))
     return errors
 
 
-def _topology_errors(terms: list[Obj]) -> list[FieldError]:
+def _validate_allowed_topologies(terms: list[Obj]) -> list[FieldError]:
     errors: list[FieldError] = []
     # The server compares with as many empty terms as there are terms, too.
     seen: list[dict[str, set[str]]] = [{} for _ in terms]
@@ -106,12 +103,12 @@ def _topology_errors(terms: list[Obj]) -> list[FieldError]:
     return errors
 
 
-def attachment_errors(attachment: Obj) -> list[FieldError]:
+def validate_volume_attachment(attachment: Obj) -> list[FieldError]:
     """What is wrong with the attachment of a volume."""
-    spec, found = attachment.get("spec") or {}, Findings()
+    spec, found = attachment.get("spec") or {}, ErrorList()
     source, node = spec.get("source") or {}, spec.get("nodeName", "")
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
-    check_driver(spec.get("attacher", ""), "spec.attacher", found)
+    validate_csi_driver_name(spec.get("attacher", ""), "spec.attacher", found)
     either = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
     at = "spec.source.persistentVolumeName"
     if volume is None and inline is None:
@@ -119,7 +116,9 @@ def attachment_errors(attachment: Obj) -> list[FieldError]:
     elif volume is not None and inline is not None:
         found.forbidden("spec.source", either)
     elif inline is not None:
-        check_volume_spec(inline, "", "spec.source.inlineVolumeSpec", found, inline=True)
+        validate_persistent_volume_spec(
+            inline, "", "spec.source.inlineVolumeSpec", found, inline=True
+        )
     elif volume == "":
         found.required(at, "must specify non empty persistentVolumeName")
     found.texts("spec.nodeName", node, dns_subdomain_texts(node))
@@ -128,13 +127,13 @@ def attachment_errors(attachment: Obj) -> list[FieldError]:
     return found
 
 
-def csi_driver_errors(driver: Obj) -> list[FieldError]:
+def validate_csi_driver(driver: Obj) -> list[FieldError]:
     """What is wrong with a CSI driver."""
     spec = driver.get("spec") or {}
     policy, requests = spec.get("fsGroupPolicy"), spec.get("tokenRequests") or []
     errors = []
-    if policy is not None and policy not in _GROUP_POLICIES:
-        errors.append(not_supported("spec.fsGroupPolicy", policy, _GROUP_POLICIES))
+    if policy is not None and policy not in _FS_GROUP_POLICIES:
+        errors.append(not_supported("spec.fsGroupPolicy", policy, _FS_GROUP_POLICIES))
     audiences: set[str] = set()
     for index, request in enumerate(requests):
         at, audience = f"spec.tokenRequests[{index}]", request.get("audience", "")
@@ -144,10 +143,10 @@ def csi_driver_errors(driver: Obj) -> list[FieldError]:
             continue
         audiences.add(audience)
         place = f"{at}.expirationSeconds"
-        if seconds is not None and seconds < _LEAST_TOKEN:
+        if seconds is not None and seconds < _MIN_TOKEN:
             text = "may not specify a duration less than 10 minutes"
             errors.append(invalid_value(place, seconds, text))
-        elif seconds is not None and seconds > _MOST_TOKEN:
+        elif seconds is not None and seconds > _MAX_TOKEN:
             text = "may not specify a duration larger than 2^32 seconds"
             errors.append(invalid_value(place, seconds, text))
     errors += [
@@ -156,9 +155,9 @@ def csi_driver_errors(driver: Obj) -> list[FieldError]:
         if mode not in _LIFECYCLES
     ]
     period = spec.get("nodeAllocatableUpdatePeriodSeconds")
-    if period is not None and period < _LEAST_PERIOD:
+    if period is not None and period < _MIN_PERIOD:
         at = "spec.nodeAllocatableUpdatePeriodSeconds"
-        text = f"must be greater than or equal to {_LEAST_PERIOD} seconds"
+        text = f"must be greater than or equal to {_MIN_PERIOD} seconds"
         errors.append(invalid_value(at, period, text))
     secrets = spec.get("serviceAccountTokenInSecrets")
     if secrets is not None and not requests:
@@ -167,17 +166,17 @@ def csi_driver_errors(driver: Obj) -> list[FieldError]:
     return errors
 
 
-def csi_node_errors(node: Obj) -> list[FieldError]:
+def validate_csi_node(node: Obj) -> list[FieldError]:
     """What is wrong with the drivers of a node."""
-    errors = Findings()
+    errors = ErrorList()
     names: set[str] = set()
     for index, driver in enumerate((node.get("spec") or {}).get("drivers") or []):
         at, name, own = f"spec.drivers[{index}]", driver.get("name", ""), driver.get("nodeID", "")
-        check_driver(name, f"{at}.name", errors)
+        validate_csi_driver_name(name, f"{at}.name", errors)
         if not own:
             errors.append(required(f"{at}.nodeID"))
-        if len(own) > _LONGEST_ID:
-            text = f"must be {_LONGEST_ID} characters or less"
+        if len(own) > _MAX_NODE_ID_LENGTH:
+            text = f"must be {_MAX_NODE_ID_LENGTH} characters or less"
             errors.append(invalid_value(f"{at}.nodeID", own, text))
         count = (driver.get("allocatable") or {}).get("count")
         if count is not None and count < 0:
@@ -185,11 +184,11 @@ def csi_node_errors(node: Obj) -> list[FieldError]:
         if name in names:
             errors.append(duplicate(f"{at}.name", name))
         names.add(name)
-        errors += _key_errors(driver.get("topologyKeys") or [], at)
+        errors += _validate_topology_keys(driver.get("topologyKeys") or [], at)
     return errors
 
 
-def _key_errors(keys: list[str], at: str) -> list[FieldError]:
+def _validate_topology_keys(keys: list[str], at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, key in enumerate(keys):
         if not key:

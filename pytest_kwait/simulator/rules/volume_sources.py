@@ -1,6 +1,6 @@
 """What pods' volumes and persistent volumes can both be made of.
 
-Each rule gets a source, the path `at` which it stands, and the `Findings` that it adds to. Those of
+Each rule gets a source, the path `at` which it stands, and the `ErrorList` that it adds to. Those of
 persistent volumes name the namespaces of their secrets as well.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource,
@@ -17,29 +17,29 @@ from pytest_kwait.simulator.formats import (
     dns_subdomain_texts,
     range_texts,
 )
-from pytest_kwait.simulator.pod_rules.paths import check_no_backsteps
+from pytest_kwait.simulator.pod_rules.paths import validate_path_no_backsteps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "ONE_TOO_MANY",
-    "SHARED",
-    "SHOWN",
-    "check_cinder",
-    "check_driver",
-    "check_iscsi",
-    "check_portal",
-    "check_storage_os",
-    "needs",
+    "MORE_THAN_ONE_SOURCE",
+    "SHARED_SOURCES",
+    "SOURCE_DISPLAY_NAMES",
+    "require_fields",
+    "validate_cinder",
+    "validate_csi_driver_name",
+    "validate_iscsi",
+    "validate_iscsi_portal_length",
+    "validate_storage_os",
 ]
 
-ONE_TOO_MANY = "may not specify more than 1 volume type"
+MORE_THAN_ONE_SOURCE = "may not specify more than 1 volume type"
 """What is said of a second source."""
-SHOWN = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+SOURCE_DISPLAY_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 """Sources that are called otherwise where they are one too many."""
 
 _PARTITION = "must be between 1 and 255, inclusive"
@@ -47,8 +47,8 @@ _PORTAL = (
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
     "iscsi.initiatorName is specified."
 )
-_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
-_PAIR = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*", re.DOTALL)
+_HOST_PORT_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
+_HOST_PORT_PAIR = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*", re.DOTALL)
 _TENANT = "must be a UUID and may not exceed a length of 64 characters"
 _HOST_PATH_TYPES = (
     "",
@@ -75,10 +75,10 @@ _BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk
 _BYTE, _LONGEST_DRIVER, _LONGEST = 255, 63, 64
 
 
-def needs(*fields: str) -> Callable[[Obj, str, Findings], None]:
+def require_fields(*fields: str) -> Callable[[Obj, str, ErrorList], None]:
     """The rule that these fields are there and that is all."""
 
-    def check(source: Obj, at: str, found: Findings) -> None:
+    def check(source: Obj, at: str, found: ErrorList) -> None:
         for field in fields:
             if not source.get(field):
                 found.required(f"{at}.{field}")
@@ -86,18 +86,18 @@ def needs(*fields: str) -> Callable[[Obj, str, Findings], None]:
     return check
 
 
-def _check_host_path(source: Obj, at: str, found: Findings) -> None:
+def _validate_host_path(source: Obj, at: str, found: ErrorList) -> None:
     if not source.get("path"):
         found.required(f"{at}.path")
         return
-    check_no_backsteps(source["path"], f"{at}.path", found)
+    validate_path_no_backsteps(source["path"], f"{at}.path", found)
     kind = source.get("type")
     if kind is not None and kind not in _HOST_PATH_TYPES:
         found.unsupported(f"{at}.type", kind, _HOST_PATH_TYPES)
 
 
-def _partitioned(field: str) -> Callable[[Obj, str, Findings], None]:
-    def check(source: Obj, at: str, found: Findings) -> None:
+def _make_partition_validator(field: str) -> Callable[[Obj, str, ErrorList], None]:
+    def check(source: Obj, at: str, found: ErrorList) -> None:
         if not source.get(field):
             found.required(f"{at}.{field}")
         partition = source.get("partition", 0)
@@ -107,7 +107,7 @@ def _partitioned(field: str) -> Callable[[Obj, str, Findings], None]:
     return check
 
 
-def _check_nfs(source: Obj, at: str, found: Findings) -> None:
+def _validate_nfs(source: Obj, at: str, found: ErrorList) -> None:
     if not source.get("server"):
         found.required(f"{at}.server")
     path = source.get("path", "")
@@ -117,7 +117,7 @@ def _check_nfs(source: Obj, at: str, found: Findings) -> None:
         found.invalid(f"{at}.path", path, "must be an absolute path")
 
 
-def check_iscsi(source: Obj, at: str, found: Findings, volume: str | None = None) -> None:
+def validate_iscsi(source: Obj, at: str, found: ErrorList, volume: str | None = None) -> None:
     """A disk by iSCSI; `volume` is the name of the persistent volume that it is behind."""
     portal = source.get("targetPortal", "")
     if not portal:
@@ -128,27 +128,27 @@ def check_iscsi(source: Obj, at: str, found: Findings, volume: str | None = None
     if not source.get("iqn"):
         found.required(f"{at}.iqn")
     else:
-        _check_qualified(source["iqn"], f"{at}.iqn", found, pod=volume is None)
+        _validate_iscsi_name(source["iqn"], f"{at}.iqn", found, pod=volume is None)
     lun = source.get("lun", 0)
     found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
     authenticated = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
     if authenticated and "secretRef" not in source:
         found.required(f"{at}.secretRef")
     if volume is not None:
-        _check_secret(source, at, found, "name")
+        _validate_secret_reference(source, at, found, "name")
     if named:
         at = f"{at}.initiatorname"
-        _check_qualified(source["initiatorName"], at, found, pod=volume is None)
+        _validate_iscsi_name(source["initiatorName"], at, found, pod=volume is None)
 
 
-def check_portal(source: Obj, name: str, at: str, found: Findings) -> None:
+def validate_iscsi_portal_length(source: Obj, name: str, at: str, found: ErrorList) -> None:
     """A pod's volume and the portal of its disk by iSCSI have to fit into one name."""
     pair = f"{name}:{source.get('targetPortal', '')}"
     if "initiatorName" in source and len(pair.encode()) > _LONGEST:
         found.invalid(at, name, _PORTAL)
 
 
-def _check_qualified(name: str, at: str, found: Findings, *, pod: bool) -> None:
+def _validate_iscsi_name(name: str, at: str, found: ErrorList, *, pod: bool) -> None:
     form = _QUALIFIED_NAMES.get(name[:3])
     if form is None and pod:
         found.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
@@ -156,7 +156,7 @@ def _check_qualified(name: str, at: str, found: Findings, *, pod: bool) -> None:
         found.invalid(at, name, "must be valid format")
 
 
-def _check_flocker(source: Obj, at: str, found: Findings) -> None:
+def _validate_flocker(source: Obj, at: str, found: ErrorList) -> None:
     name, uid = source.get("datasetName", ""), source.get("datasetUUID", "")
     if not name and not uid:
         found.required(at, "one of datasetName and datasetUUID is required")
@@ -167,34 +167,34 @@ def _check_flocker(source: Obj, at: str, found: Findings) -> None:
         found.invalid(f"{at}.datasetName", name, "must not contain '/'")
 
 
-def _check_secret(source: Obj, at: str, found: Findings, *fields: str) -> None:
+def _validate_secret_reference(source: Obj, at: str, found: ErrorList, *fields: str) -> None:
     """The secret that is named has these fields, if one is named."""
     if (secret := source.get("secretRef")) is not None:
-        needs(*fields)(secret, f"{at}.secretRef", found)
+        require_fields(*fields)(secret, f"{at}.secretRef", found)
 
 
-def check_cinder(source: Obj, at: str, found: Findings, *secret: str) -> None:
+def validate_cinder(source: Obj, at: str, found: ErrorList, *secret: str) -> None:
     """A disk of OpenStack; `secret` is what has to be told of its secret."""
     if not source.get("volumeID"):
         found.required(f"{at}.volumeID")
-    _check_secret(source, at, found, *(secret or ("name",)))
+    _validate_secret_reference(source, at, found, *(secret or ("name",)))
 
 
-def _check_quobyte(source: Obj, at: str, found: Findings) -> None:
+def _validate_quobyte(source: Obj, at: str, found: ErrorList) -> None:
     registry = source.get("registry", "")
     if not registry:
-        found.required(f"{at}.registry", _PAIRS)
+        found.required(f"{at}.registry", _HOST_PORT_PAIRS)
     elif len(source.get("tenant", "").encode()) > _LONGEST:
         found.required(f"{at}.tenant", _TENANT)
     else:
         for pair in registry.split(","):
-            if not _PAIR.fullmatch(pair):
-                found.invalid(f"{at}.registry", registry, _PAIRS)
+            if not _HOST_PORT_PAIR.fullmatch(pair):
+                found.invalid(f"{at}.registry", registry, _HOST_PORT_PAIRS)
     if not source.get("volume"):
         found.required(f"{at}.volume")
 
 
-def _check_fibre(source: Obj, at: str, found: Findings) -> None:
+def _validate_fibre_channel(source: Obj, at: str, found: ErrorList) -> None:
     targets, wwids = source.get("targetWWNs", []), source.get("wwids", [])
     at_targets = f"{at}.targetWWNs"
     if not targets and not wwids:
@@ -210,7 +210,7 @@ def _check_fibre(source: Obj, at: str, found: Findings) -> None:
             found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
 
 
-def _check_flex(source: Obj, at: str, found: Findings) -> None:
+def _validate_flex_volume(source: Obj, at: str, found: ErrorList) -> None:
     if not source.get("driver"):
         found.required(f"{at}.driver")
     for key in sorted(source.get("options", {})):
@@ -220,8 +220,8 @@ def _check_flex(source: Obj, at: str, found: Findings) -> None:
             found.invalid(f"{at}.options[{key}]", key, text)
 
 
-def _check_azure_disk(source: Obj, at: str, found: Findings) -> None:
-    needs("diskName", "diskURI")(source, at, found)
+def _validate_azure_disk(source: Obj, at: str, found: ErrorList) -> None:
+    require_fields("diskName", "diskURI")(source, at, found)
     uri = source.get("diskURI", "")
     caching, kind = source.get("cachingMode"), source.get("kind")
     if caching is not None and caching not in _CACHING:
@@ -234,7 +234,7 @@ def _check_azure_disk(source: Obj, at: str, found: Findings) -> None:
         found.unsupported(f"{at}.diskURI", uri, [_BLOB_URI])
 
 
-def check_storage_os(source: Obj, at: str, found: Findings, *secret: str) -> None:
+def validate_storage_os(source: Obj, at: str, found: ErrorList, *secret: str) -> None:
     """A volume of StorageOS; `secret` is what has to be told of its secret."""
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
     if not name:
@@ -243,10 +243,10 @@ def check_storage_os(source: Obj, at: str, found: Findings, *secret: str) -> Non
         found.texts(f"{at}.volumeName", name, dns_label_texts(name))
     if namespace:
         found.texts(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
-    _check_secret(source, at, found, *(secret or ("name",)))
+    _validate_secret_reference(source, at, found, *(secret or ("name",)))
 
 
-def check_driver(name: str, at: str, found: Findings) -> None:
+def validate_csi_driver_name(name: str, at: str, found: ErrorList) -> None:
     """The name of a CSI driver."""
     if not name:
         found.required(at)
@@ -256,26 +256,26 @@ def check_driver(name: str, at: str, found: Findings) -> None:
     found.texts(at, name, dns_subdomain_texts(name.lower()))
 
 
-SHARED: dict[str, Callable[[Obj, str, Findings], None]] = {
-    "awsElasticBlockStore": _partitioned("volumeID"),
-    "azureDisk": _check_azure_disk,
-    "azureFile": needs("secretName", "shareName"),
-    "cephfs": needs("monitors"),
-    "cinder": check_cinder,
-    "fc": _check_fibre,
-    "flexVolume": _check_flex,
-    "flocker": _check_flocker,
-    "gcePersistentDisk": _partitioned("pdName"),
-    "glusterfs": needs("endpoints", "path"),
-    "hostPath": _check_host_path,
-    "iscsi": check_iscsi,
-    "nfs": _check_nfs,
-    "photonPersistentDisk": needs("pdID"),
-    "portworxVolume": needs("volumeID"),
-    "quobyte": _check_quobyte,
-    "rbd": needs("monitors", "image"),
-    "scaleIO": needs("gateway", "system", "volumeName"),
-    "storageos": check_storage_os,
-    "vsphereVolume": needs("volumePath"),
+SHARED_SOURCES: dict[str, Callable[[Obj, str, ErrorList], None]] = {
+    "awsElasticBlockStore": _make_partition_validator("volumeID"),
+    "azureDisk": _validate_azure_disk,
+    "azureFile": require_fields("secretName", "shareName"),
+    "cephfs": require_fields("monitors"),
+    "cinder": validate_cinder,
+    "fc": _validate_fibre_channel,
+    "flexVolume": _validate_flex_volume,
+    "flocker": _validate_flocker,
+    "gcePersistentDisk": _make_partition_validator("pdName"),
+    "glusterfs": require_fields("endpoints", "path"),
+    "hostPath": _validate_host_path,
+    "iscsi": validate_iscsi,
+    "nfs": _validate_nfs,
+    "photonPersistentDisk": require_fields("pdID"),
+    "portworxVolume": require_fields("volumeID"),
+    "quobyte": _validate_quobyte,
+    "rbd": require_fields("monitors", "image"),
+    "scaleIO": require_fields("gateway", "system", "volumeName"),
+    "storageos": validate_storage_os,
+    "vsphereVolume": require_fields("volumePath"),
 }
 """The rules of what pods and persistent volumes share, as pods have them."""

@@ -12,22 +12,27 @@ from typing import TYPE_CHECKING
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
 from pytest_kwait.simulator.formats import dns_subdomain_texts
 from pytest_kwait.simulator.objects import annotations_of
-from pytest_kwait.simulator.pod_rules.placement import check_node_selector
-from pytest_kwait.simulator.rules.node_labels import node_term_warnings
-from pytest_kwait.simulator.rules.persistent_sources import check_persistent_sources
+from pytest_kwait.simulator.pod_rules.placement import validate_node_selector
+from pytest_kwait.simulator.rules.node_labels import get_node_selector_term_warnings
+from pytest_kwait.simulator.rules.persistent_sources import validate_persistent_volume_source
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["VOLUME_MODES", "check_access", "check_volume_spec", "volume_warnings"]
+__all__ = [
+    "VOLUME_MODES",
+    "get_persistent_volume_warnings",
+    "validate_access_modes",
+    "validate_persistent_volume_spec",
+]
 
 VOLUME_MODES = ("Block", "Filesystem")
 """How a volume can be given to a container."""
-_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_ALONE = "ReadWriteOncePod"
-_POLICIES = ("Delete", "Recycle", "Retain")
-_GONE = {
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_SINGLE_POD_MODE = "ReadWriteOncePod"
+_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_DEPRECATED_PERSISTENT_SOURCES = {
     "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     "photonPersistentDisk": (
         "photonPersistentDisk",
@@ -40,17 +45,19 @@ _GONE = {
 }
 
 
-def check_access(modes: list[str], at: str, found: Findings) -> None:
+def validate_access_modes(modes: list[str], at: str, found: ErrorList) -> None:
     """The ways in which a volume is used."""
     for mode in modes:
-        if mode not in _MODES:
-            found.unsupported(at, mode, _MODES)
-    if _ALONE in modes and any(mode in _MODES and mode != _ALONE for mode in modes):
+        if mode not in _ACCESS_MODES:
+            found.unsupported(at, mode, _ACCESS_MODES)
+    if _SINGLE_POD_MODE in modes and any(
+        mode in _ACCESS_MODES and mode != _SINGLE_POD_MODE for mode in modes
+    ):
         found.forbidden(at, "may not use ReadWriteOncePod with other access modes")
 
 
-def check_volume_spec(
-    spec: Obj, name: str, at: str, found: Findings, *, inline: bool = False
+def validate_persistent_volume_spec(
+    spec: Obj, name: str, at: str, found: ErrorList, *, inline: bool = False
 ) -> None:
     """The spec of a volume.
 
@@ -62,35 +69,35 @@ def check_volume_spec(
         inline: whether it stands in an attachment and not in a volume.
     """
     if inline:
-        _check_inline(spec, at, found)
+        _validate_inline_spec(spec, at, found)
     modes = spec.get("accessModes") or []
     if not modes:
         found.required(f"{at}.accessModes")
-    check_access(modes, f"{at}.accessModes", found)
+    validate_access_modes(modes, f"{at}.accessModes", found)
     if not inline:
-        _check_capacity(spec.get("capacity") or {}, f"{at}.capacity", found)
+        _validate_capacity(spec.get("capacity") or {}, f"{at}.capacity", found)
     policy = spec.get("persistentVolumeReclaimPolicy", "")
     at_policy = f"{at}.persistentVolumeReclaimPolicy"
     if policy and inline and policy != "Retain":
         found.forbidden(at_policy, f"may only be Retain {_INLINE}")
-    elif policy and not inline and policy not in _POLICIES:
-        found.unsupported(at_policy, policy, _POLICIES)
+    elif policy and not inline and policy not in _RECLAIM_POLICIES:
+        found.unsupported(at_policy, policy, _RECLAIM_POLICIES)
     if spec.get("nodeAffinity") is not None:
         if inline:
             found.forbidden(f"{at}.nodeAffinity", f"may not be specified {_INLINE}")
         else:
-            _check_affinity(spec["nodeAffinity"], f"{at}.nodeAffinity.required", found)
-    check_persistent_sources(spec, name, at, found)
+            _validate_node_affinity(spec["nodeAffinity"], f"{at}.nodeAffinity.required", found)
+    validate_persistent_volume_source(spec, name, at, found)
     host = (spec.get("hostPath") or {}).get("path")
     if policy == "Recycle" and host and posixpath.normpath(host) in ("/", "//"):
         found.forbidden(at_policy, "may not be 'recycle' for a hostPath mount of '/'")
-    _check_classes(spec, at, found, inline=inline)
+    _validate_storage_classes(spec, at, found, inline=inline)
 
 
 _INLINE = "in the context of inline volumes"
 
 
-def _check_inline(spec: Obj, at: str, found: Findings) -> None:
+def _validate_inline_spec(spec: Obj, at: str, found: ErrorList) -> None:
     for field in ("claimRef", "capacity"):
         if spec.get(field) or (field == "claimRef" and spec.get(field) is not None):
             found.forbidden(f"{at}.{field}", f"may not be specified {_INLINE}")
@@ -98,14 +105,14 @@ def _check_inline(spec: Obj, at: str, found: Findings) -> None:
         found.required(f"{at}.csi", f"has to be specified {_INLINE}")
 
 
-def _check_affinity(affinity: Obj, at: str, found: Findings) -> None:
+def _validate_node_affinity(affinity: Obj, at: str, found: ErrorList) -> None:
     if affinity.get("required") is None:
         found.required(at, "must specify required node constraints")
     else:
-        check_node_selector(affinity["required"], at, found)
+        validate_node_selector(affinity["required"], at, found)
 
 
-def _check_classes(spec: Obj, at: str, found: Findings, *, inline: bool) -> None:
+def _validate_storage_classes(spec: Obj, at: str, found: ErrorList, *, inline: bool) -> None:
     if name := spec.get("storageClassName", ""):
         if inline:
             found.forbidden(f"{at}.storageClassName", f"may not be specified {_INLINE}")
@@ -130,7 +137,7 @@ def _check_classes(spec: Obj, at: str, found: Findings, *, inline: bool) -> None
         found.required(f"{at}.csi", text)
 
 
-def _check_capacity(capacity: dict[str, str], at: str, found: Findings) -> None:
+def _validate_capacity(capacity: dict[str, str], at: str, found: ErrorList) -> None:
     if not capacity:
         found.required(at)
     if capacity.keys() != {"storage"}:
@@ -143,7 +150,7 @@ def _check_capacity(capacity: dict[str, str], at: str, found: Findings) -> None:
             found.invalid(f"{at}[{name}]", text, "must be greater than zero")
 
 
-def volume_warnings(volume: Obj) -> list[str]:
+def get_persistent_volume_warnings(volume: Obj) -> list[str]:
     """What is deprecated about a volume."""
     spec, texts = volume.get("spec") or {}, []
     for key, text in (
@@ -165,6 +172,10 @@ def volume_warnings(volume: Obj) -> list[str]:
         )
     wanted = (spec.get("nodeAffinity") or {}).get("required") or {}
     at = "spec.nodeAffinity.required.nodeSelectorTerms"
-    texts += node_term_warnings(wanted.get("nodeSelectorTerms") or [], at)
-    texts += [f"spec.{shown}: {text}" for name, (shown, text) in _GONE.items() if spec.get(name)]
+    texts += get_node_selector_term_warnings(wanted.get("nodeSelectorTerms") or [], at)
+    texts += [
+        f"spec.{shown}: {text}"
+        for name, (shown, text) in _DEPRECATED_PERSISTENT_SOURCES.items()
+        if spec.get(name)
+    ]
     return texts

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Strategy", "strategy_of"]
 
 # By resource: the module in this folder and the class in it, imported when first needed.
-STRATEGIES = {
+_STRATEGIES = {
     "apiservices.apiregistration.k8s.io": ("certificates", "ApiServiceStrategy"),
     "certificatesigningrequests.certificates.k8s.io": ("certificates", "RequestStrategy"),
     "clusterrolebindings.rbac.authorization.k8s.io": ("access", "ClusterBindingStrategy"),
@@ -83,7 +83,7 @@ STRATEGIES = {
 
 def strategy_of(kind: Kind) -> Strategy:
     """The strategy of `kind`; the generic one where it has none of its own."""
-    module, name = STRATEGIES.get(kind.bucket, ("generic", "Strategy"))
+    module, name = _STRATEGIES.get(kind.bucket, ("generic", "Strategy"))
     if kind.custom:
         module, name = "custom_kinds", "CustomStrategy"
     found: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), name)

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["BindingStrategy", "ClusterBindingStrategy", "ClusterRoleStrategy", "RoleStrategy"]
+__all__ = [
+    "ClusterRoleBindingStrategy",
+    "ClusterRoleStrategy",
+    "RoleBindingStrategy",
+    "RoleStrategy",
+]
 
 _GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ("ServiceAccount", "User", "Group")
@@ -47,7 +52,7 @@ def _rule_errors(rule: Obj, path: str, *, namespaced: bool) -> list[FieldError]:
 class RoleStrategy(Strategy):
     """Source: pkg/apis/rbac/validation.ValidateRole."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Rules have verbs, and resources or else paths."""
@@ -86,10 +91,10 @@ class ClusterRoleStrategy(RoleStrategy):
         return errors
 
 
-class BindingStrategy(Strategy):
+class RoleBindingStrategy(Strategy):
     """Source: pkg/apis/rbac/validation.ValidateRoleBinding."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
     roles: tuple[str, ...] = ("Role", "ClusterRole")
     """The kinds that it can bind."""
 
@@ -152,7 +157,7 @@ class BindingStrategy(Strategy):
         return errors
 
 
-class ClusterBindingStrategy(BindingStrategy):
+class ClusterRoleBindingStrategy(RoleBindingStrategy):
     """Source: pkg/apis/rbac/validation.ValidateClusterRoleBinding."""
 
     roles = ("ClusterRole",)

@@ -8,38 +8,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.findings import ErrorList
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.workload_rules.autoscalers import check_autoscaler
-from pytest_kwait.simulator.workload_rules.budgets import check_budget, check_budget_status
+from pytest_kwait.simulator.workload_rules.autoscalers import (
+    validate_horizontal_pod_autoscaler_spec,
+)
+from pytest_kwait.simulator.workload_rules.budgets import (
+    validate_pod_disruption_budget_spec,
+    validate_pod_disruption_budget_status,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["AutoscalerStrategy", "BudgetStrategy"]
+__all__ = ["HorizontalPodAutoscalerStrategy", "PodDisruptionBudgetStrategy"]
 
 
-class BudgetStrategy(Strategy):
+class PodDisruptionBudgetStrategy(Strategy):
     """Pod disruption budgets."""
 
-    looks_at_metadata = False
+    validates_metadata = False
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The spec."""
-        found = Findings()
-        check_budget(obj.get("spec", {}), found)
+        found = ErrorList()
+        validate_pod_disruption_budget_spec(obj.get("spec", {}), found)
         return found
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """The numbers."""
         del old
-        found = Findings()
-        check_budget_status(new.get("status") or {}, found)
+        found = ErrorList()
+        validate_pod_disruption_budget_status(new.get("status") or {}, found)
         return found
 
 
-class AutoscalerStrategy(Strategy):
+class HorizontalPodAutoscalerStrategy(Strategy):
     """Horizontal pod autoscalers."""
 
     def default(self, obj: Obj) -> None:
@@ -51,19 +56,19 @@ class AutoscalerStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The spec."""
-        found = Findings()
-        check_autoscaler(obj.get("spec", {}), None, found)
+        found = ErrorList()
+        validate_horizontal_pod_autoscaler_spec(obj.get("spec", {}), None, found)
         return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The spec; what it scales may stay unusable."""
-        found = Findings()
-        check_autoscaler(new.get("spec", {}), old.get("spec", {}), found)
+        found = ErrorList()
+        validate_horizontal_pod_autoscaler_spec(new.get("spec", {}), old.get("spec", {}), found)
         return found
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """The numbers."""
         del old
-        found = Findings()
+        found = ErrorList()
         found.not_negative(new.get("status") or {}, "status", "currentReplicas", "desiredReplicas")
         return found

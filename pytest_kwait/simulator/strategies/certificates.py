@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.certificate_changes import DECISIONS, change_errors, of_type
-from pytest_kwait.simulator.rules.certificates import api_service_errors, request_errors
+from pytest_kwait.simulator.rules.certificate_changes import (
+    DECISIONS,
+    get_conditions_of_type,
+    validate_certificate_request_update,
+)
+from pytest_kwait.simulator.rules.certificates import (
+    validate_api_service,
+    validate_certificate_request,
+)
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
@@ -17,15 +24,15 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["ApiServiceStrategy", "RequestStrategy"]
+__all__ = ["APIServiceStrategy", "CertificateSigningRequestStrategy"]
 
-_PORT = 443
+_DEFAULT_PORT = 443
 
 
-class RequestStrategy(Strategy):
+class CertificateSigningRequestStrategy(Strategy):
     """Requests for certificates."""
 
-    def note_caller(self, obj: Obj, caller: Caller) -> None:
+    def record_creator(self, obj: Obj, caller: Caller) -> None:
         """Who asks is who is known to ask."""
         spec = obj.setdefault("spec", {})
         for field in ("username", "uid", "groups", "extra"):
@@ -44,14 +51,14 @@ class RequestStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A request, what for, and by whom to be signed."""
-        return request_errors(obj)
+        return validate_certificate_request(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Nothing that could be wrong has changed."""
         del new, old
         return []
 
-    def prepare_part(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
+    def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
         """What is asked for stays, and what was decided where that is not asked about."""
         new["spec"] = old["spec"]
         status, before = {**(new.get("status") or {})}, old.get("status") or {}
@@ -67,31 +74,31 @@ class RequestStrategy(Strategy):
         for condition in status.get("conditions") or ():
             condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
             if not condition.get("lastTransitionTime"):
-                condition["lastTransitionTime"] = _since(condition, before, now)
+                condition["lastTransitionTime"] = _transition_time(condition, before, now)
         if not status.get("conditions"):
             status.pop("conditions", None)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """What signers may write."""
-        return change_errors(new, old, "status")
+        return validate_certificate_request_update(new, old, "status")
 
-    def validate_part(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+    def validate_subresource(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
         """What those who decide may write."""
-        return change_errors(new, old, subresource)
+        return validate_certificate_request_update(new, old, subresource)
 
 
 def _keep_decisions(new: Obj, old: Obj) -> None:
     """Undo changes of decisions; those that come or go are left, and refused."""
     conditions = new["status"].get("conditions") or []
     for name in DECISIONS:
-        before = of_type(old, name)
+        before = get_conditions_of_type(old, name)
         places = [index for index, one in enumerate(conditions) if one.get("type") == name]
         if len(places) == len(before):
             for index, condition in zip(places, before, strict=True):
                 conditions[index] = {**condition}
 
 
-def _since(condition: Obj, before: Obj, now: str) -> str:
+def _transition_time(condition: Obj, before: Obj, now: str) -> str:
     """Since when the condition has its status."""
     for one in before.get("conditions") or ():
         same = one.get("type") == condition.get("type") and one.get("status") == condition.get(
@@ -102,18 +109,18 @@ def _since(condition: Obj, before: Obj, now: str) -> str:
     return now
 
 
-class ApiServiceStrategy(Strategy):
+class APIServiceStrategy(Strategy):
     """Services behind groups of the API."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """They are reached at the port of HTTPS."""
         super().default(obj)
         service = (obj.get("spec") or {}).get("service")
         if service is not None:
-            service.setdefault("port", _PORT)
+            service.setdefault("port", _DEFAULT_PORT)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Named by what they serve, and found."""
-        return api_service_errors(obj)
+        return validate_api_service(obj)

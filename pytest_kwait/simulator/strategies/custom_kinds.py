@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["CustomStrategy"]
+__all__ = ["CustomResourceStrategy"]
 
 
-class CustomStrategy(Strategy):
+class CustomResourceStrategy(Strategy):
     """The strategy of all custom kinds."""
 
     def prepare_create(self, obj: Obj) -> None:

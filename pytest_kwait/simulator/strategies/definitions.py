@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.custom_resources.definition_rules import (
-    Leniency,
+    ValidationOptions,
     approval_errors,
     names_errors,
     spec_errors,
     stored_version_errors,
 )
-from pytest_kwait.simulator.custom_resources.formats import unknown_formats
-from pytest_kwait.simulator.custom_resources.naming import condition, set_condition
+from pytest_kwait.simulator.custom_resources.formats import list_unknown_formats
+from pytest_kwait.simulator.custom_resources.naming import find_condition, set_condition
 from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["CLEANUP", "PENDING", "DefinitionStrategy"]
+__all__ = ["CLEANUP_FINALIZER", "INITIAL_CONDITION", "CustomResourceDefinitionStrategy"]
 
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that keeps a definition until its objects are gone."""
 
-PENDING = {
+INITIAL_CONDITION = {
     "type": "Terminating",
     "status": "True",
     "reason": "InstanceDeletionPending",
@@ -40,7 +40,7 @@ PENDING = {
 """What is said of a definition from its deletion until its objects are."""
 
 
-class DefinitionStrategy(Strategy):
+class CustomResourceDefinitionStrategy(Strategy):
     """CustomResourceDefinitions."""
 
     def default(self, obj: Obj) -> None:
@@ -66,7 +66,7 @@ class DefinitionStrategy(Strategy):
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
-            "storedVersions": _storage_of(obj)[:1] or None,
+            "storedVersions": _storage_versions(obj)[:1] or None,
         }
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
@@ -74,7 +74,7 @@ class DefinitionStrategy(Strategy):
         super().prepare_update(new, old)
         status = new.get("status") or {}
         stored = list(status.get("storedVersions") or ())
-        stored += [name for name in _storage_of(new)[:1] if name not in stored]
+        stored += [name for name in _storage_versions(new)[:1] if name not in stored]
         new["status"] = {**status, "storedVersions": stored}
 
     def marked(self, obj: Obj, stamp: str) -> Obj | None:
@@ -83,25 +83,27 @@ class DefinitionStrategy(Strategy):
         if metadata.get("deletionTimestamp"):
             return None
         finalizers = metadata.get("finalizers", [])
-        if CLEANUP not in finalizers:
-            finalizers = [*finalizers, CLEANUP]
+        if CLEANUP_FINALIZER not in finalizers:
+            finalizers = [*finalizers, CLEANUP_FINALIZER]
         metadata = {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers}
         status = obj.get("status") or {}
         new = {**obj, "metadata": metadata, "status": {**status}}
         new["status"]["conditions"] = [{**one} for one in status.get("conditions") or ()]
-        set_condition(new, PENDING, stamp)
+        set_condition(new, INITIAL_CONDITION, stamp)
         return new
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """What `definition_rules` has."""
-        return self._rules(obj, None, Leniency())
+        return self._rules(obj, None, ValidationOptions())
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Group and plural name never change, scope and kind not once they are served."""
-        established = condition(old, "Established").get("status") == "True"
+        established = find_condition(old, "Established").get("status") == "True"
         conversion = (old["spec"].get("conversion") or {}).get("webhook") or {}
         bundle = (conversion.get("clientConfig") or {}).get("caBundle")
-        errors = self._rules(new, old, Leniency(any_ca=not established or bool(bundle), old=old))
+        errors = self._rules(
+            new, old, ValidationOptions(any_ca=not established or bool(bundle), old=old)
+        )
         spec, before = new["spec"], old["spec"]
         names, names_before = spec.get("names") or {}, before.get("names") or {}
         fixed = [("spec.group", spec.get("group"), before.get("group"))]
@@ -125,18 +127,18 @@ class DefinitionStrategy(Strategy):
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Tell of formats that nothing is held to."""
-        for form in unknown_formats(obj["spec"]):
+        for form in list_unknown_formats(obj["spec"]):
             caller.warn(f'unrecognized format "{form}"')
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Tell of such formats that were not there before."""
-        known = {*unknown_formats(old["spec"])}
-        for form in unknown_formats(new["spec"]):
+        known = {*list_unknown_formats(old["spec"])}
+        for form in list_unknown_formats(new["spec"]):
             if form not in known:
                 caller.warn(f'unrecognized format "{form}"')
 
     @staticmethod
-    def _rules(new: Obj, old: Obj | None, leniency: Leniency) -> list[FieldError]:
+    def _rules(new: Obj, old: Obj | None, leniency: ValidationOptions) -> list[FieldError]:
         spec = new["spec"]
         errors = spec_errors(spec, leniency)
         accepted = (new.get("status") or {}).get("acceptedNames") or {}
@@ -154,6 +156,6 @@ class DefinitionStrategy(Strategy):
         return errors
 
 
-def _storage_of(obj: Obj) -> list[str]:
+def _storage_versions(obj: Obj) -> list[str]:
     versions = obj["spec"].get("versions") or ()
     return [one.get("name", "") for one in versions if one.get("storage")]

@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import labels_of
-from pytest_kwait.simulator.rules.addresses import ip_warnings
-from pytest_kwait.simulator.rules.endpoints import slice_errors, subset_errors
+from pytest_kwait.simulator.rules.addresses import get_ip_warnings
+from pytest_kwait.simulator.rules.endpoints import (
+    validate_endpoint_slice,
+    validate_endpoint_subsets,
+)
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
@@ -20,17 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["EndpointSliceStrategy", "EndpointsStrategy"]
 
-_DOMAINS = "spec.addressType: FQDN endpoints are deprecated"
+_FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class EndpointsStrategy(Strategy):
     """Endpoints, as they were before there were slices."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Addresses and ports of each subset."""
-        return subset_errors(obj.get("subsets") or [])
+        return validate_endpoint_subsets(obj.get("subsets") or [])
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """What stayed as it was is not looked at."""
@@ -57,16 +60,16 @@ class EndpointSliceStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Addresses of the slice's one type, ports, hints."""
-        return slice_errors(obj)
+        return validate_endpoint_slice(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The type of addresses never changes."""
-        return slice_errors(new, old)
+        return validate_endpoint_slice(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """What is deprecated or odd."""
         if obj.get("addressType") == "FQDN":
-            caller.warn(_DOMAINS)
+            caller.warn(_FQDN_WARNING)
         self.warn_update(obj, obj, caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -74,7 +77,7 @@ class EndpointSliceStrategy(Strategy):
         del old
         for index, endpoint in enumerate(new.get("endpoints") or []):
             for number, address in enumerate(endpoint.get("addresses") or []):
-                for text in ip_warnings(f"endpoints[{index}].addresses[{number}]", address):
+                for text in get_ip_warnings(f"endpoints[{index}].addresses[{number}]", address):
                     caller.warn(text)
 
 

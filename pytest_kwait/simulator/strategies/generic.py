@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.decoded import Decoded
+from pytest_kwait.simulator.decoded import Decoder
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.schema import learned_defaults, struct_of
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry import Kind
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["Strategy", "fill"]
+__all__ = ["Strategy", "fill_defaults"]
 
-_NEED_VERSION = frozenset(
+_UPDATE_NEEDS_RESOURCE_VERSION = frozenset(
     [
         "customresourcedefinitions.apiextensions.k8s.io",
         "leases.coordination.k8s.io",
@@ -39,7 +39,7 @@ _NEED_VERSION = frozenset(
         "apiservices.apiregistration.k8s.io",
     ]
 )
-_CREATED_BY_UPDATE = frozenset(
+_ALLOW_CREATE_ON_UPDATE = frozenset(
     [
         "services",
         "endpoints",
@@ -53,7 +53,7 @@ _CREATED_BY_UPDATE = frozenset(
         "runtimeclasses.node.k8s.io",
     ]
 )
-_SHOWN_WHEN_DELETED = frozenset(
+_RETURN_DELETED_OBJECT = frozenset(
     [
         "pods",
         "services",
@@ -75,11 +75,11 @@ _SHOWN_WHEN_DELETED = frozenset(
 )
 
 
-def fill(obj: Obj, defaults: Obj) -> None:
+def fill_defaults(obj: Obj, defaults: Obj) -> None:
     """Set what `defaults` has and `obj` has not; a part that `obj` lacks gets none."""
     for name, value in defaults.items():
         if isinstance(value, dict) and name in obj and isinstance(obj[name], dict):
-            fill(obj[name], value)
+            fill_defaults(obj[name], value)
         elif name not in obj and not isinstance(value, dict):
             obj[name] = clone(value)
 
@@ -94,10 +94,10 @@ class Strategy:
     default_propagation: str | None = None
     """What deleting does to dependents where the request does not say; None: by the object."""
 
-    looks_at_metadata = True
+    validates_metadata = True
     """Whether the kind's own rules look at metadata, beside the rules for all kinds."""
 
-    looks_at_metadata_again = False
+    validates_metadata_on_update = False
     """Whether an update is held to the rules of new metadata as well."""
 
     def __init__(self, kind: Kind) -> None:
@@ -105,14 +105,14 @@ class Strategy:
         facts: dict[str, Any] = learned_defaults().get("resources", {}).get(kind.bucket, {})
         self.generation = bool(facts.get("generation")) or kind.custom
         self.learned: Obj = facts.get("defaults", {})
-        self.needs_version = kind.custom or kind.bucket in _NEED_VERSION
-        self.created_by_update = kind.bucket in _CREATED_BY_UPDATE
-        self.shown_when_deleted = kind.bucket in _SHOWN_WHEN_DELETED
+        self.needs_resource_version = kind.custom or kind.bucket in _UPDATE_NEEDS_RESOURCE_VERSION
+        self.allows_create_on_update = kind.bucket in _ALLOW_CREATE_ON_UPDATE
+        self.returns_deleted_object = kind.bucket in _RETURN_DELETED_OBJECT
 
     def default(self, obj: Obj) -> None:
         """Fill what the kind's version defaults; done whenever an object is decoded."""
         if self.learned:
-            fill(obj, self.learned)
+            fill_defaults(obj, self.learned)
 
     def prepare_create(self, obj: Obj) -> None:
         """Clear and set what is not the client's; status first of all."""
@@ -124,7 +124,7 @@ class Strategy:
         if self.generation:
             obj["metadata"]["generation"] = 1
 
-    def note_caller(self, obj: Obj, caller: Caller) -> None:
+    def record_creator(self, obj: Obj, caller: Caller) -> None:
         """Write into a new object who makes it, where the kind tells that."""
 
     def empty_status(self) -> Obj | None:
@@ -135,7 +135,7 @@ class Strategy:
         shape = struct_of(kind.group, kind.version, kind.kind).fields.get("status")
         if shape is None or shape.default is None:
             return None
-        return Decoded(kind).struct({}, shape.struct)
+        return Decoder(kind).struct({}, shape.struct)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Undo what an update of the main resource may not change, and count generations."""
@@ -175,10 +175,10 @@ class Strategy:
         """The object once it is to be deleted, where its kind marks that in a way of its own."""
         return None
 
-    def prepare_part(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
+    def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
         """Undo what an update of another subresource may not change, and stamp what it may."""
 
-    def validate_part(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+    def validate_subresource(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
         """What is wrong with a change by another subresource."""
         del subresource
         return self.validate_update(new, old) if self.kind.custom else []
@@ -192,7 +192,7 @@ class Strategy:
         del obj
         return []
 
-    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """What never changes; told before metadata is looked at again."""
         del new, old
         return []

@@ -8,22 +8,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.findings import ErrorList
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.pod_rules.warnings import name_warning, pod_warnings
+from pytest_kwait.simulator.pod_rules.warnings import get_name_warning, get_pod_warnings
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.pod_defaults import default_pod_spec, drop_disabled
-from pytest_kwait.simulator.workload_rules.cron_jobs import check_cron_job, check_cron_job_name
-from pytest_kwait.simulator.workload_rules.job_changes import check_job_change
-from pytest_kwait.simulator.workload_rules.job_status import check_job_status
-from pytest_kwait.simulator.workload_rules.jobs import CONTROLLER_UID, JOB_NAME, check_job
+from pytest_kwait.simulator.strategies.pod_defaults import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.workload_rules.cron_jobs import (
+    validate_cron_job_name,
+    validate_cron_job_spec,
+)
+from pytest_kwait.simulator.workload_rules.job_changes import validate_job_update
+from pytest_kwait.simulator.workload_rules.job_status import validate_job_status_update
+from pytest_kwait.simulator.workload_rules.jobs import (
+    CONTROLLER_UID_LABEL,
+    JOB_NAME_LABEL,
+    validate_job,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["CONTROLLER_UID", "JOB_NAME", "CronJobStrategy", "JobStrategy", "default_job_spec"]
+__all__ = [
+    "CONTROLLER_UID_LABEL",
+    "JOB_NAME_LABEL",
+    "CronJobStrategy",
+    "JobStrategy",
+    "default_job_spec",
+]
 
 _LEGACY_UID = "controller-uid"
 _LEGACY_NAME = "job-name"
@@ -57,7 +70,7 @@ def _job_warnings(spec: Obj, at: str, caller: Caller) -> None:
         caller.warn(f"{at}: {_UNTRACKED}")
     template = spec.get("template", {})
     metadata = template.get("metadata", {})
-    for text in pod_warnings(template.get("spec", {}), metadata, f"{at}.template"):
+    for text in get_pod_warnings(template.get("spec", {}), metadata, f"{at}.template"):
         caller.warn(text)
 
 
@@ -65,7 +78,7 @@ class JobStrategy(Strategy):
     """Jobs: each one's pods are found by a label that carries its UID."""
 
     default_propagation = "Orphan"
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """The spec, and the template's labels where the job has none."""
@@ -80,7 +93,7 @@ class JobStrategy(Strategy):
         """Make selector and labels from the UID, unless the user makes them."""
         super().prepare_create(obj)
         spec = obj["spec"]
-        drop_disabled(spec["template"]["spec"])
+        drop_disabled_fields(spec["template"]["spec"])
         if not spec.get("manualSelector"):
             metadata = obj["metadata"]
             labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
@@ -88,8 +101,8 @@ class JobStrategy(Strategy):
             ours = {
                 _LEGACY_UID: metadata["uid"],
                 _LEGACY_NAME: metadata["name"],
-                CONTROLLER_UID: metadata["uid"],
-                JOB_NAME: metadata["name"],
+                CONTROLLER_UID_LABEL: metadata["uid"],
+                JOB_NAME_LABEL: metadata["name"],
             }
             for key, value in ours.items():
                 labels.setdefault(key, value)
@@ -97,36 +110,36 @@ class JobStrategy(Strategy):
                 metadata["labels"] = clone(labels)
             spec.setdefault("selector", {})
             spec["selector"].setdefault("matchLabels", {}).setdefault(
-                CONTROLLER_UID, metadata["uid"]
+                CONTROLLER_UID_LABEL, metadata["uid"]
             )
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Nothing in the template that a server does not know."""
-        drop_disabled(new["spec"]["template"]["spec"])
+        drop_disabled_fields(new["spec"]["template"]["spec"])
         super().prepare_update(new, old)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Spec, and a selector that finds the template."""
-        found = Findings()
-        check_job(obj, found)
+        found = ErrorList()
+        validate_job(obj, found)
         return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Most of a job's spec never changes; a template does while the job has not started."""
-        found = Findings()
-        check_job_change(new, old, found)
+        found = ErrorList()
+        validate_job_update(new, old, found)
         return found
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is counted and concluded can be true."""
-        found = Findings()
-        check_job_status(new, old, found)
+        found = ErrorList()
+        validate_job_status_update(new, old, found)
         return found
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, of numbers, of the template."""
         self.default(obj)  # nobody looks at labels that come from a template without any
-        name_warning(obj, "Pod names and hostnames", caller)
+        get_name_warning(obj, "Pod names and hostnames", caller)
         _job_warnings(obj["spec"], "spec", caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -148,25 +161,25 @@ class CronJobStrategy(Strategy):
     def prepare_create(self, obj: Obj) -> None:
         """Nothing in the template that a server does not know."""
         super().prepare_create(obj)
-        drop_disabled(obj["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+        drop_disabled_fields(obj["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A schedule, and a job that could run."""
-        found = Findings()
-        check_cron_job(obj["spec"], None, found)
-        check_cron_job_name(obj["metadata"], found)
+        found = ErrorList()
+        validate_cron_job_spec(obj["spec"], None, found)
+        validate_cron_job_name(obj["metadata"], found)
         return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The same, but for the name."""
-        found = Findings()
+        found = ErrorList()
         if new["spec"] != old["spec"]:
-            check_cron_job(new["spec"], old["spec"], found)
+            validate_cron_job_spec(new["spec"], old["spec"], found)
         return found
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, and of the jobs to come."""
-        name_warning(obj, "Pod names and hostnames", caller)
+        get_name_warning(obj, "Pod names and hostnames", caller)
         _job_warnings(obj["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:

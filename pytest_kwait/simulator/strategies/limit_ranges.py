@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
-from pytest_kwait.simulator.rules.quantities import is_extended
+from pytest_kwait.simulator.rules.quantities import is_domain_prefixed_resource
 from pytest_kwait.simulator.status_error import (
     duplicate,
     forbidden_field,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["LimitRangeStrategy"]
 
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
-_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
-_DEFAULTS = ("default", "defaultRequest")
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_DEFAULT_FIELDS = ("default", "defaultRequest")
 
 
 class LimitRangeStrategy(Strategy):
@@ -55,7 +55,7 @@ class LimitRangeStrategy(Strategy):
             if kind in seen:
                 errors.append(duplicate(f"{at}.type", kind))
             seen.add(kind)
-            errors += _part_errors(limit, at)
+            errors += _field_errors(limit, at)
             errors += _bound_errors(limit, at)
         return errors
 
@@ -67,29 +67,29 @@ def _type_errors(kind: str, at: str) -> list[FieldError]:
     return [invalid_value(at, kind, text) for text in texts]
 
 
-def _name_errors(kind: str, name: str, at: str) -> list[FieldError]:
+def _resource_errors(kind: str, name: str, at: str) -> list[FieldError]:
     errors = resource_name_errors(name, at)
     if kind in ("Pod", "Container"):
         if "/" not in name:
-            if name not in _OF_CONTAINERS and not name.startswith("hugepages-"):
+            if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
                 text = "must be a standard resource for containers"
                 errors.append(invalid_value(at, name, text))
-        elif "kubernetes.io/" not in name and not is_extended(name):
+        elif "kubernetes.io/" not in name and not is_domain_prefixed_resource(name):
             text = "doesn't follow extended resource name standard"
             errors.append(invalid_value(at, name, text))
     return errors
 
 
-def _part_errors(limit: Obj, at: str) -> list[FieldError]:
+def _field_errors(limit: Obj, at: str) -> list[FieldError]:
     kind, errors = limit.get("type", ""), []
-    for field in ("max", "min", *_DEFAULTS, "maxLimitRequestRatio"):
-        if kind == "Pod" and field in _DEFAULTS:
+    for field in ("max", "min", *_DEFAULT_FIELDS, "maxLimitRequestRatio"):
+        if kind == "Pod" and field in _DEFAULT_FIELDS:
             if limit.get(field):
                 text = "may not be specified when `type` is 'Pod'"
                 errors.append(forbidden_field(f"{at}.{field}", text))
             continue
         for name in sorted(limit.get(field, ())):
-            errors += _name_errors(kind, name, f"{at}.{field}[{name}]")
+            errors += _resource_errors(kind, name, f"{at}.{field}[{name}]")
         unbound = not any("storage" in limit.get(bound, ()) for bound in ("min", "max"))
         if field == "defaultRequest" and kind == "PersistentVolumeClaim" and unbound:
             text = "either minimum or maximum storage value is required, but neither was provided"
@@ -100,7 +100,7 @@ def _part_errors(limit: Obj, at: str) -> list[FieldError]:
 def _bound_errors(limit: Obj, at: str) -> list[FieldError]:
     parts = ["max", "min", "maxLimitRequestRatio"]
     if limit.get("type") != "Pod":
-        parts += _DEFAULTS
+        parts += _DEFAULT_FIELDS
     names = sorted({name for part in parts for name in limit.get(part, ())})
     errors: list[FieldError] = []
     for name in names:
@@ -134,7 +134,7 @@ def _order_errors(given: dict[str, Quantity], name: str, at: str) -> list[FieldE
             above = "default limit value" if both_defaults else words[high]
             text = f"{words[low]} {given[low]} is greater than {above} {given[high]}"
             errors.append(invalid_value(f"{at}.{blamed}[{name}]", str(given[shown]), text))
-    overcommitted = name in (*_OF_CONTAINERS, "storage") or "kubernetes.io/" in name
+    overcommitted = name in (*_CONTAINER_RESOURCES, "storage") or "kubernetes.io/" in name
     default, request = given.get("default"), given.get("defaultRequest")
     if default is not None and request is not None and default != request and not overcommitted:
         text = f"default value {default} must equal to defaultRequest value {request} in {name}"

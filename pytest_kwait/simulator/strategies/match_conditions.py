@@ -14,12 +14,12 @@ from pytest_kwait.simulator.status_error import FieldError, duplicate, invalid_v
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["condition_errors"]
+__all__ = ["match_condition_errors"]
 
-_MOST = 64
+_MAX_MATCH_CONDITIONS = 64
 
 
-def condition_errors(
+def match_condition_errors(
     conditions: list[Obj],
     at: str,
     *,
@@ -33,8 +33,8 @@ def condition_errors(
         params: whether there are parameters.
     """
     errors: list[FieldError] = []
-    if len(conditions) > _MOST:
-        text = f"Too many: {len(conditions)}: must have at most {_MOST} items"
+    if len(conditions) > _MAX_MATCH_CONDITIONS:
+        text = f"Too many: {len(conditions)}: must have at most {_MAX_MATCH_CONDITIONS} items"
         errors.append(FieldError("FieldValueTooMany", at, text))
     names: set[str] = set()
     for index, condition in enumerate(conditions):
@@ -44,9 +44,9 @@ def condition_errors(
             errors.append(required(f"{where}.expression"))
         else:
             # Not at import: the expressions' library is loaded where one is met.
-            from pytest_kwait.simulator.admission.admission_expressions import compile_fault
+            from pytest_kwait.simulator.admission.admission_expressions import compilation_error
 
-            fault, _ = compile_fault(text, "bool", None, params=params)
+            fault, _ = compilation_error(text, "bool", None, params=params)
             if fault:
                 errors.append(invalid_value(f"{where}.expression", text, fault))
         if not name:

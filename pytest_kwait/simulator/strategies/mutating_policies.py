@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.formats import dns_subdomain_texts
 from pytest_kwait.simulator.status_error import invalid_value, not_supported, required
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.match_conditions import condition_errors
+from pytest_kwait.simulator.strategies.match_conditions import match_condition_errors
 from pytest_kwait.simulator.strategies.policies import (
-    match_errors,
-    reference_errors,
+    match_resources_errors,
+    param_ref_errors,
     variable_errors,
 )
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["MutatingBindingStrategy", "MutatingPolicyStrategy"]
+__all__ = ["MutatingAdmissionPolicyBindingStrategy", "MutatingAdmissionPolicyStrategy"]
 
-_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
-_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+_MUTATING_POLICY_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
+_PATCH_TYPE_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 
 
-class MutatingPolicyStrategy(Strategy):
+class MutatingAdmissionPolicyStrategy(Strategy):
     """MutatingAdmissionPolicies."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Expressions can be compiled, and it is said what they are about."""
-        return [*_policy_errors(obj.get("spec") or {})]
+        return [*_mutating_policy_errors(obj.get("spec") or {})]
 
 
-class MutatingBindingStrategy(Strategy):
+class MutatingAdmissionPolicyBindingStrategy(Strategy):
     """MutatingAdmissionPolicyBindings."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A policy is named, with its parameters and its limits."""
-        return [*_binding_errors(obj.get("spec") or {})]
+        return [*_mutating_binding_errors(obj.get("spec") or {})]
 
 
-def _policy_errors(spec: Obj) -> Iterator[FieldError]:
+def _mutating_policy_errors(spec: Obj) -> Iterator[FieldError]:
     policy = spec.get("failurePolicy", "Fail")
     if policy not in ("Fail", "Ignore"):
         yield not_supported("spec.failurePolicy", policy, ("Fail", "Ignore"))
@@ -58,13 +58,13 @@ def _policy_errors(spec: Obj) -> Iterator[FieldError]:
     if constraints is None:
         yield required("spec.matchConstraints")
     else:
-        yield from match_errors(constraints, "spec.matchConstraints")
+        yield from match_resources_errors(constraints, "spec.matchConstraints")
         if not constraints.get("resourceRules"):
             yield required("spec.matchConstraints.resourceRules")
         yield from _operation_errors(constraints, "spec.matchConstraints")
     params = kind is not None
     conditions = spec.get("matchConditions") or []
-    yield from condition_errors(conditions, "spec.matchConditions", params=params)
+    yield from match_condition_errors(conditions, "spec.matchConditions", params=params)
     variables: dict[str, Obj] = {}
     for index, variable in enumerate(spec.get("variables") or ()):
         yield from variable_errors(variable, variables, params, f"spec.variables[{index}]")
@@ -83,8 +83,10 @@ def _policy_errors(spec: Obj) -> Iterator[FieldError]:
 def _operation_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
     for rule in constraints.get("resourceRules") or ():
         for operation in rule.get("operations") or ():
-            if operation not in _OPERATIONS:
-                yield not_supported(f"{at}.resourceRules.operations", operation, _OPERATIONS)
+            if operation not in _MUTATING_POLICY_OPERATIONS:
+                yield not_supported(
+                    f"{at}.resourceRules.operations", operation, _MUTATING_POLICY_OPERATIONS
+                )
 
 
 def _mutation_errors(
@@ -94,44 +96,46 @@ def _mutation_errors(
     if not kind:
         yield required(f"{at}.patchType")
         return
-    if kind not in _FIELDS:
-        yield not_supported(f"{at}.patchType", kind, tuple(_FIELDS))
+    if kind not in _PATCH_TYPE_FIELDS:
+        yield not_supported(f"{at}.patchType", kind, tuple(_PATCH_TYPE_FIELDS))
         return
-    field = _FIELDS[kind]
+    field = _PATCH_TYPE_FIELDS[kind]
     if mutation.get(field) is None:
         yield required(f"{at}.{field}", f"must be specified when patchType is {kind}")
     else:
         text = mutation[field].get("expression", "").strip()
-        yield from _expression_errors(text, kind, variables, params, f"{at}.{field}.expression")
-    for other in _FIELDS.values():
+        yield from _mutation_expression_errors(
+            text, kind, variables, params, f"{at}.{field}.expression"
+        )
+    for other in _PATCH_TYPE_FIELDS.values():
         if other != field and mutation.get(other) is not None:
             why = f"must not be specified when patchType is {kind}"
             yield invalid_value(f"{at}.{other}", f"{{{other}}}", why)
 
 
-def _expression_errors(
+def _mutation_expression_errors(
     text: str, kind: str, variables: dict[str, Obj], params: bool, at: str
 ) -> Iterator[FieldError]:
     if not text:
         yield required(at)
         return
     # Not at import: the expressions' library is loaded where one is met.
-    from pytest_kwait.simulator.admission.mutation_expressions import mutation_fault
+    from pytest_kwait.simulator.admission.mutation_expressions import mutation_compilation_error
 
-    fault = mutation_fault(text, kind, variables, params=params)
+    fault = mutation_compilation_error(text, kind, variables, params=params)
     if fault:
         yield invalid_value(at, text, fault)
 
 
-def _binding_errors(spec: Obj) -> Iterator[FieldError]:
+def _mutating_binding_errors(spec: Obj) -> Iterator[FieldError]:
     name = spec.get("policyName", "")
     if not name:
         yield required("spec.policyName")
     else:
         for why in dns_subdomain_texts(name):
             yield invalid_value("spec.policyName", name, why)
-    yield from reference_errors(spec.get("paramRef"))
+    yield from param_ref_errors(spec.get("paramRef"))
     limits = spec.get("matchResources")
     if limits is not None:
-        yield from match_errors(limits, "spec.matchResources")
+        yield from match_resources_errors(limits, "spec.matchResources")
         yield from _operation_errors(limits, "spec.matchResources")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.finalizers import finalizer_errors
+from pytest_kwait.simulator.rules.finalizers import validate_finalizer_name
 from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
@@ -20,7 +20,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 class NamespaceStrategy(Strategy):
     """Source: pkg/registry/core/namespace/strategy.go, pkg/apis/core/v1/defaults.go."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """Label the namespace with its own name."""
@@ -49,7 +49,7 @@ class NamespaceStrategy(Strategy):
         return [
             error
             for name in obj["spec"]["finalizers"]
-            for error in finalizer_errors(name, "spec.finalizers")
+            for error in validate_finalizer_name(name, "spec.finalizers")
         ]
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:

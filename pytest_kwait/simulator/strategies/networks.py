@@ -8,17 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import annotations_of
-from pytest_kwait.simulator.rules.addresses import ip_warnings
+from pytest_kwait.simulator.rules.addresses import get_ip_warnings
 from pytest_kwait.simulator.rules.ingresses import (
     CLASS_ANNOTATION,
-    class_change_errors,
-    class_errors,
-    ingress_errors,
-    ingress_status_errors,
-    new_ingress_errors,
+    validate_ingress,
+    validate_ingress_class,
+    validate_ingress_class_update,
+    validate_ingress_create,
+    validate_ingress_status_update,
 )
-from pytest_kwait.simulator.rules.network_policies import policy_errors, policy_warnings
-from pytest_kwait.simulator.rules.services import points_of
+from pytest_kwait.simulator.rules.network_policies import (
+    get_network_policy_warnings,
+    validate_network_policy,
+)
+from pytest_kwait.simulator.rules.services import get_load_balancer_ingress_points
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ __all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
 class IngressStrategy(Strategy):
     """Ingresses."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """The group of a resource behind it is always shown."""
@@ -50,16 +53,16 @@ class IngressStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Rules, backends, and one class."""
-        return new_ingress_errors(obj)
+        return validate_ingress_create(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Rules and backends."""
         del old
-        return ingress_errors(new)
+        return validate_ingress(new)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Addresses and names."""
-        return ingress_status_errors(new, old)
+        return validate_ingress_status_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """The annotation of before."""
@@ -73,15 +76,17 @@ class IngressStrategy(Strategy):
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Odd addresses."""
         del old
-        for index, point in enumerate(points_of(new)):
-            for text in ip_warnings(f"status.loadBalancer.ingress[{index}]", point.get("ip", "")):
+        for index, point in enumerate(get_load_balancer_ingress_points(new)):
+            for text in get_ip_warnings(
+                f"status.loadBalancer.ingress[{index}]", point.get("ip", "")
+            ):
                 caller.warn(text)
 
 
 class IngressClassStrategy(Strategy):
     """Classes of ingresses."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """Parameters are the cluster's, unless they say otherwise."""
@@ -92,11 +97,11 @@ class IngressClassStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A controller, and parameters that can be found."""
-        return class_errors(obj)
+        return validate_ingress_class(obj)
 
-    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """The controller never changes."""
-        return class_change_errors(new, old)
+        return validate_ingress_class_update(new, old)
 
 
 class NetworkPolicyStrategy(Strategy):
@@ -111,15 +116,15 @@ class NetworkPolicyStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Selectors, peers, ports."""
-        return policy_errors(obj)
+        return validate_network_policy(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The same; networks that were there may stay."""
-        return policy_errors(new, old)
+        return validate_network_policy(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Odd networks."""
-        for text in policy_warnings(obj):
+        for text in get_network_policy_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:

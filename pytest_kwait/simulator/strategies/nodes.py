@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.nodes import node_change_errors, node_errors, node_warnings
+from pytest_kwait.simulator.rules.nodes import (
+    get_node_warnings,
+    validate_node,
+    validate_node_update,
+)
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
@@ -50,24 +54,24 @@ class NodeStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Taints, amounts, networks."""
-        return node_errors(obj)
+        return validate_node(obj)
 
-    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """The same as of a new one."""
         del old
-        return node_errors(new)
+        return validate_node(new)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """What never changes."""
-        return node_change_errors(new, old)
+        return validate_node_update(new, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """The same."""
-        return node_change_errors(new, old)
+        return validate_node_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """What is deprecated."""
-        for text in node_warnings(obj):
+        for text in get_node_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.quantities import parse_quantity, sum_quantities
-from pytest_kwait.simulator.pod_rules.resources import aggregate
+from pytest_kwait.simulator.pod_rules.resources import aggregate_container_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm.quantities import Quantity
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["default_pod", "default_pod_spec", "drop_disabled", "quality_of_service"]
+__all__ = ["default_pod", "default_pod_spec", "drop_disabled_fields", "qos_class"]
 
 _LISTS = ("initContainers", "containers")
 _COMPUTE = ("cpu", "memory")
-_HUGE = "hugepages-"
-_REFERENCE = re.compile(
+_HUGE_PAGES_PREFIX = "hugepages-"
+_IMAGE_REFERENCE = re.compile(
     # An image's name as far as it may be read: [host[:port]/]path[:tag][@digest].
     r"(?:[A-Za-z0-9][-A-Za-z0-9.]*(?::\d+)?/|\[[0-9a-fA-F:]+\](?::\d+)?/)?"
     r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
@@ -38,7 +38,7 @@ def default_pod_spec(spec: Obj) -> None:
     for field in (*_LISTS, "ephemeralContainers"):
         for container in spec.get(field, ()):
             if not container.get("imagePullPolicy"):
-                container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
+                container["imagePullPolicy"] = _default_pull_policy(container.get("image", ""))
             container.setdefault("resources", {})
     for container in spec.get("ephemeralContainers", ()):
         container.setdefault("terminationMessagePath", "/dev/termination-log")
@@ -55,13 +55,13 @@ def _default_volume(volume: Obj) -> None:
     if not any(key != "name" for key in volume):
         volume["emptyDir"] = {}
     elif "image" in volume and not volume["image"].get("pullPolicy"):
-        volume["image"]["pullPolicy"] = _pull_policy(volume["image"].get("reference", ""))
+        volume["image"]["pullPolicy"] = _default_pull_policy(volume["image"].get("reference", ""))
     elif "azureDisk" in volume:
         volume["azureDisk"].setdefault("readOnly", False)
 
 
-def _pull_policy(image: str) -> str:
-    match = _REFERENCE.fullmatch(image)
+def _default_pull_policy(image: str) -> str:
+    match = _IMAGE_REFERENCE.fullmatch(image)
     if match is None:
         return "IfNotPresent"
     latest = match["tag"] == ":latest" or (not match["tag"] and not match["digest"])
@@ -92,23 +92,23 @@ def _default_pod_resources(spec: Obj, resources: Obj) -> None:
     limits: dict[str, str] = resources.get("limits", {})
     requests: dict[str, str] = resources.get("requests", {})
     if limits or requests:
-        for name, amount in aggregate(spec, "limits").items():
-            if name.startswith(_HUGE) and name not in requests and name not in limits:
+        for name, amount in aggregate_container_resources(spec, "limits").items():
+            if name.startswith(_HUGE_PAGES_PREFIX) and name not in requests and name not in limits:
                 limits[name] = str(amount)
                 resources["limits"] = limits
     if not limits:
         return
-    for name, amount in aggregate(spec, "requests").items():
+    for name, amount in aggregate_container_resources(spec, "requests").items():
         if name in _COMPUTE and name not in requests:
             requests[name] = str(amount)
             resources["requests"] = requests
     for name, text in limits.items():
-        if name not in requests and (name in _COMPUTE or name.startswith(_HUGE)):
+        if name not in requests and (name in _COMPUTE or name.startswith(_HUGE_PAGES_PREFIX)):
             requests[name] = text
             resources["requests"] = requests
 
 
-def drop_disabled(spec: Obj) -> None:
+def drop_disabled_fields(spec: Obj) -> None:
     """Take away what a server does not know by default."""
     spec.pop("schedulingGroup", None)
     for volume in spec.get("volumes", ()):
@@ -125,7 +125,7 @@ def drop_disabled(spec: Obj) -> None:
                     del container["lifecycle"]
 
 
-def quality_of_service(spec: Obj) -> str:
+def qos_class(spec: Obj) -> str:
     """`Guaranteed`, `Burstable` or `BestEffort`."""
     lists = (
         [spec["resources"]]
@@ -138,15 +138,15 @@ def quality_of_service(spec: Obj) -> str:
     )
     if not any(lists):
         return "BestEffort"
-    limits = _sums(one.get("limits", {}) for one in lists)
-    requests = _sums(one.get("requests", {}) for one in lists)
+    limits = _sum_resources(one.get("limits", {}) for one in lists)
+    requests = _sum_resources(one.get("requests", {}) for one in lists)
     if not limits and not requests:
         return "BestEffort"
-    bounded = all(len(_positive(one.get("limits", {}))) == len(_COMPUTE) for one in lists)
+    bounded = all(len(_parse_positive(one.get("limits", {}))) == len(_COMPUTE) for one in lists)
     return "Guaranteed" if bounded and requests == limits else "Burstable"
 
 
-def _positive(amounts: dict[str, str]) -> dict[str, Quantity]:
+def _parse_positive(amounts: dict[str, str]) -> dict[str, Quantity]:
     return {
         name: amount
         for name in _COMPUTE
@@ -154,8 +154,8 @@ def _positive(amounts: dict[str, str]) -> dict[str, Quantity]:
     }
 
 
-def _sums(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
-    found = [_positive(one) for one in lists]
+def _sum_resources(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
+    found = [_parse_positive(one) for one in lists]
     return {
         name: sum_quantities([one[name] for one in found if name in one])
         for name in _COMPUTE

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.findings import Findings
-from pytest_kwait.simulator.pod_rules.annotations import APP_ARMOR
-from pytest_kwait.simulator.pod_rules.changes import check_pod_change
-from pytest_kwait.simulator.pod_rules.pod_spec import check_new_pod
-from pytest_kwait.simulator.pod_rules.pod_status import check_pod_status
-from pytest_kwait.simulator.pod_rules.warnings import name_warning, pod_warnings
-from pytest_kwait.simulator.pod_rules.windows import containers_at
+from pytest_kwait.simulator.findings import ErrorList
+from pytest_kwait.simulator.pod_rules.annotations import APP_ARMOR_ANNOTATION_PREFIX
+from pytest_kwait.simulator.pod_rules.changes import validate_pod_update
+from pytest_kwait.simulator.pod_rules.pod_spec import validate_pod_create
+from pytest_kwait.simulator.pod_rules.pod_status import validate_pod_status_update
+from pytest_kwait.simulator.pod_rules.warnings import get_name_warning, get_pod_warnings
+from pytest_kwait.simulator.pod_rules.windows import visit_containers_with_path
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.strategies.pod_defaults import (
     default_pod,
     default_pod_spec,
-    drop_disabled,
-    quality_of_service,
+    drop_disabled_fields,
+    qos_class,
 )
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PodStrategy"]
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodStrategy(Strategy):
     """Pods."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """Defaults of the spec, those of pods alone included."""
@@ -49,8 +49,8 @@ class PodStrategy(Strategy):
         """Pending, with the quality of service that its resources make."""
         super().prepare_create(obj)
         spec = obj["spec"]
-        drop_disabled(spec)
-        obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+        drop_disabled_fields(spec)
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [
                 {
@@ -68,27 +68,27 @@ class PodStrategy(Strategy):
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """The status stays."""
         super().prepare_update(new, old)
-        drop_disabled(new["spec"])
+        drop_disabled_fields(new["spec"])
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The spec's rules."""
-        found = Findings()
-        check_new_pod(obj, found)
+        found = ErrorList()
+        validate_pod_create(obj, found)
         return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """A pod's spec hardly changes at all."""
-        found = Findings()
-        check_pod_change(new, old, found)
+        found = ErrorList()
+        validate_pod_update(new, old, found)
         return found
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Old annotations become fields; then what is likely a mistake."""
         annotations = obj["metadata"].get("annotations", {})
         if annotations:
-            _apply_profiles(obj["spec"], annotations, caller)
-        name_warning(obj, "the Pod's hostname", caller)
-        for text in pod_warnings(obj["spec"], obj["metadata"], ""):
+            _apply_apparmor_annotations(obj["spec"], annotations, caller)
+        get_name_warning(obj, "the Pod's hostname", caller)
+        for text in get_pod_warnings(obj["spec"], obj["metadata"], ""):
             caller.warn(text)
 
     def grace(self, obj: Obj, asked: int | None) -> int | None:
@@ -109,16 +109,18 @@ class PodStrategy(Strategy):
                 status[field] = before[field]
         forgotten = any(not one.get("observedGeneration") for one in status.get("conditions") or ())
         if forgotten and any("observedGeneration" in one for one in before.get("conditions", ())):
-            status["conditions"] = _with_generations(status["conditions"], before["conditions"])
+            status["conditions"] = _keep_condition_generations(
+                status["conditions"], before["conditions"]
+            )
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Conditions, addresses, and what was decided once."""
-        found = Findings()
-        check_pod_status(new, old, found)
+        found = ErrorList()
+        validate_pod_status_update(new, old, found)
         return found
 
 
-def _with_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
+def _keep_condition_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
     """The conditions with the generations that they had; they may be shared with others."""
     known: dict[str, list[int]] = {}
     for one in before:
@@ -138,15 +140,15 @@ def _apply_label_keys(spec: Obj, labels: dict[str, str]) -> None:
     affinity = spec.get("affinity", {})
     for field in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(field, {})
-        for term in terms.get(_REQUIRED, ()):
-            _apply_to(term, labels)
-        for weighted in terms.get(_PREFERRED, ()):
-            _apply_to(weighted.get("podAffinityTerm", {}), labels)
+        for term in terms.get(_REQUIRED_TERMS, ()):
+            _apply_to_term(term, labels)
+        for weighted in terms.get(_PREFERRED_TERMS, ()):
+            _apply_to_term(weighted.get("podAffinityTerm", {}), labels)
     for constraint in spec.get("topologySpreadConstraints", ()):
-        _apply_to(constraint, labels)
+        _apply_to_term(constraint, labels)
 
 
-def _apply_to(term: Obj, labels: dict[str, str]) -> None:
+def _apply_to_term(term: Obj, labels: dict[str, str]) -> None:
     if "labelSelector" not in term:
         return
     for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
@@ -156,17 +158,17 @@ def _apply_to(term: Obj, labels: dict[str, str]) -> None:
                 term["labelSelector"].setdefault("matchExpressions", []).append(rule)
 
 
-def _apply_profiles(spec: Obj, annotations: dict[str, str], caller: Caller) -> None:
+def _apply_apparmor_annotations(spec: Obj, annotations: dict[str, str], caller: Caller) -> None:
     """AppArmor profiles by annotation, as fields."""
     if (spec.get("os") or {}).get("name") == "windows":
         return
     of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for container, _ in containers_at(spec, ""):
-        key = APP_ARMOR + container.get("name", "")
+    for container, _ in visit_containers_with_path(spec, ""):
+        key = APP_ARMOR_ANNOTATION_PREFIX + container.get("name", "")
         own = (container.get("securityContext") or {}).get("appArmorProfile")
         if key not in annotations or own is not None:
             continue
-        profile = _profile(annotations[key])
+        profile = _parse_apparmor_profile(annotations[key])
         if profile is not None and profile != of_pod:
             container.setdefault("securityContext", {})["appArmorProfile"] = profile
         if profile is None or profile != of_pod:
@@ -174,7 +176,7 @@ def _apply_profiles(spec: Obj, annotations: dict[str, str], caller: Caller) -> N
             caller.warn(f"metadata.annotations[{key}]: {text}")
 
 
-def _profile(annotation: str) -> Obj | None:
+def _parse_apparmor_profile(annotation: str) -> Obj | None:
     kind, _, local = annotation.partition("/")
     if annotation == "unconfined":
         return {"type": "Unconfined"}

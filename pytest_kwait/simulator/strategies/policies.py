@@ -18,7 +18,7 @@ from pytest_kwait.simulator.status_error import (
     required,
 )
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.match_conditions import condition_errors
+from pytest_kwait.simulator.strategies.match_conditions import match_condition_errors
 from pytest_kwait.simulator.strategies.webhooks import rule_errors
 from pytest_kwait.simulator.validation import selector_errors
 
@@ -29,37 +29,37 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
-    "PolicyBindingStrategy",
-    "PolicyStrategy",
-    "match_errors",
-    "reference_errors",
+    "ValidatingAdmissionPolicyBindingStrategy",
+    "ValidatingAdmissionPolicyStrategy",
+    "match_resources_errors",
+    "param_ref_errors",
     "variable_errors",
 ]
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
-_MOST_NOTES = 20
+_MAX_AUDIT_ANNOTATIONS = 20
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NOTHING = "validations or auditAnnotations must contain at least one item"
+_NO_RULES_MESSAGE = "validations or auditAnnotations must contain at least one item"
 
 
-class PolicyStrategy(Strategy):
+class ValidatingAdmissionPolicyStrategy(Strategy):
     """ValidatingAdmissionPolicies."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Expressions can be compiled, and it is said what they are about."""
-        return [*_policy_errors(obj.get("spec") or {}, name_of(obj))]
+        return [*_validating_policy_errors(obj.get("spec") or {}, name_of(obj))]
 
 
-class PolicyBindingStrategy(Strategy):
+class ValidatingAdmissionPolicyBindingStrategy(Strategy):
     """ValidatingAdmissionPolicyBindings."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A policy is named, with what follows where it is broken."""
-        return [*_binding_errors(obj.get("spec") or {})]
+        return [*_validating_binding_errors(obj.get("spec") or {})]
 
 
-def _policy_errors(spec: Obj, name: str) -> Iterator[FieldError]:
+def _validating_policy_errors(spec: Obj, name: str) -> Iterator[FieldError]:
     policy = spec.get("failurePolicy", "Fail")
     if policy not in ("Fail", "Ignore"):
         yield not_supported("spec.failurePolicy", policy, ("Fail", "Ignore"))
@@ -74,9 +74,9 @@ def _policy_errors(spec: Obj, name: str) -> Iterator[FieldError]:
     else:
         if not constraints.get("resourceRules"):
             yield required("spec.matchConstraints.resourceRules")
-        yield from match_errors(constraints, "spec.matchConstraints")
+        yield from match_resources_errors(constraints, "spec.matchConstraints")
     conditions = spec.get("matchConditions") or []
-    yield from condition_errors(conditions, "spec.matchConditions", params=kind is not None)
+    yield from match_condition_errors(conditions, "spec.matchConditions", params=kind is not None)
     variables: dict[str, Obj] = {}
     for index, variable in enumerate(spec.get("variables") or ()):
         yield from variable_errors(
@@ -84,28 +84,28 @@ def _policy_errors(spec: Obj, name: str) -> Iterator[FieldError]:
         )
     validations, notes = spec.get("validations") or [], spec.get("auditAnnotations") or []
     if not validations and not notes:
-        yield required("spec.validations", _NOTHING)
-        yield required("spec.auditAnnotations", _NOTHING)
+        yield required("spec.validations", _NO_RULES_MESSAGE)
+        yield required("spec.auditAnnotations", _NO_RULES_MESSAGE)
     for index, validation in enumerate(validations):
         at = f"spec.validations[{index}]"
         yield from _validation_errors(validation, variables, kind is not None, at)
-    if len(notes) > _MOST_NOTES:
+    if len(notes) > _MAX_AUDIT_ANNOTATIONS:
         shown = [
             {"Key": note.get("key", ""), "ValueExpression": note.get("valueExpression", "")}
             for note in notes
         ]
-        why = f"must not have more than {_MOST_NOTES} auditAnnotations"
+        why = f"must not have more than {_MAX_AUDIT_ANNOTATIONS} auditAnnotations"
         yield invalid_value("spec.auditAnnotations", shown, why)
     keys: set[str] = set()
     for index, note in enumerate(notes):
         at = f"spec.auditAnnotations[{index}]"
-        yield from _note_errors(note, name, variables, kind is not None, at)
+        yield from _audit_annotation_errors(note, name, variables, kind is not None, at)
         if note.get("key", "") in keys:
             yield duplicate(f"{at}.key", note.get("key", ""))
         keys.add(note.get("key", ""))
 
 
-def _note_errors(
+def _audit_annotation_errors(
     note: Obj, policy: str, variables: dict[str, Obj], params: bool, at: str
 ) -> Iterator[FieldError]:
     """What is wrong with what a policy notes for audits: its value is a text or nothing."""
@@ -119,12 +119,12 @@ def _note_errors(
         yield required(f"{at}.valueExpression", "valueExpression is not specified")
         return
     # Not at import: the expressions' library is loaded where one is met.
-    from pytest_kwait.simulator.admission.admission_expressions import kind_of_value
-    from pytest_kwait.simulator.cel.expressions import Invalid
+    from pytest_kwait.simulator.admission.admission_expressions import value_type
+    from pytest_kwait.simulator.cel.expressions import CompilationError
 
     try:
-        found = kind_of_value(text, variables, params=params)
-    except Invalid as error:
+        found = value_type(text, variables, params=params)
+    except CompilationError as error:
         why = f"compilation failed: {error}".replace("null_type", "null")
         yield invalid_value(f"{at}.valueExpression", note["valueExpression"], why)
         return
@@ -133,7 +133,7 @@ def _note_errors(
         yield invalid_value(f"{at}.valueExpression", note["valueExpression"], why)
 
 
-def match_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
+def match_resources_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
     """What is wrong with what a policy or a binding is about."""
     for field in ("namespaceSelector", "objectSelector"):
         yield from selector_errors(constraints.get(field) or {}, f"{at}.{field}")
@@ -145,14 +145,14 @@ def match_errors(constraints: Obj, at: str) -> Iterator[FieldError]:
         yield not_supported(f"{at}.matchPolicy", policy, ("Equivalent", "Exact"))
 
 
-def _expression_errors(
+def _policy_expression_errors(
     holder: Obj, field: str, wanted: str, variables: dict[str, Obj], params: bool, at: str
 ) -> Iterator[FieldError]:
     # Not at import: the expressions' library is loaded where one is met.
-    from pytest_kwait.simulator.admission.admission_expressions import compile_fault
+    from pytest_kwait.simulator.admission.admission_expressions import compilation_error
 
     text = holder.get(field, "")
-    fault, found = compile_fault(text, wanted, variables, params=params)
+    fault, found = compilation_error(text, wanted, variables, params=params)
     if fault:
         yield invalid_value(f"{at}.{field}", text, fault)
     if _IDENTIFIER.fullmatch(holder.get("name", "")):
@@ -173,7 +173,7 @@ def variable_errors(
     if not variable.get("expression", "").strip():
         yield required(f"{at}.expression", "expression is not specified")
     else:
-        yield from _expression_errors(variable, "expression", "", variables, params, at)
+        yield from _policy_expression_errors(variable, "expression", "", variables, params, at)
 
 
 def _validation_errors(
@@ -183,9 +183,11 @@ def _validation_errors(
     if not text:
         yield required(f"{at}.expression", "expression is not specified")
     else:
-        yield from _expression_errors(validation, "expression", "bool", variables, params, at)
+        yield from _policy_expression_errors(
+            validation, "expression", "bool", variables, params, at
+        )
     if validation.get("messageExpression", "").strip():
-        yield from _expression_errors(
+        yield from _policy_expression_errors(
             validation, "messageExpression", "string", variables, params, at
         )
     if message and not message.strip():
@@ -200,7 +202,7 @@ def _validation_errors(
         yield not_supported(f"{at}.reason", reason, _REASONS)
 
 
-def reference_errors(reference: Obj | None) -> Iterator[FieldError]:
+def param_ref_errors(reference: Obj | None) -> Iterator[FieldError]:
     """What is wrong with where a binding has its parameters from."""
     if reference is None:
         return
@@ -218,16 +220,16 @@ def reference_errors(reference: Obj | None) -> Iterator[FieldError]:
         yield not_supported(f"{at}.parameterNotFoundAction", action, ("Deny", "Allow"))
 
 
-def _binding_errors(spec: Obj) -> Iterator[FieldError]:
+def _validating_binding_errors(spec: Obj) -> Iterator[FieldError]:
     name = spec.get("policyName", "")
     if not name:
         yield required("spec.policyName")
     else:
         for why in label_key_texts(name):
             yield invalid_value("spec.policyName", name, why)
-    yield from reference_errors(spec.get("paramRef"))
+    yield from param_ref_errors(spec.get("paramRef"))
     if spec.get("matchResources") is not None:
-        yield from match_errors(spec["matchResources"], "spec.matchResources")
+        yield from match_resources_errors(spec["matchResources"], "spec.matchResources")
     actions: list[str] = spec.get("validationActions") or []
     if not actions:
         why = "at least one validation action is required"

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["SYSTEM_CLASSES", "PriorityClassStrategy"]
+__all__ = ["SYSTEM_PRIORITY_CLASSES", "PriorityClassStrategy"]
 
-SYSTEM_CLASSES = {
+SYSTEM_PRIORITY_CLASSES = {
     "system-node-critical": 2_000_001_000,
     "system-cluster-critical": 2_000_000_000,
 }
 """The priorities of the classes that every cluster has."""
 
-_HIGHEST = 1_000_000_000
-_PREFIX = "system-"
-_POLICIES = ("PreemptLowerPriority", "Never")
+_HIGHEST_USER_PRIORITY = 1_000_000_000
+_SYSTEM_PREFIX = "system-"
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 
 
 class PriorityClassStrategy(Strategy):
@@ -50,22 +50,22 @@ class PriorityClassStrategy(Strategy):
         """What is the system's alone, and who makes room."""
         name, value = name_of(obj), obj.get("value", 0)
         errors: list[FieldError] = []
-        if name.startswith(_PREFIX):
-            why = _not_the_systems(name, value, default=bool(obj.get("globalDefault")))
+        if name.startswith(_SYSTEM_PREFIX):
+            why = _system_class_mismatch(name, value, default=bool(obj.get("globalDefault")))
             if why:
                 text = (
                     "priority class names with 'system-' prefix are reserved for system use only. "
                     f"error: {why}"
                 )
                 errors.append(forbidden_field("metadata.name", text))
-        elif value > _HIGHEST:
-            text = f"maximum allowed value of a user defined priority is {_HIGHEST}"
+        elif value > _HIGHEST_USER_PRIORITY:
+            text = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
             errors.append(forbidden_field("value", text))
         policy = obj.get("preemptionPolicy")
         if policy == "":
             errors.append(required("preemptionPolicy"))
-        elif policy not in _POLICIES:
-            errors.append(not_supported("preemptionPolicy", policy, _POLICIES))
+        elif policy not in _PREEMPTION_POLICIES:
+            errors.append(not_supported("preemptionPolicy", policy, _PREEMPTION_POLICIES))
         return errors
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -79,9 +79,9 @@ class PriorityClassStrategy(Strategy):
         return errors
 
 
-def _not_the_systems(name: str, value: int, *, default: bool) -> str:
-    if name not in SYSTEM_CLASSES:
+def _system_class_mismatch(name: str, value: int, *, default: bool) -> str:
+    if name not in SYSTEM_PRIORITY_CLASSES:
         return f"{name} is not a known system priority class"
-    if value != SYSTEM_CLASSES[name]:
-        return f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+    if value != SYSTEM_PRIORITY_CLASSES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_PRIORITY_CLASSES[name]}"
     return f"globalDefault of {name} PriorityClass must be false" if default else ""

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.quantities import COUNTED, quantity_errors
+from pytest_kwait.simulator.rules.quantities import INTEGER_RESOURCES, validate_resource_quantity
 from pytest_kwait.simulator.status_error import invalid_value, required
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.validation import qualified_name_texts
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["QuotaStrategy", "resource_name_errors"]
+__all__ = ["ResourceQuotaStrategy", "resource_name_errors"]
 
 _COMPUTE = frozenset(
     f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
 )
-_QUOTA = COUNTED | _COMPUTE
-_QUOTA |= {f"{part}ephemeral-storage" for part in ("", "requests.", "limits.")}
-_QUOTA |= {"requests.storage"}
-_KNOWN = _QUOTA | {"storage"}
-_OF_PODS = _COMPUTE | {"pods"}
+_QUOTA_RESOURCES = INTEGER_RESOURCES | _COMPUTE
+_QUOTA_RESOURCES |= {f"{part}ephemeral-storage" for part in ("", "requests.", "limits.")}
+_QUOTA_RESOURCES |= {"requests.storage"}
+_STANDARD_RESOURCES = _QUOTA_RESOURCES | {"storage"}
+_POD_RESOURCES = _COMPUTE | {"pods"}
 _SCOPES = {
     "BestEffort": frozenset({"pods"}),
-    "CrossNamespacePodAffinity": _OF_PODS,
-    "NotBestEffort": _OF_PODS,
-    "NotTerminating": _OF_PODS,
-    "PriorityClass": _OF_PODS,
-    "Terminating": _OF_PODS,
+    "CrossNamespacePodAffinity": _POD_RESOURCES,
+    "NotBestEffort": _POD_RESOURCES,
+    "NotTerminating": _POD_RESOURCES,
+    "PriorityClass": _POD_RESOURCES,
+    "Terminating": _POD_RESOURCES,
     "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
-_CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"NotTerminating", "Terminating"})
+_CONFLICTING_SCOPES = ({"BestEffort", "NotBestEffort"}, {"NotTerminating", "Terminating"})
 _EXISTS_ONLY = _SCOPES.keys() - {"PriorityClass", "VolumeAttributesClass"}
 _EXISTS_RULE = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
@@ -51,16 +51,16 @@ _EXISTS_RULE = (
 def resource_name_errors(name: str, path: str) -> list[FieldError]:
     """What is wrong with the name of a resource."""
     texts = qualified_name_texts(name)
-    if not texts and "/" not in name and not _known(name, _KNOWN):
+    if not texts and "/" not in name and not _is_known_name(name, _STANDARD_RESOURCES):
         texts = ["must be a standard resource type or fully qualified"]
     return [invalid_value(path, name, text) for text in texts]
 
 
-def _known(name: str, names: frozenset[str]) -> bool:
+def _is_known_name(name: str, names: frozenset[str]) -> bool:
     return name in names or name.startswith(("hugepages-", "requests.hugepages-"))
 
 
-class QuotaStrategy(Strategy):
+class ResourceQuotaStrategy(Strategy):
     """The strategy of resource quotas."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
@@ -72,7 +72,7 @@ class QuotaStrategy(Strategy):
             errors += [
                 invalid_value("spec.scopes", scopes, text) for text in _scope_texts(scope, hard)
             ]
-        if _in_conflict(scopes):
+        if _has_conflicting_scopes(scopes):
             errors.append(invalid_value("spec.scopes", scopes, "conflicting scopes"))
         if "scopeSelector" in spec:
             errors += _selector_errors(spec["scopeSelector"], hard)
@@ -99,9 +99,9 @@ def _amount_errors(listed: dict[str, str], path: str) -> list[FieldError]:
     for name in sorted(listed):
         at = f"{path}[{name}]"
         errors += resource_name_errors(name, at)
-        if "/" not in name and not _known(name, _QUOTA):
+        if "/" not in name and not _is_known_name(name, _QUOTA_RESOURCES):
             errors.append(invalid_value(at, name, "must be a standard resource for quota"))
-        errors += quantity_errors(name, listed[name], at)
+        errors += validate_resource_quantity(name, listed[name], at)
     return errors
 
 
@@ -111,16 +111,16 @@ def _scope_texts(scope: str, hard: Iterable[str]) -> list[str]:
     return [
         "unsupported scope applied to resource"
         for name in sorted(hard)
-        if _known(name, _QUOTA) and name not in _SCOPES[scope]
+        if _is_known_name(name, _QUOTA_RESOURCES) and name not in _SCOPES[scope]
     ]
 
 
-def _in_conflict(scopes: Iterable[str]) -> bool:
-    return any(pair <= set(scopes) for pair in _CONFLICTS)
+def _has_conflicting_scopes(scopes: Iterable[str]) -> bool:
+    return any(pair <= set(scopes) for pair in _CONFLICTING_SCOPES)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _QuotedScope:
     """A scope selector as the server's own types write it."""
 
     rules: list[Obj]
@@ -140,7 +140,7 @@ class _Shown:
 def _selector_errors(selector: Obj, hard: Iterable[str]) -> list[FieldError]:
     path = "spec.scopeSelector.matchExpressions"
     rules = selector.get("matchExpressions", [])
-    shown = _Shown(rules)
+    shown = _QuotedScope(rules)
     errors: list[FieldError] = []
     for rule in rules:
         scope, operator = rule.get("scopeName", ""), rule.get("operator", "")
@@ -168,6 +168,6 @@ def _selector_errors(selector: Obj, hard: Iterable[str]) -> list[FieldError]:
         else:
             text = "not a valid selector operator"
             errors.append(invalid_value(f"{path}.operator", operator, text))
-    if _in_conflict(rule.get("scopeName", "") for rule in rules):
+    if _has_conflicting_scopes(rule.get("scopeName", "") for rule in rules):
         errors.append(invalid_value(path, None, "conflicting scopes"))
     return errors

@@ -9,47 +9,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.rules.ranges import (
-    address_errors,
-    attribute_change_errors,
-    attribute_errors,
-    capacity_errors,
-    range_change_errors,
-    range_errors,
+    validate_csi_storage_capacity,
+    validate_ip_address,
+    validate_service_cidr,
+    validate_service_cidr_update,
+    validate_volume_attributes_class,
+    validate_volume_attributes_class_update,
 )
-from pytest_kwait.simulator.rules.storage import immutable_errors
+from pytest_kwait.simulator.rules.storage import validate_immutable_fields
 from pytest_kwait.simulator.strategies.generic import Strategy
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["AddressStrategy", "AttributeStrategy", "CapacityStrategy", "RangeStrategy"]
+__all__ = [
+    "CSIStorageCapacityStrategy",
+    "IPAddressStrategy",
+    "ServiceCIDRStrategy",
+    "VolumeAttributesClassStrategy",
+]
 
 
-class AddressStrategy(Strategy):
+class IPAddressStrategy(Strategy):
     """Addresses that are held."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Somebody holds it."""
-        return address_errors(obj)
+        return validate_ip_address(obj)
 
 
-class RangeStrategy(Strategy):
+class ServiceCIDRStrategy(Strategy):
     """Ranges of addresses for services."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """One of each family at most."""
-        return range_errors(obj)
+        return validate_service_cidr(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is there stays."""
-        return range_change_errors(new, old)
+        return validate_service_cidr_update(new, old)
 
 
-class AttributeStrategy(Strategy):
+class VolumeAttributesClassStrategy(Strategy):
     """Classes of attributes of volumes."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def prepare_create(self, obj: Obj) -> None:
         """Protected while claims or volumes name it."""
@@ -60,20 +65,20 @@ class AttributeStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """For a driver, and about something."""
-        return attribute_errors(obj)
+        return validate_volume_attributes_class(obj)
 
-    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """All of it stays."""
-        return attribute_change_errors(new, old)
+        return validate_volume_attributes_class_update(new, old)
 
 
-class CapacityStrategy(Strategy):
+class CSIStorageCapacityStrategy(Strategy):
     """Capacities of storage classes."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Of a class, on nodes, and so much."""
-        return capacity_errors(obj)
+        return validate_csi_storage_capacity(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Of what, and where, stays."""
-        return immutable_errors(new, old, "nodeTopology", "storageClassName")
+        return validate_immutable_fields(new, old, "nodeTopology", "storageClassName")

@@ -10,13 +10,13 @@ import base64
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import annotations_of
-from pytest_kwait.simulator.rules.events import event_change_errors, event_errors
+from pytest_kwait.simulator.rules.events import validate_event, validate_event_update
 from pytest_kwait.simulator.rules.records import (
-    config_map_errors,
-    frozen_errors,
-    lease_errors,
-    secret_errors,
-    secret_warnings,
+    get_secret_warnings,
+    validate_config_map,
+    validate_immutable_data,
+    validate_lease,
+    validate_secret,
 )
 from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
-    "AccountStrategy",
     "ConfigMapStrategy",
     "EventStrategy",
     "LeaseStrategy",
     "SecretStrategy",
+    "ServiceAccountStrategy",
 ]
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
@@ -40,21 +40,21 @@ _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 class ConfigMapStrategy(Strategy):
     """Config maps."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Keys have a grammar, and all of it a size."""
-        return config_map_errors(obj)
+        return validate_config_map(obj)
 
-    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is immutable stays."""
-        return frozen_errors(new, old, "data", "binaryData")
+        return validate_immutable_data(new, old, "data", "binaryData")
 
 
 class SecretStrategy(Strategy):
     """Secrets."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """Text data is encoded into data, which alone is stored."""
@@ -66,18 +66,18 @@ class SecretStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Keys have a grammar, and some types need some keys."""
-        return secret_errors(obj)
+        return validate_secret(obj)
 
-    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """The type never changes, and what is immutable stays."""
         errors = []
         if new.get("type") != old.get("type"):
             errors.append(invalid_value("type", new.get("type"), "field is immutable"))
-        return errors + frozen_errors(new, old, "data")
+        return errors + validate_immutable_data(new, old, "data")
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Certificates that are none."""
-        for text in secret_warnings(obj):
+        for text in get_secret_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -86,20 +86,20 @@ class SecretStrategy(Strategy):
         self.warn_create(new, caller)
 
 
-class AccountStrategy(Strategy):
+class ServiceAccountStrategy(Strategy):
     """Service accounts."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def prepare_create(self, obj: Obj) -> None:
         """Of its secrets only names are kept."""
         super().prepare_create(obj)
-        _keep_names(obj)
+        _keep_only_names(obj)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """The same."""
         super().prepare_update(new, old)
-        _keep_names(new)
+        _keep_only_names(new)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """An annotation that is on its way out."""
@@ -115,7 +115,7 @@ class AccountStrategy(Strategy):
             self.warn_create(new, caller)
 
 
-def _keep_names(account: Obj) -> None:
+def _keep_only_names(account: Obj) -> None:
     if "secrets" in account:
         account["secrets"] = [
             {"name": one["name"]} if one.get("name") else {} for one in account["secrets"]
@@ -125,7 +125,7 @@ def _keep_names(account: Obj) -> None:
 class EventStrategy(Strategy):
     """Events, in both of their groups."""
 
-    looks_at_metadata = False
+    validates_metadata = False
 
     def default(self, obj: Obj) -> None:
         """What is learned of events is learned of their older form."""
@@ -134,11 +134,11 @@ class EventStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """An event is stored beside what it is about; the newer version asks for more."""
-        return event_errors(obj, newer=bool(self.kind.group))
+        return validate_event(obj, newer=bool(self.kind.group))
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The newer version lets only the series change."""
-        return event_change_errors(new, old, newer=bool(self.kind.group))
+        return validate_event_update(new, old, newer=bool(self.kind.group))
 
 
 class LeaseStrategy(Strategy):
@@ -147,19 +147,19 @@ class LeaseStrategy(Strategy):
     def prepare_create(self, obj: Obj) -> None:
         """Coordinated election is off by default, and its fields with it."""
         super().prepare_create(obj)
-        _drop_coordination(obj)
+        _drop_coordinated_fields(obj)
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """The same."""
         super().prepare_update(new, old)
-        _drop_coordination(new)
+        _drop_coordinated_fields(new)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Counts are positive."""
-        return lease_errors(obj)
+        return validate_lease(obj)
 
 
-def _drop_coordination(obj: Obj) -> None:
+def _drop_coordinated_fields(obj: Obj) -> None:
     spec = obj.get("spec") or {}
     for field in ("strategy", "preferredHolder"):
         spec.pop(field, None)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.findings import ErrorList
 from pytest_kwait.simulator.formats import dns_label_texts
-from pytest_kwait.simulator.internal_values import internal_json
-from pytest_kwait.simulator.pod_rules.resources import check_resources
-from pytest_kwait.simulator.pod_rules.tolerations import check_tolerations
-from pytest_kwait.simulator.rules.node_labels import DEPRECATED_LABELS
+from pytest_kwait.simulator.internal_values import format_internal
+from pytest_kwait.simulator.pod_rules.resources import validate_resource_requirements
+from pytest_kwait.simulator.pod_rules.tolerations import validate_tolerations
+from pytest_kwait.simulator.rules.node_labels import DEPRECATED_NODE_LABELS
 from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 from pytest_kwait.simulator.validation import label_errors
@@ -28,23 +28,23 @@ __all__ = ["RuntimeClassStrategy"]
 class RuntimeClassStrategy(Strategy):
     """Runtime classes."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A handler by name, what it costs, and nodes by their labels and taints."""
         handler, scheduling = obj.get("handler", ""), obj.get("scheduling") or {}
-        found = Findings()
+        found = ErrorList()
         if obj.get("overhead") is not None:
             limits = {"limits": obj["overhead"].get("podFixed") or {}}
-            check_resources(limits, (), "overhead", found)
+            validate_resource_requirements(limits, (), "overhead", found)
         found += label_errors(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
         tolerations = scheduling.get("tolerations") or []
-        check_tolerations(tolerations, "scheduling.tolerations", found)
+        validate_tolerations(tolerations, "scheduling.tolerations", found)
         seen: list[Obj] = []
         for index, toleration in enumerate(tolerations):
             key = {**toleration, "tolerationSeconds": None}
             if key in seen:
-                shown = internal_json("core.Toleration", toleration)
+                shown = format_internal("core.Toleration", toleration)
                 found.duplicate(f"scheduling.tolerations[{index}]", shown)
             seen.append(key)
         if not handler:
@@ -56,8 +56,8 @@ class RuntimeClassStrategy(Strategy):
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Labels that are on their way out."""
         for key in sorted((obj.get("scheduling") or {}).get("nodeSelector") or ()):
-            if key in DEPRECATED_LABELS:
-                caller.warn(f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}")
+            if key in DEPRECATED_NODE_LABELS:
+                caller.warn(f"scheduling.nodeSelector: {DEPRECATED_NODE_LABELS[key]}")
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """The same."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.addresses import ip_warnings
+from pytest_kwait.simulator.rules.addresses import get_ip_warnings
 from pytest_kwait.simulator.rules.services import (
-    is_external,
+    get_load_balancer_ingress_points,
+    get_service_warnings,
+    is_externally_accessible,
     needs_health_check,
-    points_of,
-    service_change_errors,
-    service_errors,
-    service_status_errors,
-    service_warnings,
+    validate_service,
+    validate_service_status_update,
+    validate_service_update,
 )
 from pytest_kwait.simulator.strategies.generic import Strategy
 
@@ -49,7 +49,7 @@ class ServiceStrategy(Strategy):
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in (None, 0, ""):
                 port["targetPort"] = port.get("port", 0)
-        if is_external(spec):
+        if is_externally_accessible(spec):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -57,7 +57,7 @@ class ServiceStrategy(Strategy):
             spec.pop("internalTrafficPolicy", None)
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-            for point in points_of(obj):
+            for point in get_load_balancer_ingress_points(obj):
                 if point.get("ip"):
                     point.setdefault("ipMode", "VIP")
 
@@ -75,36 +75,36 @@ class ServiceStrategy(Strategy):
             if all(spec.get(field) == before.get(field) for field in ("clusterIP", "clusterIPs")):
                 spec.pop("clusterIP", None)
                 spec.pop("clusterIPs", None)
-            _drop_same(spec, before, "ipFamilies", "ipFamilyPolicy")
+            _drop_unchanged(spec, before, "ipFamilies", "ipFamilyPolicy")
         on_nodes = ("LoadBalancer", "NodePort")
         if before["type"] in on_nodes and spec["type"] not in on_nodes:
             kept = _node_ports(before) >= _node_ports(spec)
             for port in (spec.get("ports") or ()) if kept else ():
                 port.pop("nodePort", None)
         if needs_health_check(before) and not needs_health_check(spec):
-            _drop_same(spec, before, "healthCheckNodePort")
+            _drop_unchanged(spec, before, "healthCheckNodePort")
         if before["type"] == "LoadBalancer" and not balanced:
-            _drop_same(spec, before, "allocateLoadBalancerNodePorts", "loadBalancerClass")
-        if is_external(before) and not is_external(spec):
-            _drop_same(spec, before, "externalTrafficPolicy")
+            _drop_unchanged(spec, before, "allocateLoadBalancerNodePorts", "loadBalancerClass")
+        if is_externally_accessible(before) and not is_externally_accessible(spec):
+            _drop_unchanged(spec, before, "externalTrafficPolicy")
         if not balanced and "status" in new:
             new["status"] = {**new["status"], "loadBalancer": {}}
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """All of its rules."""
-        return service_errors(obj)
+        return validate_service(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """All of its rules, and what never changes."""
-        return service_change_errors(new, old)
+        return validate_service_update(new, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Only load balancers answer elsewhere."""
-        return service_status_errors(new, old)
+        return validate_service_status_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """What is deprecated or ignored."""
-        for text in service_warnings(obj):
+        for text in get_service_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -115,12 +115,14 @@ class ServiceStrategy(Strategy):
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Odd addresses."""
         del old
-        for index, point in enumerate(points_of(new)):
-            for text in ip_warnings(f"status.loadBalancer.ingress[{index}]", point.get("ip", "")):
+        for index, point in enumerate(get_load_balancer_ingress_points(new)):
+            for text in get_ip_warnings(
+                f"status.loadBalancer.ingress[{index}]", point.get("ip", "")
+            ):
                 caller.warn(text)
 
 
-def _drop_same(spec: Obj, before: Obj, *fields: str) -> None:
+def _drop_unchanged(spec: Obj, before: Obj, *fields: str) -> None:
     for field in fields:
         if field in spec and spec[field] == before.get(field):
             del spec[field]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.rules.node_labels import DEPRECATED_LABELS
+from pytest_kwait.simulator.rules.node_labels import DEPRECATED_NODE_LABELS
 from pytest_kwait.simulator.rules.storage import (
-    attachment_errors,
-    class_errors,
-    csi_driver_errors,
-    csi_node_errors,
-    immutable_errors,
+    validate_csi_driver,
+    validate_csi_node,
+    validate_immutable_fields,
+    validate_storage_class,
+    validate_volume_attachment,
 )
 from pytest_kwait.simulator.status_error import invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
@@ -23,30 +23,35 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["AttachmentStrategy", "CsiDriverStrategy", "CsiNodeStrategy", "StorageClassStrategy"]
+__all__ = [
+    "CSIDriverStrategy",
+    "CSINodeStrategy",
+    "StorageClassStrategy",
+    "VolumeAttachmentStrategy",
+]
 
 
 class StorageClassStrategy(Strategy):
     """Storage classes."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Who provisions, how, and where."""
-        return class_errors(obj)
+        return validate_storage_class(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Only what later volumes may do changes."""
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-        return immutable_errors(new, old, *fields)
+        return validate_immutable_fields(new, old, *fields)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Labels that are on their way out."""
         for index, term in enumerate(obj.get("allowedTopologies") or []):
             for number, rule in enumerate(term.get("matchLabelExpressions") or []):
-                if rule.get("key") in DEPRECATED_LABELS:
+                if rule.get("key") in DEPRECATED_NODE_LABELS:
                     at = f"allowedTopologies[{index}].matchLabelExpressions[{number}].key"
-                    caller.warn(f"{at}: {DEPRECATED_LABELS[rule['key']]}")
+                    caller.warn(f"{at}: {DEPRECATED_NODE_LABELS[rule['key']]}")
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """The same."""
@@ -54,24 +59,24 @@ class StorageClassStrategy(Strategy):
         self.warn_create(new, caller)
 
 
-class AttachmentStrategy(Strategy):
+class VolumeAttachmentStrategy(Strategy):
     """Attachments of volumes."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """By whom, of what, and where."""
-        return attachment_errors(obj)
+        return validate_volume_attachment(obj)
 
 
-class CsiDriverStrategy(Strategy):
+class CSIDriverStrategy(Strategy):
     """CSI drivers."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Policies, tokens, modes."""
-        return csi_driver_errors(obj)
+        return validate_csi_driver(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Whether it attaches, and its modes, never change."""
-        errors = csi_driver_errors(new)
+        errors = validate_csi_driver(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         for field, shown in (
             ("attachRequired", "attachedRequired"),
@@ -83,9 +88,9 @@ class CsiDriverStrategy(Strategy):
         return errors
 
 
-class CsiNodeStrategy(Strategy):
+class CSINodeStrategy(Strategy):
     """Nodes as CSI drivers know them."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Drivers by name, each once."""
-        return csi_node_errors(obj)
+        return validate_csi_node(obj)

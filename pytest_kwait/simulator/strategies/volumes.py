@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.findings import Findings
-from pytest_kwait.simulator.internal_values import internal_diff
+from pytest_kwait.simulator.findings import ErrorList
+from pytest_kwait.simulator.internal_values import diff_internal
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.rules.claims import (
-    claim_change_errors,
-    claim_errors,
-    claim_status_errors,
-    claim_warnings,
+    get_persistent_volume_claim_warnings,
+    validate_persistent_volume_claim,
+    validate_persistent_volume_claim_status_update,
+    validate_persistent_volume_claim_update,
 )
-from pytest_kwait.simulator.rules.persistent_sources import SOURCES
-from pytest_kwait.simulator.rules.volumes import check_volume_spec, volume_warnings
+from pytest_kwait.simulator.rules.persistent_sources import PERSISTENT_VOLUME_SOURCES
+from pytest_kwait.simulator.rules.volumes import (
+    get_persistent_volume_warnings,
+    validate_persistent_volume_spec,
+)
 from pytest_kwait.simulator.status_error import forbidden_field, invalid_value
 from pytest_kwait.simulator.strategies.generic import Strategy
 
@@ -27,15 +30,15 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["ClaimStrategy", "VolumeStrategy"]
+__all__ = ["PersistentVolumeClaimStrategy", "PersistentVolumeStrategy"]
 
-_SNAPSHOTS = ("snapshot.storage.k8s.io", "VolumeSnapshot")
+_SNAPSHOT_KIND = ("snapshot.storage.k8s.io", "VolumeSnapshot")
 
 
-class ClaimStrategy(Strategy):
+class PersistentVolumeClaimStrategy(Strategy):
     """Persistent volume claims."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """The group of a source is always shown."""
@@ -51,29 +54,31 @@ class ClaimStrategy(Strategy):
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/pvc-protection" not in finalizers:
             finalizers.append("kubernetes.io/pvc-protection")
-        _settle_sources(obj.get("spec") or {}, {})
+        _sync_data_sources(obj.get("spec") or {}, {})
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Where the content comes from is told in both ways."""
         super().prepare_update(new, old)
-        _settle_sources(new.get("spec") or {}, old.get("spec") or {})
+        _sync_data_sources(new.get("spec") or {}, old.get("spec") or {})
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """How it is used, how much, and from where."""
-        return claim_errors(obj)
+        return validate_persistent_volume_claim(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Nothing but the size of what is bound changes."""
-        return claim_errors(new) + claim_change_errors(new, old)
+        return validate_persistent_volume_claim(new) + validate_persistent_volume_claim_update(
+            new, old
+        )
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Amounts and states."""
         del old
-        return claim_status_errors(new)
+        return validate_persistent_volume_claim_status_update(new)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """What is deprecated or odd."""
-        for text in claim_warnings(obj):
+        for text in get_persistent_volume_claim_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -82,7 +87,7 @@ class ClaimStrategy(Strategy):
         self.warn_create(new, caller)
 
 
-def _settle_sources(spec: Obj, before: Obj) -> None:
+def _sync_data_sources(spec: Obj, before: Obj) -> None:
     """Drop what cannot be a source, and tell the source in both ways."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if reference is not None and reference.get("namespace") and not before.get("dataSourceRef"):
@@ -90,7 +95,7 @@ def _settle_sources(spec: Obj, before: Obj) -> None:
         reference = None
     if source is not None and reference is None and not before.get("dataSource"):
         found = (source.get("apiGroup") or "", source.get("kind", ""))
-        if found not in (("", "PersistentVolumeClaim"), _SNAPSHOTS):
+        if found not in (("", "PersistentVolumeClaim"), _SNAPSHOT_KIND):
             del spec["dataSource"]
             source = None
     if source is not None and reference is None:
@@ -100,10 +105,10 @@ def _settle_sources(spec: Obj, before: Obj) -> None:
         spec["dataSource"] = {name: reference[name] for name in fields if name in reference}
 
 
-class VolumeStrategy(Strategy):
+class PersistentVolumeStrategy(Strategy):
     """Persistent volumes."""
 
-    looks_at_metadata_again = True
+    validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
         """A disk of Azure says whether it can be written."""
@@ -122,11 +127,11 @@ class VolumeStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """How it is used, how much, and what is behind it."""
-        found = Findings()
-        check_volume_spec(obj.get("spec") or {}, name_of(obj), "spec", found)
+        found = ErrorList()
+        validate_persistent_volume_spec(obj.get("spec") or {}, name_of(obj), "spec", found)
         return found
 
-    def validate_change(self, new: Obj, old: Obj) -> list[FieldError]:
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """All of its rules, which the server asks twice."""
         del old
         return self.validate_create(new)
@@ -135,11 +140,13 @@ class VolumeStrategy(Strategy):
         """What is behind it never changes."""
         errors = self.validate_create(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
-        now, then = ({name: one.get(name) for name in SOURCES} for one in (spec, before))
-        _let_expand(now, then)
+        now, then = (
+            {name: one.get(name) for name in PERSISTENT_VOLUME_SOURCES} for one in (spec, before)
+        )
+        _allow_expansion(now, then)
         if now != then:
             text = "spec.persistentvolumesource is immutable after creation\n"
-            text += internal_diff("core.PersistentVolumeSource", then, now)
+            text += diff_internal("core.PersistentVolumeSource", then, now)
             errors.append(forbidden_field("spec.persistentvolumesource", text))
         if spec.get("volumeMode") != before.get("volumeMode"):
             text = "field is immutable"
@@ -152,7 +159,7 @@ class VolumeStrategy(Strategy):
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """What is deprecated."""
-        for text in volume_warnings(obj):
+        for text in get_persistent_volume_warnings(obj):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -161,7 +168,7 @@ class VolumeStrategy(Strategy):
         self.warn_create(new, caller)
 
 
-def _let_expand(now: Obj, then: Obj) -> None:
+def _allow_expansion(now: Obj, then: Obj) -> None:
     """A secret to expand a volume with may come later."""
     field = "controllerExpandSecretRef"
     if now.get("csi") and then.get("csi") and field not in then["csi"]:

@@ -15,18 +15,18 @@ from pytest_kwait.simulator.status_error import (
     required,
 )
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.match_conditions import condition_errors
+from pytest_kwait.simulator.strategies.match_conditions import match_condition_errors
 from pytest_kwait.simulator.validation import name_errors, selector_errors
-from pytest_kwait.simulator.webhook_targets import service_errors, url_errors
+from pytest_kwait.simulator.webhook_targets import webhook_service_errors, webhook_url_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import FieldError
 
-__all__ = ["WebhookStrategy", "rule_errors"]
+__all__ = ["WebhookConfigurationStrategy", "rule_errors"]
 
-_VERSIONS = ("v1", "v1beta1")
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+_WEBHOOK_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _CHOICES = {
     "failurePolicy": ("Fail", "Ignore"),
@@ -34,7 +34,7 @@ _CHOICES = {
 }
 
 
-class WebhookStrategy(Strategy):
+class WebhookConfigurationStrategy(Strategy):
     """The strategy of both kinds of configurations."""
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
@@ -52,7 +52,7 @@ class WebhookStrategy(Strategy):
 
 
 def _webhook_errors(webhook: Obj, at: str) -> list[FieldError]:
-    errors = _name_errors(webhook.get("name", ""), f"{at}.name")
+    errors = _webhook_name_errors(webhook.get("name", ""), f"{at}.name")
     for index, rule in enumerate(webhook.get("rules", ())):
         errors += rule_errors(rule, f"{at}.rules[{index}]")
     for field, choices in _CHOICES.items():
@@ -74,11 +74,11 @@ def _webhook_errors(webhook: Obj, at: str) -> list[FieldError]:
     if policy not in ("IfNeeded", "Never"):
         errors.append(not_supported(f"{at}.reinvocationPolicy", policy, ("IfNeeded", "Never")))
     errors += _client_errors(webhook.get("clientConfig", {}), f"{at}.clientConfig")
-    errors += condition_errors(webhook.get("matchConditions") or [], f"{at}.matchConditions")
+    errors += match_condition_errors(webhook.get("matchConditions") or [], f"{at}.matchConditions")
     return errors
 
 
-def _name_errors(name: str, at: str) -> list[FieldError]:
+def _webhook_name_errors(name: str, at: str) -> list[FieldError]:
     if not name:
         return [required(at)]
     texts = name_errors(name)
@@ -105,8 +105,8 @@ def rule_errors(rule: Obj, at: str) -> list[FieldError]:
             text = f"if '*' is present, must not specify other {others}"
             errors.append(invalid_value(f"{at}.{field}", values, text))
         for index, value in enumerate(values):
-            if field == "operations" and value not in _OPERATIONS:
-                errors.append(not_supported(f"{at}.{field}[{index}]", value, _OPERATIONS))
+            if field == "operations" and value not in _WEBHOOK_OPERATIONS:
+                errors.append(not_supported(f"{at}.{field}[{index}]", value, _WEBHOOK_OPERATIONS))
             elif field == "apiVersions" and not value:
                 errors.append(required(f"{at}.{field}[{index}]"))
     errors += _resource_errors(rule.get("resources", []), f"{at}.resources")
@@ -155,21 +155,21 @@ def _client_errors(config: Obj, at: str) -> list[FieldError]:
     if ("url" in config) == ("service" in config):
         return [required(at, "exactly one of url or service is required")]
     if "url" in config:
-        return url_errors(config["url"], f"{at}.url")
-    return service_errors(config["service"], f"{at}.service")
+        return webhook_url_errors(config["url"], f"{at}.url")
+    return webhook_service_errors(config["service"], f"{at}.service")
 
 
 def _version_errors(versions: list[str], at: str) -> list[FieldError]:
     at = f"{at}.admissionReviewVersions"
     if not versions:
-        return [required(at, f"must specify one of {', '.join(_VERSIONS)}")]
+        return [required(at, f"must specify one of {', '.join(_REVIEW_VERSIONS)}")]
     errors = []
     seen: set[str] = set()
     for index, version in enumerate(versions):
         if version in seen:
             errors.append(invalid_value(f"{at}[{index}]", version, "duplicate version"))
         seen.add(version)
-    if not seen.intersection(_VERSIONS):
-        text = f"must include at least one of {', '.join(_VERSIONS)}"
+    if not seen.intersection(_REVIEW_VERSIONS):
+        text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
         errors.append(invalid_value(at, versions, text))
     return errors

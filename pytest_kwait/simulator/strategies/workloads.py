@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.findings import ErrorList
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.pod_rules.pod_spec import check_template
-from pytest_kwait.simulator.pod_rules.warnings import name_warning, pod_warnings
+from pytest_kwait.simulator.pod_rules.pod_spec import validate_pod_template_spec
+from pytest_kwait.simulator.pod_rules.warnings import get_name_warning, get_pod_warnings
 from pytest_kwait.simulator.strategies.generic import Strategy
-from pytest_kwait.simulator.strategies.pod_defaults import default_pod_spec, drop_disabled
-from pytest_kwait.simulator.workload_rules.counts import check_counts
+from pytest_kwait.simulator.strategies.pod_defaults import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.workload_rules.counts import validate_status_counts
 from pytest_kwait.simulator.workload_rules.replicated import (
-    check_controller,
-    check_daemon_set,
-    check_daemon_set_change,
-    check_deployment,
-    check_replica_set,
-    check_stateful_set,
-    check_stateful_set_change,
+    validate_daemon_set_spec,
+    validate_daemon_set_spec_update,
+    validate_deployment_spec,
+    validate_replica_set_spec,
+    validate_replication_controller_spec,
+    validate_stateful_set_spec,
+    validate_stateful_set_spec_update,
 )
-from pytest_kwait.simulator.workload_rules.selectors import check_immutable_selector
+from pytest_kwait.simulator.workload_rules.selectors import validate_immutable_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import FieldError
 
 __all__ = [
-    "ControllerStrategy",
     "DaemonSetStrategy",
     "DeploymentStrategy",
+    "PodTemplateStrategy",
     "ReplicaSetStrategy",
+    "ReplicationControllerStrategy",
     "StatefulSetStrategy",
-    "TemplateStrategy",
     "WorkloadStrategy",
 ]
 
@@ -59,36 +59,36 @@ class WorkloadStrategy(Strategy):
     def prepare_create(self, obj: Obj) -> None:
         """Nothing in the template that a server does not know."""
         super().prepare_create(obj)
-        drop_disabled(obj["spec"].get("template", {}).get("spec", {}))
+        drop_disabled_fields(obj["spec"].get("template", {}).get("spec", {}))
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Nothing in the template that a server does not know."""
-        drop_disabled(new["spec"].get("template", {}).get("spec", {}))
+        drop_disabled_fields(new["spec"].get("template", {}).get("spec", {}))
         super().prepare_update(new, old)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Selector, template, numbers."""
-        found = Findings()
+        found = ErrorList()
         self.check(obj["spec"], found)
         return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The selector never changes."""
-        found = Findings()
+        found = ErrorList()
         if new["spec"] != old["spec"]:
             self.check_change(new["spec"], old["spec"], found)
         return found
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is counted can be true."""
-        found = Findings()
-        check_counts(self.kind.kind, new, old, found)
+        found = ErrorList()
+        validate_status_counts(self.kind.kind, new, old, found)
         return found
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, and of the template."""
         if self.names_hosts:
-            name_warning(obj, "Pod names and hostnames", caller)
+            get_name_warning(obj, "Pod names and hostnames", caller)
         self._warn_template(obj, caller)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -99,19 +99,19 @@ class WorkloadStrategy(Strategy):
     def _warn_template(self, obj: Obj, caller: Caller) -> None:
         template = obj["spec"].get("template", {})
         metadata = template.get("metadata", {})
-        for text in pod_warnings(template.get("spec", {}), metadata, "spec.template"):
+        for text in get_pod_warnings(template.get("spec", {}), metadata, "spec.template"):
             caller.warn(text)
 
-    def check(self, spec: Obj, found: Findings) -> None:
+    def check(self, spec: Obj, found: ErrorList) -> None:
         """Add what is wrong with a spec."""
 
-    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
+    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
         """Add what is wrong with a change of a spec."""
         self.check(spec, found)
-        check_immutable_selector(spec, before, found)
+        validate_immutable_selector(spec, before, found)
 
 
-class TemplateStrategy(Strategy):
+class PodTemplateStrategy(Strategy):
     """Pod templates that stand alone."""
 
     def default(self, obj: Obj) -> None:
@@ -122,7 +122,7 @@ class TemplateStrategy(Strategy):
     def prepare_create(self, obj: Obj) -> None:
         """Nothing in the template that a server does not know."""
         super().prepare_create(obj)
-        drop_disabled(obj["template"]["spec"])
+        drop_disabled_fields(obj["template"]["spec"])
 
     def counts(self, new: Obj, old: Obj) -> bool:
         """Whether the template changes."""
@@ -130,14 +130,14 @@ class TemplateStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The template."""
-        found = Findings()
-        check_template(obj["template"], "template", found)
+        found = ErrorList()
+        validate_pod_template_spec(obj["template"], "template", found)
         return found
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the template."""
         template = obj["template"]
-        for text in pod_warnings(template["spec"], template.get("metadata", {}), "template"):
+        for text in get_pod_warnings(template["spec"], template.get("metadata", {}), "template"):
             caller.warn(text)
 
     def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
@@ -173,17 +173,17 @@ class DeploymentStrategy(WorkloadStrategy):
         else:
             new["metadata"].pop("labels", None)
 
-    def check(self, spec: Obj, found: Findings) -> None:
+    def check(self, spec: Obj, found: ErrorList) -> None:
         """Add what is wrong with a spec."""
-        check_deployment(spec, found)
+        validate_deployment_spec(spec, found)
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
     """Replica sets."""
 
-    def check(self, spec: Obj, found: Findings) -> None:
+    def check(self, spec: Obj, found: ErrorList) -> None:
         """Add what is wrong with a spec."""
-        check_replica_set(spec, found)
+        validate_replica_set_spec(spec, found)
 
 
 class StatefulSetStrategy(WorkloadStrategy):
@@ -215,13 +215,13 @@ class StatefulSetStrategy(WorkloadStrategy):
         super().prepare_create(obj)
         obj["spec"]["updateStrategy"].get("rollingUpdate", {}).pop("maxUnavailable", None)
 
-    def check(self, spec: Obj, found: Findings) -> None:
+    def check(self, spec: Obj, found: ErrorList) -> None:
         """Add what is wrong with a spec."""
-        check_stateful_set(spec, found)
+        validate_stateful_set_spec(spec, found)
 
-    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
+    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
         """Add what is wrong with a change of a spec."""
-        check_stateful_set_change(spec, before, found)
+        validate_stateful_set_spec_update(spec, before, found)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of a history without end too."""
@@ -266,16 +266,16 @@ class DaemonSetStrategy(WorkloadStrategy):
         annotations = new["metadata"].setdefault("annotations", {})
         annotations[_TEMPLATE_GENERATION] = str(generation)
 
-    def check(self, spec: Obj, found: Findings) -> None:
+    def check(self, spec: Obj, found: ErrorList) -> None:
         """Add what is wrong with a spec."""
-        check_daemon_set(spec, found)
+        validate_daemon_set_spec(spec, found)
 
-    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
+    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
         """Add what is wrong with a change of a spec."""
-        check_daemon_set_change(spec, before, found)
+        validate_daemon_set_spec_update(spec, before, found)
 
 
-class ControllerStrategy(WorkloadStrategy):
+class ReplicationControllerStrategy(WorkloadStrategy):
     """Replication controllers: the selector is a mapping, and comes from the template."""
 
     default_propagation = "Orphan"
@@ -294,11 +294,11 @@ class ControllerStrategy(WorkloadStrategy):
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = clone(labels)
 
-    def check(self, spec: Obj, found: Findings) -> None:
+    def check(self, spec: Obj, found: ErrorList) -> None:
         """Add what is wrong with a spec."""
-        check_controller(spec, found)
+        validate_replication_controller_spec(spec, found)
 
-    def check_change(self, spec: Obj, before: Obj, found: Findings) -> None:
+    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
         """Its selector may change."""
         del before
         self.check(spec, found)

@@ -13,13 +13,13 @@ from pytest_kwait.simulator.formats import (
     dns_label_texts,
     path_segment_texts,
 )
-from pytest_kwait.simulator.pod_rules.resources import check_container_resource
+from pytest_kwait.simulator.pod_rules.resources import validate_container_resource_name
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_autoscaler"]
+__all__ = ["validate_horizontal_pod_autoscaler_spec"]
 
 _SOURCES = {
     # In the order in which the server looks at them.
@@ -33,11 +33,13 @@ _TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 _TARGETS = ("Utilization", "Value", "AverageValue")
 _SELECTIONS = ("Disabled", "Max", "Min")
 _POLICIES = ("Percent", "Pods")
-_MOST_WINDOW, _MOST_PERIOD = 3600, 1800
+_MAX_STABILIZATION_WINDOW, _MAX_PERIOD = 3600, 1800
 _NO_GROUP = "apiVersion must specify API group"
 
 
-def check_autoscaler(spec: Obj, before: Obj | None, found: Findings) -> None:
+def validate_horizontal_pod_autoscaler_spec(
+    spec: Obj, before: Obj | None, found: ErrorList
+) -> None:
     """An autoscaler's spec, beside what it was."""
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     from_zero = before is not None and before.get("minReplicas") == 0
@@ -58,10 +60,12 @@ def check_autoscaler(spec: Obj, before: Obj | None, found: Findings) -> None:
         for field in ("apiVersion", "kind")
     )
     groupless = kept or target.get("kind") == "ReplicationController"
-    _check_reference(target, "spec.scaleTargetRef", found, groupless=groupless, kept=kept)
+    _validate_cross_version_reference(
+        target, "spec.scaleTargetRef", found, groupless=groupless, kept=kept
+    )
     metrics = spec.get("metrics", [])
     for index, metric in enumerate(metrics):
-        _check_metric(metric, f"spec.metrics[{index}]", found)
+        _validate_metric(metric, f"spec.metrics[{index}]", found)
     if least == 0 and not any(one.get("type") in ("Object", "External") for one in metrics):
         text = (
             "must specify at least one Object or External metric to support scaling to zero "
@@ -71,11 +75,11 @@ def check_autoscaler(spec: Obj, before: Obj | None, found: Findings) -> None:
     for field in ("scaleUp", "scaleDown"):
         rules = spec.get("behavior", {}).get(field)
         if rules is not None:
-            _check_rules(rules, f"spec.behavior.{field}", found)
+            _validate_scaling_rules(rules, f"spec.behavior.{field}", found)
 
 
-def _check_reference(
-    ref: Obj, at: str, found: Findings, *, groupless: bool, kept: bool = False
+def _validate_cross_version_reference(
+    ref: Obj, at: str, found: ErrorList, *, groupless: bool, kept: bool = False
 ) -> None:
     for field in ("kind", "name"):
         value = ref.get(field, "")
@@ -93,7 +97,7 @@ def _check_reference(
         found.invalid(f"{at}.apiVersion", version, _NO_GROUP)
 
 
-def _check_metric(metric: Obj, at: str, found: Findings) -> None:
+def _validate_metric(metric: Obj, at: str, found: ErrorList) -> None:
     kind = metric.get("type", "")
     if not kind:
         found.required(f"{at}.type", "must specify a metric source type")
@@ -101,7 +105,7 @@ def _check_metric(metric: Obj, at: str, found: Findings) -> None:
         found.unsupported(f"{at}.type", kind, _TYPES)
     present = [source for source in _SOURCES if source in metric]
     if present:
-        _check_source(metric[present[0]], present[0], f"{at}.{present[0]}", found)
+        _validate_metric_source(metric[present[0]], present[0], f"{at}.{present[0]}", found)
     expected = next((source for source, name in _SOURCES.items() if name == kind), None)
     if expected is None:
         found.unsupported(f"{at}.type", kind, _TYPES)
@@ -115,11 +119,11 @@ def _check_metric(metric: Obj, at: str, found: Findings) -> None:
                 found.forbidden(f"{at}.{source}", text)
 
 
-def _check_source(source: Obj, kind: str, at: str, found: Findings) -> None:
+def _validate_metric_source(source: Obj, kind: str, at: str, found: ErrorList) -> None:
     target = source.get("target", {})
     if kind == "object":
         described = source.get("describedObject", {})
-        _check_reference(described, f"{at}.describedObject", found, groupless=True)
+        _validate_cross_version_reference(described, f"{at}.describedObject", found, groupless=True)
     if kind in ("object", "external", "pods"):
         name = source.get("metric", {}).get("name", "")
         if not name:
@@ -127,8 +131,8 @@ def _check_source(source: Obj, kind: str, at: str, found: Findings) -> None:
         else:
             found.texts(f"{at}.metric.name", name, path_segment_texts(name))
     else:
-        _check_resource(source, kind, at, found)
-    _check_target(target, f"{at}.target", found)
+        _validate_resource_metric(source, kind, at, found)
+    _validate_metric_target(target, f"{at}.target", found)
     value, average = "value" in target, "averageValue" in target
     utilization = "averageUtilization" in target
     at = f"{at}.target"
@@ -152,12 +156,12 @@ def _check_source(source: Obj, kind: str, at: str, found: Findings) -> None:
             found.forbidden(f"{at}.averageValue", text)
 
 
-def _check_resource(source: Obj, kind: str, at: str, found: Findings) -> None:
+def _validate_resource_metric(source: Obj, kind: str, at: str, found: ErrorList) -> None:
     name = source.get("name", "")
     if not name:
         found.required(f"{at}.name", "must specify a resource name")
     elif kind == "containerResource":
-        check_container_resource(name, f"{at}.name", found)
+        validate_container_resource_name(name, f"{at}.name", found)
     if kind != "containerResource":
         return
     container = source.get("container", "")
@@ -167,7 +171,7 @@ def _check_resource(source: Obj, kind: str, at: str, found: Findings) -> None:
         found.texts(f"{at}.container", container, dns_label_texts(container))
 
 
-def _check_target(target: Obj, at: str, found: Findings) -> None:
+def _validate_metric_target(target: Obj, at: str, found: ErrorList) -> None:
     kind = target.get("type", "")
     if not kind:
         found.required(f"{at}.type", "must specify a metric target type")
@@ -182,13 +186,13 @@ def _check_target(target: Obj, at: str, found: Findings) -> None:
         found.invalid(f"{at}.averageUtilization", utilization, "must be greater than 0")
 
 
-def _check_rules(rules: Obj, at: str, found: Findings) -> None:
+def _validate_scaling_rules(rules: Obj, at: str, found: ErrorList) -> None:
     window, selection = rules.get("stabilizationWindowSeconds"), rules.get("selectPolicy")
     here = f"{at}.stabilizationWindowSeconds"
     if window is not None and window < 0:
         found.invalid(here, window, "must be greater than or equal to zero")
-    if window is not None and window > _MOST_WINDOW:
-        found.invalid(here, window, f"must be less than or equal to {_MOST_WINDOW}")
+    if window is not None and window > _MAX_STABILIZATION_WINDOW:
+        found.invalid(here, window, f"must be less than or equal to {_MAX_STABILIZATION_WINDOW}")
     if selection is not None and selection not in _SELECTIONS:
         found.unsupported(f"{at}.selectPolicy", selection, _SELECTIONS)
     policies = rules.get("policies") or []
@@ -201,8 +205,8 @@ def _check_rules(rules: Obj, at: str, found: Findings) -> None:
         for field in ("value", "periodSeconds"):
             if policy.get(field, 0) <= 0:
                 found.invalid(f"{here}.{field}", policy.get(field, 0), "must be greater than zero")
-        if policy.get("periodSeconds", 0) > _MOST_PERIOD:
-            text = f"must be less than or equal to {_MOST_PERIOD}"
+        if policy.get("periodSeconds", 0) > _MAX_PERIOD:
+            text = f"must be less than or equal to {_MAX_PERIOD}"
             found.invalid(f"{here}.periodSeconds", policy["periodSeconds"], text)
     if "tolerance" in rules and parse_quantity(rules["tolerance"]).amount < 0:
         found.invalid(f"{at}.tolerance", rules["tolerance"], NEGATIVE)

@@ -7,28 +7,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.internal_values import internal_json
+from pytest_kwait.simulator.internal_values import format_internal
 from pytest_kwait.simulator.validation import selector_errors
-from pytest_kwait.simulator.workload_rules.selectors import check_not_more_than_all, check_percent
+from pytest_kwait.simulator.workload_rules.selectors import (
+    validate_non_negative_int_or_percent,
+    validate_not_more_than_100_percent,
+)
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_budget", "check_budget_status"]
+__all__ = ["validate_pod_disruption_budget_spec", "validate_pod_disruption_budget_status"]
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
-def check_budget(spec: Obj, found: Findings) -> None:
+def validate_pod_disruption_budget_spec(spec: Obj, found: ErrorList) -> None:
     """A budget's spec: how many pods stay, or how many may go."""
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        shown = internal_json("policy.PodDisruptionBudgetSpec", spec)
+        shown = format_internal("policy.PodDisruptionBudgetSpec", spec)
         found.invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         if field in spec:
-            check_percent(spec[field], f"spec.{field}", found)
-            check_not_more_than_all(spec[field], f"spec.{field}", found)
+            validate_non_negative_int_or_percent(spec[field], f"spec.{field}", found)
+            validate_not_more_than_100_percent(spec[field], f"spec.{field}", found)
     if "selector" in spec:
         found += selector_errors(spec["selector"], "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
@@ -36,7 +39,7 @@ def check_budget(spec: Obj, found: Findings) -> None:
         found.unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)
 
 
-def check_budget_status(status: Obj, found: Findings) -> None:
+def validate_pod_disruption_budget_status(status: Obj, found: ErrorList) -> None:
     """A budget's status."""
     found.not_negative(
         status, "status", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_counts"]
+__all__ = ["validate_status_counts"]
 
-_NUMBERS = {
+_STATUS_COUNTS = {
     "Deployment": (
         "observedGeneration",
         "replicas",
@@ -60,30 +60,30 @@ _NUMBERS = {
         "collisionCount",
     ),
 }
-_AT_MOST_ALL = {
+_AT_MOST_REPLICAS = {
     "Deployment": ("updatedReplicas", "readyReplicas", "availableReplicas"),
     "ReplicaSet": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
     "ReplicationController": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
     "StatefulSet": ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
 }
-_COLLIDING = ("Deployment", "StatefulSet", "DaemonSet")
+_WITH_COLLISION_COUNT = ("Deployment", "StatefulSet", "DaemonSet")
 
 
-def check_counts(kind: str, new: Obj, old: Obj, found: Findings) -> None:
+def validate_status_counts(kind: str, new: Obj, old: Obj, found: ErrorList) -> None:
     """The status of a workload of that `kind`."""
     status, before = new.get("status") or {}, old.get("status") or {}
     if status == before:
         return
-    found.not_negative(status, "status", *_NUMBERS[kind])
-    for field in _AT_MOST_ALL.get(kind, ()):
+    found.not_negative(status, "status", *_STATUS_COUNTS[kind])
+    for field in _AT_MOST_REPLICAS.get(kind, ()):
         count = status.get(field, 0)
         if count > status.get("replicas", 0):
             found.invalid(f"status.{field}", count, "cannot be greater than status.replicas")
     available = status.get("availableReplicas", 0)
-    if kind in _AT_MOST_ALL and available > status.get("readyReplicas", 0):
+    if kind in _AT_MOST_REPLICAS and available > status.get("readyReplicas", 0):
         ready = "status.readyReplicas" if kind == "StatefulSet" else "readyReplicas"
         found.invalid("status.availableReplicas", available, f"cannot be greater than {ready}")
-    if kind in _COLLIDING and "collisionCount" in before:
+    if kind in _WITH_COLLISION_COUNT and "collisionCount" in before:
         count = status.get("collisionCount", 0)
         if "collisionCount" not in status or count < before["collisionCount"]:
             found.invalid("status.collisionCount", count, "cannot be decremented")

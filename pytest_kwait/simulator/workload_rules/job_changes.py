@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.internal_values import internal_json
+from pytest_kwait.simulator.internal_values import format_internal
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.status_error import Rendered
-from pytest_kwait.simulator.workload_rules.jobs import check_job, check_job_spec
-from pytest_kwait.simulator.workload_rules.selectors import shown_selector
+from pytest_kwait.simulator.workload_rules.jobs import validate_job, validate_job_spec
+from pytest_kwait.simulator.workload_rules.selectors import render_selector
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_job_change"]
+__all__ = ["validate_job_update"]
 
-_FIXED = (
+_IMMUTABLE_FIELDS = (
     "completionMode",
     "podFailurePolicy",
     "backoffLimitPerIndex",
@@ -31,33 +31,33 @@ _FIXED = (
 )
 _STRUCTS = {"podFailurePolicy": "batch.PodFailurePolicy", "successPolicy": "batch.SuccessPolicy"}
 _IMMUTABLE = "field is immutable"
-_PLACING = ("nodeSelector", "tolerations", "schedulingGates")
+_SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def check_job_change(new: Obj, old: Obj, found: Findings) -> None:
+def validate_job_update(new: Obj, old: Obj, found: ErrorList) -> None:
     """A change of a job's spec; what holds of any job goes on to hold, and is told twice."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return
-    check_job(new, found)
-    check_job_spec(spec, "spec", found)
-    _check_completions(spec, before, found)
+    validate_job(new, found)
+    validate_job_spec(spec, "spec", found)
+    _validate_completions_update(spec, before, found)
     if spec.get("selector") != before.get("selector"):
-        found.invalid("spec.selector", shown_selector(spec.get("selector")), _IMMUTABLE)
-    _check_template(spec, before, _is_waiting(old), found)
-    for field in _FIXED:
+        found.invalid("spec.selector", render_selector(spec.get("selector")), _IMMUTABLE)
+    _validate_pod_template_update(spec, before, _is_suspended_without_pods(old), found)
+    for field in _IMMUTABLE_FIELDS:
         value = spec.get(field)
         if value != before.get(field):
-            found.invalid(f"spec.{field}", _shown(field, value), _IMMUTABLE)
+            found.invalid(f"spec.{field}", _render_field(field, value), _IMMUTABLE)
 
 
-def _shown(field: str, value: Any) -> Any:
+def _render_field(field: str, value: Any) -> Any:
     if value is None:
         return Rendered("null")
-    return internal_json(_STRUCTS[field], value) if field in _STRUCTS else value
+    return format_internal(_STRUCTS[field], value) if field in _STRUCTS else value
 
 
-def _check_completions(spec: Obj, before: Obj, found: Findings) -> None:
+def _validate_completions_update(spec: Obj, before: Obj, found: ErrorList) -> None:
     completions = spec.get("completions")
     if completions == before.get("completions"):
         return
@@ -69,7 +69,7 @@ def _check_completions(spec: Obj, before: Obj, found: Findings) -> None:
         found.invalid("spec.completions", completions, text)
 
 
-def _is_waiting(job: Obj) -> bool:
+def _is_suspended_without_pods(job: Obj) -> bool:
     """Whether none of the job's pods run, and none will until it is resumed."""
     status = job.get("status", {})
     suspended = any(
@@ -80,15 +80,15 @@ def _is_waiting(job: Obj) -> bool:
     return bool(job["spec"].get("suspend")) and not started and not status.get("active")
 
 
-def _check_template(spec: Obj, before: Obj, waiting: bool, found: Findings) -> None:
+def _validate_pod_template_update(spec: Obj, before: Obj, waiting: bool, found: ErrorList) -> None:
     template, earlier = spec["template"], before["template"]
     if template == earlier:
         return
     if waiting:
-        earlier = _placed(template, earlier)
+        earlier = _copy_scheduling_directives(template, earlier)
     if not waiting:
         if template != earlier:
-            shown = internal_json("core.PodTemplateSpec", template)
+            shown = format_internal("core.PodTemplateSpec", template)
             found.invalid("spec.template", shown, _IMMUTABLE)
         return
     pod, was = template.get("spec", {}), earlier.get("spec", {})
@@ -99,17 +99,17 @@ def _check_template(spec: Obj, before: Obj, waiting: bool, found: Findings) -> N
             if container.get("name") == other.get("name"):
                 other["resources"] = container.get("resources", {})
     if pod != was:
-        found.invalid("spec.template.spec", internal_json("core.PodSpec", pod), _IMMUTABLE)
+        found.invalid("spec.template.spec", format_internal("core.PodSpec", pod), _IMMUTABLE)
 
 
-def _placed(template: Obj, earlier: Obj) -> Obj:
+def _copy_scheduling_directives(template: Obj, earlier: Obj) -> Obj:
     """The earlier template, with the new one's say in where its pods go."""
     merged: Obj = clone(earlier)
     spec, was = template.get("spec", {}), merged.setdefault("spec", {})
-    for field in _PLACING:
-        _take(was, spec, field)
+    for field in _SCHEDULING_FIELDS:
+        _copy_field(was, spec, field)
     affinity: Obj = dict(was.get("affinity", {}))
-    _take(affinity, spec.get("affinity", {}), "nodeAffinity")
+    _copy_field(affinity, spec.get("affinity", {}), "nodeAffinity")
     if affinity or "affinity" in spec:
         was["affinity"] = affinity
     else:
@@ -117,7 +117,7 @@ def _placed(template: Obj, earlier: Obj) -> Obj:
     return merged
 
 
-def _take(holder: Obj, source: Obj, field: str) -> None:
+def _copy_field(holder: Obj, source: Obj, field: str) -> None:
     if field in source:
         holder[field] = source[field]
     else:

@@ -9,40 +9,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import dns_label_texts
-from pytest_kwait.simulator.internal_values import internal_json
-from pytest_kwait.simulator.pod_rules.annotations import check_pod_annotations
-from pytest_kwait.simulator.pod_rules.pod_spec import check_template
-from pytest_kwait.simulator.rules.claim_specs import check_claim_spec
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.internal_values import format_internal
+from pytest_kwait.simulator.pod_rules.annotations import validate_pod_annotations
+from pytest_kwait.simulator.pod_rules.pod_spec import validate_pod_template_spec
+from pytest_kwait.simulator.rules.claim_specs import validate_persistent_volume_claim_spec
+from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.validation import annotation_errors, label_errors, selector_errors
 from pytest_kwait.simulator.workload_rules.selectors import (
-    MISMATCH,
-    check_immutable_selector,
-    check_kept_running,
-    check_not_more_than_all,
-    check_percent,
-    check_selected_template,
-    check_selector,
-    percent_of,
-    shown_selector,
+    SELECTOR_MISMATCH,
+    parse_int_or_percent,
+    render_selector,
+    validate_immutable_selector,
+    validate_non_negative_int_or_percent,
+    validate_not_more_than_100_percent,
+    validate_restart_policy_always,
+    validate_template_for_selector,
+    validate_workload_selector,
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "check_controller",
-    "check_daemon_set",
-    "check_daemon_set_change",
-    "check_deployment",
-    "check_replica_set",
-    "check_stateful_set",
-    "check_stateful_set_change",
+    "validate_daemon_set_spec",
+    "validate_daemon_set_spec_update",
+    "validate_deployment_spec",
+    "validate_replica_set_spec",
+    "validate_replication_controller_spec",
+    "validate_stateful_set_spec",
+    "validate_stateful_set_spec_update",
 ]
 
 _RETENTIONS = ("Retain", "Delete")
-_STATEFUL_CHANGES = frozenset(
+_STATEFUL_SET_MUTABLE_FIELDS = frozenset(
     [
         "replicas",
         "ordinals",
@@ -53,32 +53,32 @@ _STATEFUL_CHANGES = frozenset(
         "minReadySeconds",
     ]
 )
-_STATEFUL_FIXED = (
+_STATEFUL_SET_IMMUTABLE = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
     "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
     "'minReadySeconds' are forbidden"
 )
 
 
-def check_replica_set(spec: Obj, found: Findings) -> None:
+def validate_replica_set_spec(spec: Obj, found: ErrorList) -> None:
     """A replica set's spec."""
     found.not_negative(spec, "spec", "replicas", "minReadySeconds")
-    _check_selected(spec, found)
+    _validate_selector_and_template(spec, found)
 
 
-def _check_selected(spec: Obj, found: Findings) -> None:
-    if not check_selector(spec, "deployment", found):
-        selector = shown_selector(spec["selector"])
+def _validate_selector_and_template(spec: Obj, found: ErrorList) -> None:
+    if not validate_workload_selector(spec, "deployment", found):
+        selector = render_selector(spec["selector"])
         found.invalid("spec.selector", selector, "invalid label selector")
         return
-    check_selected_template(spec, found)
-    check_kept_running(spec, "ReplicaSet", found)
+    validate_template_for_selector(spec, found)
+    validate_restart_policy_always(spec, "ReplicaSet", found)
 
 
-def check_deployment(spec: Obj, found: Findings) -> None:
+def validate_deployment_spec(spec: Obj, found: ErrorList) -> None:
     """A deployment's spec."""
     found.not_negative(spec, "spec", "replicas")
-    _check_selected(spec, found)
+    _validate_selector_and_template(spec, found)
     strategy = spec.get("strategy", {})
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     at = "spec.strategy.rollingUpdate"
@@ -88,14 +88,14 @@ def check_deployment(spec: Obj, found: Findings) -> None:
             found.forbidden(at, text)
     elif kind == "RollingUpdate":
         unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
-        check_percent(unavailable, f"{at}.maxUnavailable", found)
-        check_percent(surge, f"{at}.maxSurge", found)
-        if percent_of(unavailable) == 0 and percent_of(surge) == 0:
+        validate_non_negative_int_or_percent(unavailable, f"{at}.maxUnavailable", found)
+        validate_non_negative_int_or_percent(surge, f"{at}.maxSurge", found)
+        if parse_int_or_percent(unavailable) == 0 and parse_int_or_percent(surge) == 0:
             text = "may not be 0 when `maxSurge` is 0"
             found.invalid(f"{at}.maxUnavailable", unavailable, text)
-        check_not_more_than_all(unavailable, f"{at}.maxUnavailable", found)
+        validate_not_more_than_100_percent(unavailable, f"{at}.maxUnavailable", found)
     else:
-        shown = internal_json("apps.DeploymentStrategy", strategy)
+        shown = format_internal("apps.DeploymentStrategy", strategy)
         found.unsupported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
     found.not_negative(
         spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
@@ -106,53 +106,53 @@ def check_deployment(spec: Obj, found: Findings) -> None:
         found.invalid(at, deadline, "must be greater than minReadySeconds")
 
 
-def check_daemon_set(spec: Obj, found: Findings) -> None:
+def validate_daemon_set_spec(spec: Obj, found: ErrorList) -> None:
     """A daemon set's spec."""
     selector, template = spec.get("selector"), spec["template"]
     wrong = [] if selector is None else selector_errors(selector, "spec.selector")
     found += wrong
     labels = template.get("metadata", {}).get("labels")
-    if not wrong and selector != {} and not matches(selector, labels or {}):
-        found.invalid("spec.template.metadata.labels", labels, MISMATCH)
+    if not wrong and selector != {} and not matches_selector(selector, labels or {}):
+        found.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
     if selector is not None and not any(selector.values()):
         text = "empty selector is invalid for daemonset"
-        found.invalid("spec.selector", shown_selector(selector), text)
-    check_template(template, "spec.template", found)
-    check_kept_running(spec, "DaemonSet", found)
+        found.invalid("spec.selector", render_selector(selector), text)
+    validate_pod_template_spec(template, "spec.template", found)
+    validate_restart_policy_always(spec, "DaemonSet", found)
     found.not_negative(spec, "spec", "minReadySeconds")
     strategy = spec.get("updateStrategy", {})
     kind = strategy.get("type", "")
     if kind == "RollingUpdate":
-        _check_rolling_daemons(
+        _validate_rolling_update_daemon_set(
             strategy["rollingUpdate"], "spec.updateStrategy.rollingUpdate", found
         )
     elif kind != "OnDelete":
-        shown = internal_json("apps.DaemonSetUpdateStrategy", strategy)
+        shown = format_internal("apps.DaemonSetUpdateStrategy", strategy)
         found.unsupported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
     found.not_negative(spec, "spec", "revisionHistoryLimit")
 
 
-def _check_rolling_daemons(rolling: Obj, at: str, found: Findings) -> None:
+def _validate_rolling_update_daemon_set(rolling: Obj, at: str, found: ErrorList) -> None:
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
-    for check in (check_percent, check_not_more_than_all):
+    for check in (validate_non_negative_int_or_percent, validate_not_more_than_100_percent):
         check(unavailable, f"{at}.maxUnavailable", found)
         check(surge, f"{at}.maxSurge", found)
-    if percent_of(unavailable) and percent_of(surge):
+    if parse_int_or_percent(unavailable) and parse_int_or_percent(surge):
         text = "may not be set when maxUnavailable is non-zero"
         found.invalid(f"{at}.maxSurge", surge, text)
-    elif not percent_of(unavailable) and not percent_of(surge):
+    elif not parse_int_or_percent(unavailable) and not parse_int_or_percent(surge):
         found.required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def check_daemon_set_change(spec: Obj, before: Obj, found: Findings) -> None:
+def validate_daemon_set_spec_update(spec: Obj, before: Obj, found: ErrorList) -> None:
     """A change of a daemon set's spec."""
-    check_immutable_selector(spec, before, found)
-    check_daemon_set(spec, found)
+    validate_immutable_selector(spec, before, found)
+    validate_daemon_set_spec(spec, found)
 
 
-def check_stateful_set(spec: Obj, found: Findings, *, changed: bool = False) -> None:
+def validate_stateful_set_spec(spec: Obj, found: ErrorList, *, changed: bool = False) -> None:
     """A stateful set's spec; what can not change is not looked at when the rest is `changed`."""
-    _check_order(spec, found)
+    _validate_ordinals_and_policies(spec, found)
     retention = spec.get("persistentVolumeClaimRetentionPolicy", {})
     for field in ("whenDeleted", "whenScaled"):
         policy = retention.get(field, "")
@@ -161,7 +161,7 @@ def check_stateful_set(spec: Obj, found: Findings, *, changed: bool = False) -> 
             found.unsupported(at, policy, _RETENTIONS)
     if not changed:
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
-            check_claim_spec(
+            validate_persistent_volume_claim_spec(
                 claim.get("spec", {}), f"spec.volumeClaimTemplates[{index}].spec", found
             )
     found.not_negative(spec, "spec", "replicas", "minReadySeconds")
@@ -171,14 +171,14 @@ def check_stateful_set(spec: Obj, found: Findings, *, changed: bool = False) -> 
     service = spec.get("serviceName", "")
     if service and not changed:
         found.texts("spec.serviceName", service, dns_label_texts(service))
-    if check_selector(spec, "statefulset", found):
-        _check_stateful_template(spec, found)
+    if validate_workload_selector(spec, "statefulset", found):
+        _validate_stateful_template(spec, found)
     else:
-        found.invalid("spec.selector", shown_selector(spec["selector"]), "")
-    check_kept_running(spec, "StatefulSet", found)
+        found.invalid("spec.selector", render_selector(spec["selector"]), "")
+    validate_restart_policy_always(spec, "StatefulSet", found)
 
 
-def _check_order(spec: Obj, found: Findings) -> None:
+def _validate_ordinals_and_policies(spec: Obj, found: ErrorList) -> None:
     policy = spec.get("podManagementPolicy", "")
     if policy not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
@@ -187,17 +187,17 @@ def _check_order(spec: Obj, found: Findings) -> None:
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if kind == "OnDelete":
         if rolling is not None:
-            shown = internal_json("apps.RollingUpdateStatefulSetStrategy", rolling)
+            shown = format_internal("apps.RollingUpdateStatefulSetStrategy", rolling)
             text = "only allowed for updateStrategy 'RollingUpdate'"
             found.invalid(f"{at}.rollingUpdate", shown, text)
     elif kind != "RollingUpdate":
-        shown = internal_json("apps.StatefulSetUpdateStrategy", strategy)
+        shown = format_internal("apps.StatefulSetUpdateStrategy", strategy)
         found.invalid(at, shown, "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
         found.not_negative(rolling, f"{at}.rollingUpdate", "partition")
 
 
-def _check_stateful_template(spec: Obj, found: Findings) -> None:
+def _validate_stateful_template(spec: Obj, found: ErrorList) -> None:
     template = spec["template"]
     metadata, pod = template.get("metadata", {}), template.get("spec", {})
     claims = [
@@ -215,24 +215,24 @@ def _check_stateful_template(spec: Obj, found: Findings) -> None:
             if field not in ("hostname", "subdomain", "volumes")
         }
         template = {**template, "spec": {**kept, "volumes": volumes}}
-    check_selected_template({**spec, "template": template}, found)
+    validate_template_for_selector({**spec, "template": template}, found)
     found += label_errors(metadata.get("labels", {}), "spec.template.labels")
     if "annotations" in metadata:
         at = "spec.template.annotations"
         found += annotation_errors(metadata["annotations"], at)
-        check_pod_annotations(metadata["annotations"], pod, at, found)
+        validate_pod_annotations(metadata["annotations"], pod, at, found)
 
 
-def check_stateful_set_change(spec: Obj, before: Obj, found: Findings) -> None:
+def validate_stateful_set_spec_update(spec: Obj, before: Obj, found: ErrorList) -> None:
     """A change of a stateful set's spec."""
-    check_stateful_set(spec, found, changed=True)
-    for field in (spec.keys() | before.keys()) - _STATEFUL_CHANGES:
+    validate_stateful_set_spec(spec, found, changed=True)
+    for field in (spec.keys() | before.keys()) - _STATEFUL_SET_MUTABLE_FIELDS:
         if spec.get(field) != before.get(field):
-            found.forbidden("spec", _STATEFUL_FIXED)
+            found.forbidden("spec", _STATEFUL_SET_IMMUTABLE)
             return
 
 
-def check_controller(spec: Obj, found: Findings) -> None:
+def validate_replication_controller_spec(spec: Obj, found: ErrorList) -> None:
     """A replication controller's spec."""
     selector, template = spec.get("selector") or {}, spec.get("template")
     found.not_negative(spec, "spec", "minReadySeconds")
@@ -244,6 +244,6 @@ def check_controller(spec: Obj, found: Findings) -> None:
     else:
         labels = template.get("metadata", {}).get("labels")
         if any((labels or {}).get(key) != value for key, value in selector.items()):
-            found.invalid("spec.template.metadata.labels", labels, MISMATCH)
-        check_template(template, "spec.template", found)
-        check_kept_running(spec, "ReplicationController", found)
+            found.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
+        validate_pod_template_spec(template, "spec.template", found)
+        validate_restart_policy_always(spec, "ReplicationController", found)

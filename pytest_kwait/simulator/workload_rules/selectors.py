@@ -9,37 +9,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.formats import NEGATIVE, percent_texts
-from pytest_kwait.simulator.internal_values import internal_json
-from pytest_kwait.simulator.pod_rules.pod_spec import check_template
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.internal_values import format_internal
+from pytest_kwait.simulator.pod_rules.pod_spec import validate_pod_template_spec
+from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.validation import selector_errors
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.status_error import Rendered
 
 __all__ = [
-    "MISMATCH",
-    "check_immutable_selector",
-    "check_kept_running",
-    "check_not_more_than_all",
-    "check_percent",
-    "check_selected_template",
-    "check_selector",
-    "percent_of",
-    "shown_selector",
+    "SELECTOR_MISMATCH",
+    "parse_int_or_percent",
+    "render_selector",
+    "validate_immutable_selector",
+    "validate_non_negative_int_or_percent",
+    "validate_not_more_than_100_percent",
+    "validate_restart_policy_always",
+    "validate_template_for_selector",
+    "validate_workload_selector",
 ]
 
-MISMATCH = "`selector` does not match template `labels`"
+SELECTOR_MISMATCH = "`selector` does not match template `labels`"
 
 
-def shown_selector(selector: Obj | None) -> Rendered:
+def render_selector(selector: Obj | None) -> Rendered:
     """A label selector as refusals show it."""
-    return internal_json("v1.LabelSelector", selector)
+    return format_internal("v1.LabelSelector", selector)
 
 
-def check_selector(spec: Obj, noun: str, found: Findings) -> bool:
+def validate_workload_selector(spec: Obj, noun: str, found: ErrorList) -> bool:
     """The selector is there, sound and not empty; whether it can be used."""
     selector = spec.get("selector")
     if selector is None:
@@ -49,20 +49,20 @@ def check_selector(spec: Obj, noun: str, found: Findings) -> bool:
     found += wrong
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         text = f"empty selector is invalid for {noun}"
-        found.invalid("spec.selector", shown_selector(selector), text)
+        found.invalid("spec.selector", render_selector(selector), text)
     return not wrong
 
 
-def check_selected_template(spec: Obj, found: Findings) -> None:
+def validate_template_for_selector(spec: Obj, found: ErrorList) -> None:
     """The selector finds what the template makes, and that is sound."""
     template, selector = spec["template"], spec.get("selector")
     labels = template.get("metadata", {}).get("labels")
-    if selector != {} and not matches(selector, labels or {}):
-        found.invalid("spec.template.metadata.labels", labels, MISMATCH)
-    check_template(template, "spec.template", found)
+    if selector != {} and not matches_selector(selector, labels or {}):
+        found.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
+    validate_pod_template_spec(template, "spec.template", found)
 
 
-def check_kept_running(spec: Obj, noun: str, found: Findings) -> None:
+def validate_restart_policy_always(spec: Obj, noun: str, found: ErrorList) -> None:
     """Pods that are replaced when they end never end by themselves."""
     pod = spec["template"].get("spec", {})
     policy = pod.get("restartPolicy", "")
@@ -73,14 +73,14 @@ def check_kept_running(spec: Obj, noun: str, found: Findings) -> None:
         found.forbidden("spec.template.spec.activeDeadlineSeconds", text)
 
 
-def check_immutable_selector(spec: Obj, before: Obj, found: Findings) -> None:
+def validate_immutable_selector(spec: Obj, before: Obj, found: ErrorList) -> None:
     """What a workload selects stays what it was."""
     selector = spec.get("selector")
     if selector != before.get("selector"):
-        found.invalid("spec.selector", shown_selector(selector), "field is immutable")
+        found.invalid("spec.selector", render_selector(selector), "field is immutable")
 
 
-def check_percent(value: int | str, at: str, found: Findings) -> None:
+def validate_non_negative_int_or_percent(value: int | str, at: str, found: ErrorList) -> None:
     """A number that is not negative, or percent."""
     if isinstance(value, str):
         found.texts(at, value, percent_texts(value))
@@ -88,19 +88,19 @@ def check_percent(value: int | str, at: str, found: Findings) -> None:
         found.invalid(at, value, NEGATIVE)
 
 
-def percent_of(value: int | str) -> int:
+def parse_int_or_percent(value: int | str) -> int:
     """The number, of things or of percent; 0 for what is neither."""
     if isinstance(value, str):
-        return 0 if percent_texts(value) else int(value[:-1].lstrip("0")[:_DIGITS] or 0)
+        return 0 if percent_texts(value) else int(value[:-1].lstrip("0")[:_MAX_DIGITS] or 0)
     return value
 
 
-def check_not_more_than_all(value: int | str, at: str, found: Findings) -> None:
+def validate_not_more_than_100_percent(value: int | str, at: str, found: ErrorList) -> None:
     """No more than 100 percent."""
-    if isinstance(value, str) and percent_of(value) > _ALL:
+    if isinstance(value, str) and parse_int_or_percent(value) > _ALL_PERCENT:
         found.invalid(at, value, "must not be greater than 100%")
 
 
-_ALL = 100
-_DIGITS = 18
+_ALL_PERCENT = 100
+_MAX_DIGITS = 18
 """Of a number that is read: what has more is more than all, however it goes on."""

@@ -9,39 +9,39 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.findings import Findings
+    from pytest_kwait.simulator.findings import ErrorList
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["check_success_policy", "index_in_both", "read_indexes"]
+__all__ = ["count_indexes", "find_common_index", "validate_success_policy"]
 
-_MOST_RULES = 20
-_MOST_BYTES = 64 * 1024
-_PAIR = 2
+_MAX_SUCCESS_RULES = 20
+_MAX_INDEXES_LENGTH = 64 * 1024
+_RANGE_PARTS = 2
 
 
-def check_success_policy(spec: Obj, at: str, found: Findings) -> None:
+def validate_success_policy(spec: Obj, at: str, found: ErrorList) -> None:
     """The policy of an indexed job's spec."""
     rules, completions = spec["successPolicy"].get("rules") or [], spec.get("completions")
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
         found.required(f"{at}.rules", text)
-    if len(rules) > _MOST_RULES:
-        found.too_many(f"{at}.rules", len(rules), _MOST_RULES)
+    if len(rules) > _MAX_SUCCESS_RULES:
+        found.too_many(f"{at}.rules", len(rules), _MAX_SUCCESS_RULES)
     for index, rule in enumerate(rules):
-        _check_rule(rule, completions or 0, f"{at}.rules[{index}]", found)
+        _validate_success_policy_rule(rule, completions or 0, f"{at}.rules[{index}]", found)
 
 
-def _check_rule(rule: Obj, completions: int, at: str, found: Findings) -> None:
+def _validate_success_policy_rule(rule: Obj, completions: int, at: str, found: ErrorList) -> None:
     indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
     total = 0
     if indexes is None and count is None:
         found.required(at, "at least one of succeededCount or succeededIndexes must be specified")
     if indexes is not None:
         here = f"{at}.succeededIndexes"
-        if len(indexes) > _MOST_BYTES:
-            found.too_long(here, _MOST_BYTES)
+        if len(indexes) > _MAX_INDEXES_LENGTH:
+            found.too_long(here, _MAX_INDEXES_LENGTH)
         try:
-            total = read_indexes(indexes, completions)
+            total = count_indexes(indexes, completions)
         except ValueError as error:
             found.invalid(here, indexes, f"error parsing succeededIndexes: {error}")
     if count is None:
@@ -55,7 +55,7 @@ def _check_rule(rule: Obj, completions: int, at: str, found: Findings) -> None:
         found.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
 
 
-def read_indexes(text: str, completions: int) -> int:
+def count_indexes(text: str, completions: int) -> int:
     """How many indexes `text` lists: `0,2-4`.
 
     Raises:
@@ -63,7 +63,7 @@ def read_indexes(text: str, completions: int) -> int:
     """
     total, last = 0, None
     for part in text.split(",") if text else ():
-        start, end = _interval(part, completions)
+        start, end = _parse_interval(part, completions)
         if last is not None and last >= start:
             raise ValueError(f"non-increasing order, previous: {last}, current: {start}")
         total += end - start + 1
@@ -71,13 +71,13 @@ def read_indexes(text: str, completions: int) -> int:
     return total
 
 
-def index_in_both(one: str, other: str, completions: int) -> int | None:
+def find_common_index(one: str, other: str, completions: int) -> int | None:
     """The first index that both texts list, None for none; what lists no index is passed over."""
     lists: list[list[tuple[int, int]]] = [[], []]
     for text, intervals in zip((one, other), lists, strict=True):
         for part in text.split(",") if text else ():
             try:
-                intervals.append(_interval(part, completions))
+                intervals.append(_parse_interval(part, completions))
             except ValueError:
                 continue
     done, failed = lists
@@ -89,9 +89,9 @@ def index_in_both(one: str, other: str, completions: int) -> int | None:
     return None
 
 
-def _interval(part: str, completions: int) -> tuple[int, int]:
+def _parse_interval(part: str, completions: int) -> tuple[int, int]:
     ends = part.split("-")
-    if len(ends) > _PAIR:
+    if len(ends) > _RANGE_PARTS:
         raise ValueError(
             f'the fragment "{part}" violates the requirement that an index interval can have at '
             "most two parts separated by '-'"
@@ -103,6 +103,6 @@ def _interval(part: str, completions: int) -> tuple[int, int]:
         if int(end) >= completions:
             raise ValueError(f'too large index: "{end}"')
         numbers.append(int(end))
-    if len(numbers) == _PAIR and numbers[0] >= numbers[1]:
+    if len(numbers) == _RANGE_PARTS and numbers[0] >= numbers[1]:
         raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
     return numbers[0], numbers[-1]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.scheduler.algorithm.cycle import Rejection
-from pytest_kwait.scheduler.algorithm.fit_errors import fit_error, gates_message
+from pytest_kwait.scheduler.algorithm.fit_errors import format_fit_error, format_gates_message
 
 _CPU = Rejection(("Insufficient cpu",), resolvable=True)
 _TAINT = Rejection(("node(s) had untolerated taint(s)",), resolvable=False)
@@ -35,21 +35,21 @@ _BOTH = Rejection(("Insufficient cpu", "Insufficient memory"), resolvable=False)
     ],
 )
 def test_no_fit_is_said_in_the_schedulers_words(rejections: list[Rejection], text: str) -> None:
-    assert fit_error(rejections) == text
+    assert format_fit_error(rejections) == text
 
 
 def test_a_pod_that_never_preempts_says_so() -> None:
-    assert fit_error([_CPU], may_preempt=False) == (
+    assert format_fit_error([_CPU], may_preempt=False) == (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
         "preemption: not eligible due to preemptionPolicy=Never."
     )
 
 
 def test_a_pod_for_which_no_node_was_looked_at_says_why() -> None:
-    assert fit_error([_TAINT, _TAINT], reason="pod affinity terms conflict") == (
+    assert format_fit_error([_TAINT, _TAINT], reason="pod affinity terms conflict") == (
         "0/2 nodes are available: pod affinity terms conflict. not found"
     )
 
 
 def test_gates_are_listed() -> None:
-    assert gates_message(["a", "b"]) == "waiting for scheduling gates: [a b]"
+    assert format_gates_message(["a", "b"]) == "waiting for scheduling gates: [a b]"

@@ -10,7 +10,7 @@ from pytest_kwait.scheduler.algorithm import (
     DEFAULT_PREDICATES,
     DEFAULT_PRIORITIES,
     Algorithm,
-    Cycle,
+    CycleState,
     FitError,
     InvalidNode,
     InvalidPod,
@@ -121,7 +121,7 @@ def test_functions_can_be_given_and_names_registered(own_names: None) -> None:
 
 
 def test_a_priority_per_pod_scores_all_nodes_at_once() -> None:
-    def by_pods(cycle: Cycle, fitting: Sequence[NodeInfo]) -> list[int]:
+    def by_pods(cycle: CycleState, fitting: Sequence[NodeInfo]) -> list[int]:
         return [sum(one.name == "there" for one in info.pods) for info in fitting]
 
     nodes = Nodes(info(name="a"), info(pod("there"), name="b"))
@@ -138,7 +138,7 @@ def test_a_node_remembers_only_so_much() -> None:
 def test_a_predicate_per_pod_is_prepared_once() -> None:
     seen: list[str] = []
 
-    def prepare(cycle: Cycle) -> None:
+    def prepare(cycle: CycleState) -> None:
         seen.append(cycle.pod.name)
 
     Algorithm([PerPod(prepare)]).schedule(pod("one"), Nodes(info(name="a"), info(name="b")))

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, Rejection
 from pytest_kwait.scheduler.algorithm.pod_info import PodInfo
-from pytest_kwait.scheduler.algorithm.predicates import find_rejection, waiting_gates
+from pytest_kwait.scheduler.algorithm.predicates import find_rejection, list_scheduling_gates
 from tests.scheduler.algorithm.nodes import Nodes, info, node, pod
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ def test_a_toleration_covers_a_taint(toleration: dict[str, str], covered: bool) 
 
 
 def test_gates_are_named_in_order() -> None:
-    assert waiting_gates(pod(schedulingGates=[{"name": "b"}, {"name": "a"}])) == ["b", "a"]
-    assert waiting_gates(pod()) == []
+    assert list_scheduling_gates(pod(schedulingGates=[{"name": "b"}, {"name": "a"}])) == ["b", "a"]
+    assert list_scheduling_gates(pod()) == []
 
 
 def test_a_node_counts_each_pod_once_in_and_once_out() -> None:

@@ -7,10 +7,10 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.algorithm.quantities import (
     Quantity,
-    milli_value,
+    parse_milli_value,
     parse_quantity,
+    parse_value,
     sum_quantities,
-    value,
 )
 
 
@@ -73,10 +73,10 @@ def test_the_canonical_form_needs_no_fraction(text: str, canonical: str) -> None
 
 
 def test_whole_units_and_thousandths_are_rounded_up() -> None:
-    assert value("1500m") == 2
-    assert value("1Ki") == 1024
-    assert milli_value("0.0001") == 1
-    assert milli_value("2") == 2000
+    assert parse_value("1500m") == 2
+    assert parse_value("1Ki") == 1024
+    assert parse_milli_value("0.0001") == 1
+    assert parse_milli_value("2") == 2000
 
 
 def test_quantities_add_subtract_and_compare_whatever_their_notation() -> None:

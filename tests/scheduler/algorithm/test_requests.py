@@ -4,9 +4,9 @@ import pytest
 
 from pytest_kwait.scheduler.algorithm.requests import (
     PodRequests,
-    host_ports,
-    ports_conflict,
-    resource_requests,
+    has_port_conflict,
+    list_host_ports,
+    sum_pod_requests,
 )
 
 Container = dict[str, object]
@@ -37,14 +37,14 @@ def _c(cpu: str, *, always: bool = False) -> Container:
 def test_a_pod_needs_its_containers_or_the_peak_of_its_start(
     spec: dict[str, object], cpu: int
 ) -> None:
-    assert resource_requests({"spec": spec}) == {"cpu": cpu}
+    assert sum_pod_requests({"spec": spec}) == {"cpu": cpu}
 
 
 def test_resources_have_their_own_units_and_absent_ones_are_absent() -> None:
     requests = {"memory": "1Ki", "example.com/gpu": "2"}
     spec = {"containers": [{"resources": {"requests": requests}}, {}]}
-    assert resource_requests({"spec": spec}) == {"memory": 1024, "example.com/gpu": 2}
-    assert resource_requests({"spec": {"containers": [{}]}}) == {}
+    assert sum_pod_requests({"spec": spec}) == {"memory": 1024, "example.com/gpu": 2}
+    assert sum_pod_requests({"spec": {"containers": [{}]}}) == {}
 
 
 def test_host_ports_are_those_of_containers_and_sidecars() -> None:
@@ -57,7 +57,7 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
         "containers": [{"ports": ports}],
         "initContainers": [sidecar, {"ports": [{"hostPort": 99}]}],
     }
-    assert host_ports({"spec": spec}) == {("TCP", "0.0.0.0", 8080), ("UDP", "10.0.0.1", 53)}
+    assert list_host_ports({"spec": spec}) == {("TCP", "0.0.0.0", 8080), ("UDP", "10.0.0.1", 53)}
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_host_ports_are_those_of_containers_and_sidecars() -> None:
 def test_a_port_conflicts_on_the_same_address_or_on_all(
     used: tuple[str, str, int], conflict: bool
 ) -> None:
-    assert ports_conflict({("TCP", "10.0.0.1", 80)}, {used}) is conflict
+    assert has_port_conflict({("TCP", "10.0.0.1", 80)}, {used}) is conflict
 
 
 def test_what_the_pod_level_requests_replaces_only_what_it_may() -> None:
     resources = {"requests": {"cpu": "4", "hugepages-2Mi": "2Mi", "example.com/gpu": "9"}}
     container = {"resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}
     spec = {"containers": [container], "resources": resources}
-    assert resource_requests({"spec": spec}) == {
+    assert sum_pod_requests({"spec": spec}) == {
         "cpu": 4000,
         "hugepages-2Mi": 2 * 1024 * 1024,
         "example.com/gpu": 1,
@@ -90,7 +90,7 @@ def test_what_the_pod_level_requests_replaces_only_what_it_may() -> None:
 def test_resources_that_no_scheduler_counts_are_left_out() -> None:
     requests = {"cpu": "1", "pods": "1", "something": "3"}
     spec = {"containers": [{"resources": {"requests": requests}}]}
-    assert resource_requests({"spec": spec}) == {"cpu": 1000}
+    assert sum_pod_requests({"spec": spec}) == {"cpu": 1000}
 
 
 _ASSUMED_MEMORY = 200 * 1024 * 1024
@@ -159,7 +159,7 @@ def _resized(spec: str, actuated: str, allocated: str, **status: object) -> dict
 def test_a_pod_that_is_resized_needs_what_it_has_and_what_it_will_have(
     pod: dict[str, object], cpu: int
 ) -> None:
-    assert resource_requests(pod, started=True) == {"cpu": cpu}
+    assert sum_pod_requests(pod, started=True) == {"cpu": cpu}
 
 
 def test_a_pod_that_is_resized_as_a_whole_too() -> None:
@@ -167,5 +167,5 @@ def test_a_pod_that_is_resized_as_a_whole_too() -> None:
         "spec": {"containers": [{}], "resources": {"requests": {"cpu": "1"}}},
         "status": {"resources": {"requests": {"cpu": "2"}}, "allocatedResources": {"cpu": "1"}},
     }
-    assert resource_requests(pod, started=True) == {"cpu": 2000}
-    assert resource_requests(pod) == {"cpu": 1000}
+    assert sum_pod_requests(pod, started=True) == {"cpu": 2000}
+    assert sum_pod_requests(pod) == {"cpu": 1000}

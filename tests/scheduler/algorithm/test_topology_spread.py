@@ -8,8 +8,8 @@ import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
 from pytest_kwait.scheduler.algorithm.spread_constraints import (
-    controller_reference,
-    spread_selectors,
+    collect_spread_selectors,
+    find_spreading_controller,
 )
 from tests.scheduler.algorithm.nodes import Nodes, info, node, pod
 
@@ -232,8 +232,8 @@ def test_only_some_controllers_spread_their_pods(
 ) -> None:
     other = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "other"}
     owner = {"kind": kind, "apiVersion": api_version, "name": "web", "controller": True}
-    assert controller_reference({"metadata": {"ownerReferences": [other, owner]}}) == found
-    assert controller_reference({"metadata": {}}) is None
+    assert find_spreading_controller({"metadata": {"ownerReferences": [other, owner]}}) == found
+    assert find_spreading_controller({"metadata": {}}) is None
 
 
 def test_selectors_are_those_of_services_and_of_the_controller() -> None:
@@ -245,11 +245,11 @@ def test_selectors_are_those_of_services_and_of_the_controller() -> None:
         {"spec": {}},
     ]
     by_service = {"matchLabels": {"foo": ""}}
-    assert spread_selectors(one, services, None) == [by_service]
+    assert collect_spread_selectors(one, services, None) == [by_service]
     replica_set = {"spec": {"selector": _FOO}}
-    assert spread_selectors(one, [], replica_set) == [_FOO]
+    assert collect_spread_selectors(one, [], replica_set) == [_FOO]
     controller = {"spec": {"selector": {"foo": ""}}}
-    assert spread_selectors(one, services, controller) == [by_service, by_service]
+    assert collect_spread_selectors(one, services, controller) == [by_service, by_service]
 
 
 @pytest.mark.parametrize(

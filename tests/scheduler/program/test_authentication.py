@@ -9,11 +9,11 @@ from pytest_kwait.errors import ApiError
 from pytest_kwait.scheduler.program.authentication import (
     ANONYMOUS,
     Authenticator,
-    User,
-    looked_up_authorities,
-    user_of_certificate,
+    UserInfo,
+    fetch_client_authorities,
+    read_certificate_user,
 )
-from pytest_kwait.scheduler.program.field_errors import ProgramError
+from pytest_kwait.scheduler.program.field_errors import CommandError
 from pytest_kwait.testing import FakeClock
 from tests.scheduler.program.reviewing import Reviewer
 
@@ -26,7 +26,7 @@ KNOWN = {
         "extra": {"scopes": ["a"]},
     },
 }
-ANN = User("ann", ("dev", "system:authenticated"), "7", {"scopes": ["a"]})
+ANN = UserInfo("ann", ("dev", "system:authenticated"), "7", {"scopes": ["a"]})
 CERTIFICATE = {
     "subject": (
         (("organizationName", "dev"),),
@@ -34,7 +34,7 @@ CERTIFICATE = {
         (("commonName", "bob"),),
     )
 }
-BOB = User("bob", ("dev", "ops", "system:authenticated"))
+BOB = UserInfo("bob", ("dev", "ops", "system:authenticated"))
 
 
 def by_token(spec: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def by_token(spec: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_caller_is_found(
-    header: str | None, certificate: dict[str, Any] | None, user: User | None
+    header: str | None, certificate: dict[str, Any] | None, user: UserInfo | None
 ) -> None:
     assert Authenticator(Reviewer(by_token).session).authenticate(header, certificate) == user
 
@@ -72,8 +72,8 @@ def test_tokens_mean_nothing_where_nobody_reviews_them() -> None:
 def test_every_user_is_authenticated() -> None:
     reviewer = Reviewer(lambda _spec: {"authenticated": True, "user": {"username": "x"}})
     user = Authenticator(reviewer.session).authenticate("Bearer t", None)
-    assert user == User("x", ("system:authenticated",))
-    assert user_of_certificate({}) is None
+    assert user == UserInfo("x", ("system:authenticated",))
+    assert read_certificate_user({}) is None
 
 
 def test_answers_are_kept_for_their_time() -> None:
@@ -124,19 +124,19 @@ class Extended(Reviewer):
 
 def test_authorities_are_looked_up() -> None:
     found = Extended({"data": {"client-ca-file": "PEM"}})
-    assert looked_up_authorities(found.session, tolerate=False) == "PEM"
-    assert looked_up_authorities(Extended({}).session, tolerate=False) is None
+    assert fetch_client_authorities(found.session, tolerate=False) == "PEM"
+    assert fetch_client_authorities(Extended({}).session, tolerate=False) is None
 
 
 def test_authorities_may_be_missing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert looked_up_authorities(Extended(None).session, tolerate=True) is None
+        assert fetch_client_authorities(Extended(None).session, tolerate=True) is None
     assert caplog.messages == [
         "Error looking up in-cluster authentication configuration: 404 NotFound: not there",
         "Continuing without it: client certificates are not looked at",
     ]
-    with pytest.raises(ProgramError) as caught:
-        looked_up_authorities(Extended(None).session, tolerate=False)
+    with pytest.raises(CommandError) as caught:
+        fetch_client_authorities(Extended(None).session, tolerate=False)
     assert str(caught.value) == (
         "unable to load configmap based client CA file: 404 NotFound: not there"
     )

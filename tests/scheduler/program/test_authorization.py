@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import ApiError
-from pytest_kwait.scheduler.program.authentication import ANONYMOUS, User
-from pytest_kwait.scheduler.program.authorization import ALLOWED, Authorizer, Permission
-from pytest_kwait.scheduler.program.expiring_answers import ExpiringAnswers
+from pytest_kwait.scheduler.program.authentication import ANONYMOUS, UserInfo
+from pytest_kwait.scheduler.program.authorization import ALLOWED, AccessDecision, Authorizer
+from pytest_kwait.scheduler.program.expiring_answers import TTLCache
 from pytest_kwait.testing import FakeClock
 from tests.scheduler.program.reviewing import Reviewer
 
-ANN = User("ann", ("dev",), "7", {"scopes": ["a"]})
+ANN = UserInfo("ann", ("dev",), "7", {"scopes": ["a"]})
 
 
 def by_user(spec: dict[str, Any]) -> dict[str, Any]:
@@ -26,17 +26,17 @@ def by_user(spec: dict[str, Any]) -> dict[str, Any]:
     ("user", "path", "permission"),
     [
         (ANN, "/metrics", ALLOWED),
-        (User("x", ("system:masters",)), "/metrics", ALLOWED),
-        (User("x"), "/metrics", Permission(False, "no role")),
-        (User("both"), "/metrics", Permission(False, "denied")),
+        (UserInfo("x", ("system:masters",)), "/metrics", ALLOWED),
+        (UserInfo("x"), "/metrics", AccessDecision(False, "no role")),
+        (UserInfo("both"), "/metrics", AccessDecision(False, "denied")),
         (ANONYMOUS, "/healthz", ALLOWED),
-        (ANONYMOUS, "/healthz/ping", Permission(False, "no role")),
+        (ANONYMOUS, "/healthz/ping", AccessDecision(False, "no role")),
         (ANONYMOUS, "/open/any", ALLOWED),
-        (ANONYMOUS, "/open", Permission(False, "no role")),
+        (ANONYMOUS, "/open", AccessDecision(False, "no role")),
         (ANONYMOUS, "/", ALLOWED),
     ],
 )
-def test_access_is_decided(user: User, path: str, permission: Permission) -> None:
+def test_access_is_decided(user: UserInfo, path: str, permission: AccessDecision) -> None:
     authorizer = Authorizer(Reviewer(by_user).session, ("/healthz", "open/*", "/"))
     assert authorizer.authorize(user, "get", path) == permission
 
@@ -45,7 +45,7 @@ def test_review_says_who_asks_for_what() -> None:
     reviewer = Reviewer(by_user)
     authorizer = Authorizer(reviewer.session)
     authorizer.authorize(ANN, "post", "/x")
-    authorizer.authorize(User("bob"), "get", "/y")
+    authorizer.authorize(UserInfo("bob"), "get", "/y")
     assert reviewer.asked == [
         {
             "nonResourceAttributes": {"path": "/x", "verb": "post"},
@@ -60,7 +60,7 @@ def test_review_says_who_asks_for_what() -> None:
 
 def test_nothing_more_is_allowed_where_nobody_reviews() -> None:
     authorizer = Authorizer(None, ("/healthz",))
-    assert authorizer.authorize(ANN, "get", "/metrics") == Permission(False)
+    assert authorizer.authorize(ANN, "get", "/metrics") == AccessDecision(False)
     assert authorizer.authorize(ANN, "get", "/healthz") == ALLOWED
 
 
@@ -68,11 +68,11 @@ def test_answers_are_kept_each_for_its_time() -> None:
     clock = FakeClock()
     reviewer = Reviewer(by_user)
     authorizer = Authorizer(reviewer.session, (), 10, 5, clock)
-    for user in (ANN, User("bob")) * 3:
+    for user in (ANN, UserInfo("bob")) * 3:
         authorizer.authorize(user, "get", "/metrics")
     assert [spec["user"] for spec in reviewer.asked] == ["ann", "bob"]
     clock.sleep(5)
-    for user in (ANN, User("bob")):
+    for user in (ANN, UserInfo("bob")):
         authorizer.authorize(user, "get", "/metrics")
     assert [spec["user"] for spec in reviewer.asked] == ["ann", "bob", "bob"]
 
@@ -90,7 +90,7 @@ def test_failure_to_review_is_not_an_answer() -> None:
 
 
 def test_the_oldest_answers_go_first() -> None:
-    answers: ExpiringAnswers[int] = ExpiringAnswers(FakeClock(), most=2)
+    answers: TTLCache[int] = TTLCache(FakeClock(), most=2)
     for number in range(3):
         answers.put(number, number, 60)
     assert [answers.get(number) for number in range(3)] == [None, 1, 2]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.scheduler.program.clients import (
-    in_cluster_client,
-    kubeconfig_client,
-    scheduler_client,
+    make_in_cluster_client,
+    make_kubeconfig_client,
+    make_scheduler_client,
 )
-from pytest_kwait.scheduler.program.field_errors import ProgramError
+from pytest_kwait.scheduler.program.field_errors import CommandError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,37 +43,37 @@ def kubeconfig(tmp_path: Path) -> str:
 
 
 def test_kubeconfig_leads_to_its_current_context(kubeconfig: str) -> None:
-    configuration: Any = scheduler_client(kubeconfig, "").configuration
+    configuration: Any = make_scheduler_client(kubeconfig, "").configuration
     assert configuration.host == "https://b.example:6443"
     assert configuration.api_key["BearerToken"] == "Bearer secret"
     assert configuration.proxy == "http://proxy.example:3128"
 
 
 def test_master_wins_over_the_kubeconfig(kubeconfig: str) -> None:
-    configuration: Any = scheduler_client(kubeconfig, "https://127.0.0.1:7/").configuration
+    configuration: Any = make_scheduler_client(kubeconfig, "https://127.0.0.1:7/").configuration
     assert configuration.host == "https://127.0.0.1:7"
     assert configuration.api_key["BearerToken"] == "Bearer secret"
     assert configuration.proxy is None, "no proxy leads back to this machine"
 
 
 def test_master_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert scheduler_client("", "10.0.0.1:8080").configuration.host == "http://10.0.0.1:8080"
+    assert make_scheduler_client("", "10.0.0.1:8080").configuration.host == "http://10.0.0.1:8080"
     monkeypatch.setenv("KUBERNETES_MASTER", "https://other.example")
-    assert scheduler_client("", "").configuration.host == "https://other.example"
-    assert scheduler_client("", "one.example").configuration.host == "http://one.example"
+    assert make_scheduler_client("", "").configuration.host == "https://other.example"
+    assert make_scheduler_client("", "one.example").configuration.host == "http://one.example"
 
 
 @pytest.mark.parametrize("master", ["unix:///x", "https://", "//"])
 def test_master_that_is_no_address_is_refused(master: str) -> None:
-    with pytest.raises(ProgramError) as caught:
-        scheduler_client("", master)
+    with pytest.raises(CommandError) as caught:
+        make_scheduler_client("", master)
     assert str(caught.value) == f"host must be a URL or a host:port pair: {master!r}"
 
 
 def test_somebody_must_say_where_the_server_is() -> None:
-    assert in_cluster_client() is None
-    with pytest.raises(ProgramError) as caught:
-        scheduler_client("", "")
+    assert make_in_cluster_client() is None
+    with pytest.raises(CommandError) as caught:
+        make_scheduler_client("", "")
     assert str(caught.value) == (
         "invalid configuration: no configuration has been provided,"
         " try setting KUBERNETES_MASTER environment variable"
@@ -84,8 +84,8 @@ def test_somebody_must_say_where_the_server_is() -> None:
 def test_kubeconfig_without_its_context_is_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text((tmp_path / "kubeconfig").read_text().replace('"b"', '"c"', 1))
-    with pytest.raises(ProgramError) as caught:
-        kubeconfig_client(str(broken))
+    with pytest.raises(CommandError) as caught:
+        make_kubeconfig_client(str(broken))
     assert str(caught.value) == (
         f"error loading config file {broken}: Invalid kube-config file."
         f" Expected object with name c in {broken}/contexts list"

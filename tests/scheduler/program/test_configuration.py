@@ -9,12 +9,12 @@ import pytest
 from pytest_kwait.scheduler.algorithm import DEFAULT_PREDICATES, DEFAULT_PRIORITIES
 from pytest_kwait.scheduler.program.configuration import Configuration
 from pytest_kwait.scheduler.program.effective_configuration import (
-    effective_configuration,
+    load_configuration,
     write_configuration,
 )
-from pytest_kwait.scheduler.program.field_errors import ProgramError
+from pytest_kwait.scheduler.program.field_errors import CommandError
 from pytest_kwait.scheduler.program.flags import parse_flags
-from pytest_kwait.scheduler.program.profiles import predicates_of, priorities_of
+from pytest_kwait.scheduler.program.profiles import list_profile_predicates, list_profile_priorities
 
 KIND = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 DEFAULT = Path(__file__).parent / "default.yaml"
@@ -27,12 +27,12 @@ FILTERS = (
 def configure(folder: Path, text: str, *flags: str) -> Configuration:
     file = folder / "config.yaml"
     file.write_text(text)
-    return effective_configuration(parse_flags([f"--config={file}", *flags]))
+    return load_configuration(parse_flags([f"--config={file}", *flags]))
 
 
 def test_what_nobody_says_has_its_default(tmp_path: Path) -> None:
     written = tmp_path / "written.yaml"
-    without_file = effective_configuration(parse_flags([]))
+    without_file = load_configuration(parse_flags([]))
     write_configuration(without_file, written)
 
     assert written.read_text() == DEFAULT.read_text()
@@ -63,9 +63,9 @@ def test_what_is_written_reads_back_the_same(tmp_path: Path, text: str) -> None:
     written = tmp_path / "written.yaml"
     write_configuration(configuration, written)
     again = tmp_path / "again.yaml"
-    write_configuration(effective_configuration(parse_flags([f"--config={written}"])), again)
+    write_configuration(load_configuration(parse_flags([f"--config={written}"])), again)
 
-    assert effective_configuration(parse_flags([f"--config={written}"])) == configuration
+    assert load_configuration(parse_flags([f"--config={written}"])) == configuration
     assert again.read_text() == written.read_text()
 
 
@@ -163,14 +163,14 @@ def test_plugins_choose_predicates_and_priorities(
 ) -> None:
     (profile,) = configure(tmp_path, f"{KIND}profiles: [{{plugins: {plugins}}}]\n").profiles
 
-    assert predicates_of(profile) == predicates
-    assert priorities_of(profile) == priorities
+    assert list_profile_predicates(profile) == predicates
+    assert list_profile_priorities(profile) == priorities
 
 
 def test_default_profile_is_the_default_algorithm() -> None:
-    (profile,) = effective_configuration(parse_flags([])).profiles
-    assert tuple(predicates_of(profile)) == DEFAULT_PREDICATES
-    assert priorities_of(profile) == DEFAULT_PRIORITIES
+    (profile,) = load_configuration(parse_flags([])).profiles
+    assert tuple(list_profile_predicates(profile)) == DEFAULT_PREDICATES
+    assert list_profile_priorities(profile) == DEFAULT_PRIORITIES
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_default_profile_is_the_default_algorithm() -> None:
     ],
 )
 def test_unsound_configuration_is_refused_whole(tmp_path: Path, text: str, error: str) -> None:
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         configure(tmp_path, text)
     assert str(caught.value) == error.replace("%API%", "kubescheduler.config.k8s.io/v1")
 
@@ -355,13 +355,13 @@ def test_unsound_configuration_is_refused_whole(tmp_path: Path, text: str, error
 def test_unknown_plugin_is_named_with_those_there_are(
     tmp_path: Path, part: str, starts: str
 ) -> None:
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         configure(tmp_path, f"{KIND}profiles: [{{{part}}}]")
     assert str(caught.value).startswith(starts)
 
 
 def test_flags_and_fields_are_refused_together(tmp_path: Path) -> None:
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         configure(tmp_path, f"{KIND}parallelism: 0", "--secure-port=-1", "--kube-api-burst=0")
     assert str(caught.value) == (
         "[clientConnection.burst: Invalid value: 0: no request could be sent: use 1 or more,"
@@ -374,8 +374,8 @@ def test_empty_names_of_the_lock_are_refused() -> None:
     flags = parse_flags(
         [f"--leader-elect-resource-{part}=" for part in ("lock", "name", "namespace")]
     )
-    with pytest.raises(ProgramError) as caught:
-        effective_configuration(flags)
+    with pytest.raises(CommandError) as caught:
+        load_configuration(flags)
     assert str(caught.value) == (
         "[leaderElection.resourceLock: Required value,"
         " leaderElection.resourceNamespace: Required value,"
@@ -391,18 +391,18 @@ def test_election_is_not_checked_where_there_is_none(tmp_path: Path) -> None:
 
 def test_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing" / "file"
-    with pytest.raises(ProgramError) as caught:
-        effective_configuration(parse_flags([f"--config={missing}"]))
+    with pytest.raises(CommandError) as caught:
+        load_configuration(parse_flags([f"--config={missing}"]))
     assert str(caught.value) == f"open {missing}: no such file or directory"
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         write_configuration(Configuration(), missing)
     assert str(caught.value) == f"open {missing}: no such file or directory"
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff\xfe")
-    with pytest.raises(ProgramError) as caught:
-        effective_configuration(parse_flags([f"--config={binary}"]))
+    with pytest.raises(CommandError) as caught:
+        load_configuration(parse_flags([f"--config={binary}"]))
     assert str(caught.value) == f"open {binary}: it is not text"
 
 
 if __name__ == "__main__":
-    write_configuration(effective_configuration(parse_flags([])), DEFAULT)
+    write_configuration(load_configuration(parse_flags([])), DEFAULT)

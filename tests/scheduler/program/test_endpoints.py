@@ -9,15 +9,15 @@ import pytest
 from pytest_kwait.errors import ApiError
 from pytest_kwait.scheduler.program.authentication import Authenticator
 from pytest_kwait.scheduler.program.authorization import Authorizer
-from pytest_kwait.scheduler.program.endpoints import Answer, Endpoints, Question
-from pytest_kwait.scheduler.program.health import HealthCheck, Unhealthy
+from pytest_kwait.scheduler.program.endpoints import HTTPRequest, HTTPResponse, Routes
+from pytest_kwait.scheduler.program.health import HealthCheck, UnhealthyError
 from tests.scheduler.program.reviewing import Reviewer
 
 SNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 def fail() -> None:
-    raise Unhealthy("it is <ill>")
+    raise UnhealthyError("it is <ill>")
 
 
 GOOD = HealthCheck("good", lambda: None)
@@ -36,7 +36,7 @@ def by_user(spec: dict[str, Any]) -> dict[str, Any]:
     return {"allowed": spec["user"] == "reader", "reason": "no <role>" * (spec["user"] == "why")}
 
 
-ENDPOINTS = Endpoints(
+ENDPOINTS = Routes(
     HEALTH,
     {"/metrics": lambda accept: ("text/x", f"as {accept}".encode())},
     Authenticator(Reviewer(by_token).session),
@@ -44,9 +44,9 @@ ENDPOINTS = Endpoints(
 )
 
 
-def ask(target: str, user: str | None = "reader", method: str = "GET") -> Answer:
+def ask(target: str, user: str | None = "reader", method: str = "GET") -> HTTPResponse:
     headers = {"accept": "that"} | ({"authorization": f"Bearer {user}"} if user else {})
-    return ENDPOINTS.answer(Question(method, target, headers))
+    return ENDPOINTS.answer(HTTPRequest(method, target, headers))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_unknown_paths_are_nobodys_business() -> None:
 
 def test_nothing_is_shown_when_nobody_can_say() -> None:
     answer = ask("/metrics", "nobody-can-say")
-    assert answer == Answer(
+    assert answer == HTTPResponse(
         500,
         b'Internal Server Error: "/metrics": 403 Forbidden: not for you\n',
         headers=SNIFF,
@@ -144,7 +144,7 @@ def test_nothing_is_shown_when_nobody_can_say() -> None:
 
 
 def test_only_reading_is_served() -> None:
-    assert ask("/metrics", method="POST") == Answer(
+    assert ask("/metrics", method="POST") == HTTPResponse(
         405, b"405 method not allowed\n", headers={**SNIFF, "Allow": "GET"}
     )
     assert ask("/metrics", None, "POST").status == 403
@@ -152,5 +152,5 @@ def test_only_reading_is_served() -> None:
 
 
 def test_insecure_port_asks_nobody() -> None:
-    answer = ENDPOINTS.insecure().answer(Question("GET", "/metrics", {"accept": "x"}))
+    answer = ENDPOINTS.insecure().answer(HTTPRequest("GET", "/metrics", {"accept": "x"}))
     assert (answer.status, answer.content_type, answer.body) == (200, "text/x", b"as x")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.scheduler.program.feature_gates import GATES, FeatureGates, describe_gates
-from pytest_kwait.scheduler.program.field_errors import ProgramError
+from pytest_kwait.scheduler.program.field_errors import CommandError
 
 
 def test_gates_have_their_defaults() -> None:
@@ -55,7 +55,7 @@ def test_gate_is_turned(pairs: list[str], on: bool) -> None:
     ],
 )
 def test_gate_is_refused(pairs: list[str], error: str) -> None:
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         FeatureGates.parse(pairs)
     assert str(caught.value) == error
 

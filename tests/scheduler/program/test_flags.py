@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kwait.scheduler.program.field_errors import ProgramError
+from pytest_kwait.scheduler.program.field_errors import CommandError
 from pytest_kwait.scheduler.program.flags import Flags, help_text, parse_flags
 
 HELP = Path(__file__).parent / "help.txt"
@@ -144,7 +144,7 @@ def test_flag_is_taken(argv: list[str], expected: dict[str, object]) -> None:
     ],
 )
 def test_flag_is_refused(argv: list[str], error: str) -> None:
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         parse_flags(argv)
     assert str(caught.value) == error
 

@@ -9,7 +9,7 @@ from pytest_kwait.scheduler.program.go_values import (
     parse_float,
     parse_int,
     parse_ip,
-    quote,
+    quote_go,
 )
 
 
@@ -64,7 +64,7 @@ def test_numbers_and_words() -> None:
         "::",
         "2001:db8::1",
     ]
-    assert quote('a"b\nc') == '"a\\"b\\nc"'
+    assert quote_go('a"b\nc') == '"a\\"b\\nc"'
 
 
 @pytest.mark.parametrize("text", ["", "1_000", "1.5", "0x", "0b2", "٣", "1e3"])

@@ -16,9 +16,9 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.scheduler.program import serving
 from pytest_kwait.scheduler.program.authentication import Authenticator
 from pytest_kwait.scheduler.program.authorization import Authorizer
-from pytest_kwait.scheduler.program.certificates import client_authorities, serving_context
-from pytest_kwait.scheduler.program.endpoints import Endpoints
-from pytest_kwait.scheduler.program.field_errors import ProgramError
+from pytest_kwait.scheduler.program.certificates import make_tls_context, read_client_authorities
+from pytest_kwait.scheduler.program.endpoints import Routes
+from pytest_kwait.scheduler.program.field_errors import CommandError
 from pytest_kwait.scheduler.program.serving import Server
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ PAGES: dict[str, Any] = {"/metrics": lambda _accept: ("text/plain", b"metrics")}
 
 def context(folder: Path | str = "", **given: Any) -> ssl.SSLContext:
     given = {"certificate": "", "key": "", "address": "127.0.0.1", "client_ca": None} | given
-    return serving_context(folder=str(folder), **given)
+    return make_tls_context(folder=str(folder), **given)
 
 
 def fetch(url: str, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
@@ -52,9 +52,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def server(tmp_path: Path, authority: trustme.CA) -> Iterator[Server]:
-    endpoints = Endpoints(
-        {"healthz": []}, PAGES, Authenticator(None), Authorizer(None, ("/healthz",))
-    )
+    endpoints = Routes({"healthz": []}, PAGES, Authenticator(None), Authorizer(None, ("/healthz",)))
     tls = context(tmp_path, client_ca=authority.cert_pem.bytes().decode())
     server = Server("127.0.0.1", 0, endpoints, tls)
     server.start()
@@ -105,7 +103,7 @@ def test_silent_clients_keep_nobody_waiting(server: Server, tmp_path: Path) -> N
 def test_client_without_a_handshake_is_left(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "_SLOW", 0.05)
+    monkeypatch.setattr(serving, "_READ_TIMEOUT", 0.05)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as silent:
         assert silent.recv(1) == b""
 
@@ -129,7 +127,7 @@ def test_connection_is_kept_for_the_next_request(server: Server, tmp_path: Path)
 
 
 def test_plain_http_is_served_to_everybody() -> None:
-    server = Server("127.0.0.1", 0, Endpoints({"healthz": []}, PAGES), None)
+    server = Server("127.0.0.1", 0, Routes({"healthz": []}, PAGES), None)
     server.start()
     try:
         assert fetch(f"http://127.0.0.1:{server.port}/metrics") == (200, "metrics")
@@ -138,7 +136,7 @@ def test_plain_http_is_served_to_everybody() -> None:
 
 
 def test_all_addresses_of_both_families_are_served() -> None:
-    server = Server("0.0.0.0", 0, Endpoints({"healthz": []}, {}), None)
+    server = Server("0.0.0.0", 0, Routes({"healthz": []}, {}), None)
     server.start()
     try:
         assert fetch(f"http://127.0.0.1:{server.port}/healthz")[0] == 200
@@ -149,10 +147,10 @@ def test_all_addresses_of_both_families_are_served() -> None:
 
 
 def test_port_that_is_taken_is_named() -> None:
-    taken = Server("127.0.0.1", 0, Endpoints({}, {}), None)
+    taken = Server("127.0.0.1", 0, Routes({}, {}), None)
     try:
-        with pytest.raises(ProgramError) as caught:
-            Server("127.0.0.1", taken.port, Endpoints({}, {}), None)
+        with pytest.raises(CommandError) as caught:
+            Server("127.0.0.1", taken.port, Routes({}, {}), None)
     finally:
         taken.stop()
     assert str(caught.value) == (
@@ -178,7 +176,7 @@ def test_certificate_is_made_once_and_kept(tmp_path: Path) -> None:
 def test_half_a_pair_is_refused(tmp_path: Path) -> None:
     context(tmp_path)
     (tmp_path / "kube-scheduler.key").unlink()
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         context(tmp_path)
     assert str(caught.value) == (
         f"error reading {tmp_path}/kube-scheduler.key,"
@@ -190,13 +188,13 @@ def test_files_that_are_no_pair_are_refused(tmp_path: Path) -> None:
     context(tmp_path / "a")
     context(tmp_path / "b")
     certificate, key = tmp_path / "a/kube-scheduler.crt", tmp_path / "b/kube-scheduler.key"
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         context(certificate=str(certificate), key=str(key))
     assert str(caught.value) == (
         f"unable to load server certificate {certificate}, {key}:"
         " they are not a certificate and its key"
     )
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         context(certificate=str(tmp_path / "none"), key=str(key))
     assert str(caught.value) == (
         f"unable to load server certificate {tmp_path}/none, {key}: No such file or directory"
@@ -205,21 +203,21 @@ def test_files_that_are_no_pair_are_refused(tmp_path: Path) -> None:
 
 def test_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProgramError) as caught:
+    with pytest.raises(CommandError) as caught:
         context(tmp_path / "file")
     assert str(caught.value) == f"open {tmp_path}/file/kube-scheduler.crt: File exists"
 
 
 def test_authorities_that_are_none_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "ca.crt"
-    with pytest.raises(ProgramError) as caught:
-        client_authorities(str(file))
+    with pytest.raises(CommandError) as caught:
+        read_client_authorities(str(file))
     assert str(caught.value) == (
         f"unable to load client CA provider: open {file}: No such file or directory"
     )
     file.write_text("nothing")
-    with pytest.raises(ProgramError) as caught:
-        client_authorities(str(file))
+    with pytest.raises(CommandError) as caught:
+        read_client_authorities(str(file))
     assert str(caught.value) == f"unable to load client CA provider: {file} has no certificates"
-    with pytest.raises(ProgramError, match=r"^unable to load client CA provider: "):
+    with pytest.raises(CommandError, match=r"^unable to load client CA provider: "):
         context(client_ca="-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")

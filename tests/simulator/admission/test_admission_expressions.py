@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.admission.admission_expressions import compile_fault
+from pytest_kwait.simulator.admission.admission_expressions import compilation_error
 
 
 @pytest.mark.parametrize(
@@ -18,5 +18,5 @@ from pytest_kwait.simulator.admission.admission_expressions import compile_fault
 )
 def test_what_is_known_of_a_request_s_types(text: str, why: str) -> None:
     """Each as on a real server."""
-    fault, _ = compile_fault(text, "bool", {"v": {"type": "string"}}, params=True)
+    fault, _ = compilation_error(text, "bool", {"v": {"type": "string"}}, params=True)
     assert fault.partition("\n")[0] == (f"compilation failed: ERROR: <input>:{why}" if why else "")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.admission.attributes import Attributes, Plugin
-from pytest_kwait.simulator.caller import internal
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.caller import internal_caller
 from pytest_kwait.simulator.objects import Obj, clone
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.admission.chain import Admission
+    from pytest_kwait.simulator.admission.chain import AdmissionChain
 
 _ODD: Obj = {
     "metadata": {"name": "n", "namespace": "default"},
@@ -21,7 +21,7 @@ _ODD: Obj = {
 }
 
 
-def _plugins(admission: Admission) -> tuple[Plugin, ...]:
+def _plugins(admission: AdmissionChain) -> tuple[AdmissionPlugin, ...]:
     return admission._plugins
 
 
@@ -38,7 +38,7 @@ def test_a_plugin_has_nothing_to_say_of_what_it_does_not_look_at(number: int) ->
         if kind.bucket in plugin.buckets:
             continue
         obj = clone(_ODD)
-        asked = Attributes("CREATE", kind, "default", "n", obj, None, "", internal())
+        asked = Attributes("CREATE", kind, "default", "n", obj, None, "", internal_caller())
         plugin.admit(asked)
         plugin.validate(asked)
         assert asked.obj is obj

@@ -8,17 +8,17 @@ from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def limit(api: ClusterApi, kind: str, name: str = "l", **fields: Obj) -> Obj:
+def limit(api: SimulatedCluster, kind: str, name: str = "l", **fields: Obj) -> Obj:
     spec = {"limits": [{"type": kind, **fields}]}
     made = api.create("limitranges", {"metadata": {"name": name}, "spec": spec}, "default")
     (stored,) = made["spec"]["limits"]
@@ -29,20 +29,20 @@ def container(name: str = "c", **resources: Obj) -> Obj:
     return {"name": name, "image": "x", "resources": resources}
 
 
-def refused(api: ClusterApi, *containers: Obj, **spec: Any) -> str:
+def refused(api: SimulatedCluster, *containers: Obj, **spec: Any) -> str:
     with pytest.raises(StatusError) as error:
         api.create("pods", pod(containers=list(containers), **spec), "default")
     assert (error.value.code, error.value.reason) == (403, "Forbidden")
     return error.value.message.removeprefix('pods "p" is forbidden: ')
 
 
-def test_what_follows_from_bounds_of_containers(api: ClusterApi) -> None:
+def test_what_follows_from_bounds_of_containers(api: SimulatedCluster) -> None:
     stored = limit(api, "Container", min={"cpu": "1", "memory": "1Mi"}, max={"cpu": "2"})
     assert stored["default"] == {"cpu": "2"}
     assert stored["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
 
 
-def test_containers_are_given_what_they_do_not_say(api: ClusterApi) -> None:
+def test_containers_are_given_what_they_do_not_say(api: SimulatedCluster) -> None:
     limit(api, "Container", default={"cpu": "1", "memory": "1Gi"}, defaultRequest={"cpu": "500m"})
     made = pod(containers=[container(limits={"cpu": "2"})], initContainers=[container("i")])
     stored = api.create("pods", made, "default")
@@ -59,7 +59,7 @@ def test_containers_are_given_what_they_do_not_say(api: ClusterApi) -> None:
     }
 
 
-def test_templates_are_left_as_they_are(api: ClusterApi) -> None:
+def test_templates_are_left_as_they_are(api: SimulatedCluster) -> None:
     limit(api, "Container", default={"cpu": "1"})
     labels = {"a": "b"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
@@ -106,12 +106,14 @@ def test_templates_are_left_as_they_are(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_what_a_container_may_take(api: ClusterApi, bounds: Obj, resources: Obj, why: str) -> None:
+def test_what_a_container_may_take(
+    api: SimulatedCluster, bounds: Obj, resources: Obj, why: str
+) -> None:
     limit(api, "Container", **bounds)
     assert refused(api, container(**resources)) == why
 
 
-def test_what_a_pod_may_take_as_a_whole(api: ClusterApi) -> None:
+def test_what_a_pod_may_take_as_a_whole(api: SimulatedCluster) -> None:
     limit(api, "Pod", max={"cpu": "1"}, min={"memory": "2Mi"})
     half = {"cpu": "600m", "memory": "1Mi"}
     both = [container("c", limits=half), container("d", limits=half)]
@@ -126,7 +128,7 @@ def test_what_a_pod_may_take_as_a_whole(api: ClusterApi) -> None:
     assert api.create("pods", pod(containers=[container()], resources=whole), "default")
 
 
-def test_what_a_claim_may_ask_for(api: ClusterApi) -> None:
+def test_what_a_claim_may_ask_for(api: SimulatedCluster) -> None:
     limit(api, "PersistentVolumeClaim", max={"storage": "2Gi"}, min={"storage": "1Gi"})
 
     def claim(size: str) -> str:
@@ -142,7 +144,7 @@ def test_what_a_claim_may_ask_for(api: ClusterApi) -> None:
     assert claim("3Mi") == f"minimum storage {end} 1Gi, but request is 3Mi"
 
 
-def test_pods_that_are_there_are_let_be(api: ClusterApi) -> None:
+def test_pods_that_are_there_are_let_be(api: SimulatedCluster) -> None:
     api.create("pods", pod(), "default")
     limit(api, "Pod", max={"cpu": "1"})
 
@@ -182,7 +184,7 @@ def test_pods_that_are_there_are_let_be(api: ClusterApi) -> None:
     ],
 )
 def test_limit_ranges_that_contradict_themselves(
-    api: ClusterApi, limits: list[Obj], why: str
+    api: SimulatedCluster, limits: list[Obj], why: str
 ) -> None:
     made = {"metadata": {"name": "l"}, "spec": {"limits": limits}}
     with pytest.raises(StatusError) as error:

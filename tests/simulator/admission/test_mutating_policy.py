@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.caller import Caller
-from pytest_kwait.simulator.cel.constructs import checked_form, run_form
+from pytest_kwait.simulator.cel.constructs import to_checked_form, to_runtime_form
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.admission.webhooks import Webhooks, configure, patch
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
@@ -27,7 +27,7 @@ CONFIG_MAPS = {
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
@@ -45,7 +45,7 @@ def noted(key: str) -> Obj:
     return applied(f'Object{{data: {{"{key}": {count}}}}}')
 
 
-def bind(api: ClusterApi, *mutations: Obj, name: str = "p", **more: Any) -> None:
+def bind(api: SimulatedCluster, *mutations: Obj, name: str = "p", **more: Any) -> None:
     binding = more.pop("binding", {})
     spec = {
         "matchConstraints": {"resourceRules": [CONFIG_MAPS]},
@@ -58,18 +58,18 @@ def bind(api: ClusterApi, *mutations: Obj, name: str = "p", **more: Any) -> None
     api.create(f"mutatingadmissionpolicybindings.{GROUP}", bound)
 
 
-def made(api: ClusterApi, name: str = "a", **more: Any) -> Obj:
+def made(api: SimulatedCluster, name: str = "a", **more: Any) -> Obj:
     return api.create("configmaps", {"metadata": {"name": name}, **more}, "default")
 
 
-def test_mutations_follow_each_other(api: ClusterApi) -> None:
+def test_mutations_follow_each_other(api: SimulatedCluster) -> None:
     label = 'Object{metadata: Object.metadata{labels: {"l": object.data.k}}}'
     bind(api, patched('[JSONPatch{op: "add", path: "/data", value: {"k": "v"}}]'), applied(label))
     found = made(api)
     assert (found["data"], found["metadata"]["labels"]) == ({"k": "v"}, {"l": "v"})
 
 
-def test_parameters_come_one_after_the_other(api: ClusterApi) -> None:
+def test_parameters_come_one_after_the_other(api: SimulatedCluster) -> None:
     for name in ("one", "two"):
         made(api, name, data={"v": f"of {name}"})
     labels = {"metadata": {"labels": {"param": "yes"}}}
@@ -96,7 +96,7 @@ def test_parameters_come_one_after_the_other(api: ClusterApi) -> None:
     assert made(api)["metadata"]["annotations"] == {"one": "of one", "two": "of two"}
 
 
-def test_keys_are_escaped_for_paths(api: ClusterApi) -> None:
+def test_keys_are_escaped_for_paths(api: SimulatedCluster) -> None:
     path = '"/metadata/labels/" + jsonpatch.escapeKey("a.b/c")'
     bind(api, patched(f'[JSONPatch{{op: "add", path: {path}, value: "d"}}]'))
     found = api.create("configmaps", {"metadata": {"name": "a", "labels": {"x": "y"}}}, "default")
@@ -112,14 +112,14 @@ def test_keys_are_escaped_for_paths(api: ClusterApi) -> None:
     ],
 )
 def test_those_that_want_to_look_again_where_something_changed(
-    api: ClusterApi, first: str, second: str, data: Obj
+    api: SimulatedCluster, first: str, second: str, data: Obj
 ) -> None:
     bind(api, noted("a"), name="a", reinvocationPolicy=first)
     bind(api, noted("b"), name="b", reinvocationPolicy=second)
     assert made(api)["data"] == data
 
 
-def test_policies_come_before_webhooks_and_again_after_them(api: ClusterApi) -> None:
+def test_policies_come_before_webhooks_and_again_after_them(api: SimulatedCluster) -> None:
     bind(api, noted("p"), reinvocationPolicy="IfNeeded")
     configure(api, "w", mutating=True)
     operation = {"op": "add", "path": "/data/w", "value": "x"}
@@ -134,7 +134,7 @@ def test_policies_come_before_webhooks_and_again_after_them(api: ClusterApi) -> 
     assert [request["object"]["data"] for _, request in webhooks.asked] == [{"p": "0"}]
 
 
-def test_a_binding_takes_less_than_its_policy(api: ClusterApi) -> None:
+def test_a_binding_takes_less_than_its_policy(api: SimulatedCluster) -> None:
     limits = {"objectSelector": {"matchLabels": {"with": "it"}}}
     bind(api, noted("p"), binding={"matchResources": limits})
     assert "data" not in made(api)
@@ -145,7 +145,7 @@ def test_a_binding_takes_less_than_its_policy(api: ClusterApi) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-def test_what_fails_refuses_the_request_or_is_left_out(api: ClusterApi, policy: str) -> None:
+def test_what_fails_refuses_the_request_or_is_left_out(api: SimulatedCluster, policy: str) -> None:
     bind(
         api,
         patched('[JSONPatch{op: "add", path: "/data", value: object.data.x}]'),
@@ -164,7 +164,7 @@ def test_what_fails_refuses_the_request_or_is_left_out(api: ClusterApi, policy: 
     )
 
 
-def test_several_failures_are_all_told(api: ClusterApi) -> None:
+def test_several_failures_are_all_told(api: SimulatedCluster) -> None:
     wrong = applied("Object{data: Object.wrong{}}")
     bind(api, wrong, wrong)
     with pytest.raises(StatusError) as refused:
@@ -205,6 +205,6 @@ def test_several_failures_are_all_told(api: ClusterApi) -> None:
 def test_objects_are_made_as_maps_and_checked_as_types(
     text: str, checked: str, run: str | None
 ) -> None:
-    assert checked_form(text) == checked
+    assert to_checked_form(text) == checked
     if run is not None:
-        assert run_form(text) == run
+        assert to_runtime_form(text) == run

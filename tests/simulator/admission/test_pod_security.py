@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.admission.pod_security_levels import Level, policy_of
+from pytest_kwait.simulator.admission.pod_security_levels import Level, parse_policy
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
@@ -20,11 +20,11 @@ _GOOD_POD: Obj = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefau
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def label(api: ClusterApi, **labels: str | None) -> list[str]:
+def label(api: SimulatedCluster, **labels: str | None) -> list[str]:
     """Label the namespace; the warnings that come."""
     caller = Caller()
     changed = api.get("namespaces", "default")
@@ -44,7 +44,7 @@ def container(name: str = "c", **context: Any) -> Obj:
     return {"name": name, "image": "x", "securityContext": context}
 
 
-def refused(api: ClusterApi, annotations: Obj | None = None, **spec: Any) -> str:
+def refused(api: SimulatedCluster, annotations: Obj | None = None, **spec: Any) -> str:
     asked = pod(**spec)
     asked["metadata"]["annotations"] = annotations or {}
     with pytest.raises(StatusError) as error:
@@ -53,11 +53,11 @@ def refused(api: ClusterApi, annotations: Obj | None = None, **spec: Any) -> str
     return error.value.message.partition('" is forbidden: violates PodSecurity ')[2]
 
 
-def test_a_namespace_without_labels_admits_every_pod(api: ClusterApi) -> None:
+def test_a_namespace_without_labels_admits_every_pod(api: SimulatedCluster) -> None:
     assert api.create("pods", pod(hostNetwork=True), "default")
 
 
-def test_the_hardened_pod_passes_every_level(api: ClusterApi) -> None:
+def test_the_hardened_pod_passes_every_level(api: SimulatedCluster) -> None:
     label(api, enforce="restricted")
     assert api.create(
         "pods", pod(securityContext=_GOOD_POD, containers=[container(**_GOOD)]), "default"
@@ -148,7 +148,7 @@ def test_the_hardened_pod_passes_every_level(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_what_baseline_refuses(api: ClusterApi, spec: Obj, why: str) -> None:
+def test_what_baseline_refuses(api: SimulatedCluster, spec: Obj, why: str) -> None:
     label(api, enforce="baseline")
     assert refused(api, **spec) == f'"baseline:latest": {why}'
 
@@ -199,7 +199,7 @@ def test_what_baseline_refuses(api: ClusterApi, spec: Obj, why: str) -> None:
         ),
     ],
 )
-def test_what_restricted_refuses_beyond_that(api: ClusterApi, spec: Obj, why: str) -> None:
+def test_what_restricted_refuses_beyond_that(api: SimulatedCluster, spec: Obj, why: str) -> None:
     label(api, enforce="restricted")
     full: Obj = {"securityContext": _GOOD_POD, "containers": [container(**_GOOD)], **spec}
     assert refused(api, **full) == f'"restricted:latest": {why}'
@@ -215,7 +215,9 @@ def test_what_restricted_refuses_beyond_that(api: ClusterApi, spec: Obj, why: st
         ("v1.25", {"os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}, True),
     ],
 )
-def test_the_rules_of_a_version(api: ClusterApi, version: str, spec: Obj, *, allowed: bool) -> None:
+def test_the_rules_of_a_version(
+    api: SimulatedCluster, version: str, spec: Obj, *, allowed: bool
+) -> None:
     label(api, enforce="restricted", enforce_version=version)
     if allowed:
         assert api.create("pods", pod(**spec), "default")
@@ -223,7 +225,7 @@ def test_the_rules_of_a_version(api: ClusterApi, version: str, spec: Obj, *, all
         assert f'"restricted:{version}": ' in refused(api, **spec)
 
 
-def test_users_who_are_not_the_nodes_may_be_root(api: ClusterApi) -> None:
+def test_users_who_are_not_the_nodes_may_be_root(api: SimulatedCluster) -> None:
     label(api, enforce="restricted")
     spec: Obj = {
         "hostUsers": False,
@@ -235,7 +237,7 @@ def test_users_who_are_not_the_nodes_may_be_root(api: ClusterApi) -> None:
     assert api.create("pods", pod(**spec), "default")
 
 
-def test_annotations_of_old(api: ClusterApi) -> None:
+def test_annotations_of_old(api: SimulatedCluster) -> None:
     label(api, enforce="baseline", enforce_version="v1.18")
     seccomp = {"container.seccomp.security.alpha.kubernetes.io/c": "unconfined"}
     assert refused(api, seccomp) == (
@@ -250,7 +252,7 @@ def test_annotations_of_old(api: ClusterApi) -> None:
     )
 
 
-def test_templates_are_warned_of(api: ClusterApi) -> None:
+def test_templates_are_warned_of(api: SimulatedCluster) -> None:
     label(api, enforce="baseline")
     labels = {"a": "b"}
     template = {"metadata": {"labels": labels}, "spec": pod(hostPID=True)["spec"]}
@@ -263,7 +265,7 @@ def test_templates_are_warned_of(api: ClusterApi) -> None:
     ]
 
 
-def test_a_level_that_only_warns(api: ClusterApi) -> None:
+def test_a_level_that_only_warns(api: SimulatedCluster) -> None:
     label(api, warn="baseline", warn_version="v1.30")
     caller = Caller()
     api.create("pods", pod(hostPID=True), "default", caller=caller)
@@ -272,7 +274,7 @@ def test_a_level_that_only_warns(api: ClusterApi) -> None:
     ]
 
 
-def test_a_new_level_tells_of_the_pods_that_are_there(api: ClusterApi) -> None:
+def test_a_new_level_tells_of_the_pods_that_are_there(api: SimulatedCluster) -> None:
     for name in ("b", "a", "c"):
         api.create("pods", pod(name, hostPID=True), "default")
     api.create("pods", pod("d", containers=[container(privileged=True)]), "default")
@@ -285,7 +287,7 @@ def test_a_new_level_tells_of_the_pods_that_are_there(api: ClusterApi) -> None:
     assert label(api, enforce="privileged") == []
 
 
-def test_a_pod_that_is_there_already_may_be_labelled(api: ClusterApi) -> None:
+def test_a_pod_that_is_there_already_may_be_labelled(api: SimulatedCluster) -> None:
     api.create("pods", pod(hostPID=True), "default")
     label(api, enforce="baseline")
 
@@ -300,7 +302,7 @@ def test_a_pod_that_is_there_already_may_be_labelled(api: ClusterApi) -> None:
         api.modify("pods", "p", "default", other_image)
 
 
-def test_labels_that_say_nothing(api: ClusterApi) -> None:
+def test_labels_that_say_nothing(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as error:
         label(api, enforce="tight", warn_version="1.2")
     assert (error.value.code, error.value.message) == (
@@ -325,10 +327,10 @@ def test_labels_that_say_nothing(api: ClusterApi) -> None:
     ],
 )
 def test_what_labels_ask_for(labels: dict[str, str], enforce: str, warn: str) -> None:
-    policy, _ = policy_of({f"{_PREFIX}{key}": value for key, value in labels.items()})
+    policy, _ = parse_policy({f"{_PREFIX}{key}": value for key, value in labels.items()})
     assert (str(policy.enforce), str(policy.warn)) == (enforce, warn)
 
 
 def test_levels_are_ordered() -> None:
-    assert Level("restricted").stricter_than(Level("baseline", 9))
-    assert not Level("baseline").stricter_than(Level("baseline", 9))
+    assert Level("restricted").is_stricter_than(Level("baseline", 9))
+    assert not Level("baseline").is_stricter_than(Level("baseline", 9))

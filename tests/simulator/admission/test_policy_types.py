@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.admission.policy_types import expression_warnings
-from pytest_kwait.simulator.controllers.policy_status import POLICIES, PolicyStatus
+from pytest_kwait.simulator.admission.policy_types import type_check_warnings
+from pytest_kwait.simulator.controllers.policy_status import POLICIES, PolicyStatusController
 from pytest_kwait.simulator.registry import Kind
-from pytest_kwait.simulator.structural import Structure
+from pytest_kwait.simulator.structural import CustomResourceSchema
 from tests.simulator.cluster import new_cluster
 from tests.simulator.manual_clock import ManualClock
 
@@ -34,7 +34,7 @@ def policy(*expressions: str, rule: Obj | None = None, **spec: Any) -> Obj:
 
 
 def warned(found: Obj) -> list[Obj]:
-    return expression_warnings(found, new_cluster().kinds)
+    return type_check_warnings(found, new_cluster().kinds)
 
 
 @pytest.mark.parametrize(
@@ -143,19 +143,19 @@ def test_custom_kinds_have_the_fields_of_their_schema() -> None:
                 kind="Thing",
                 namespaced=True,
                 verbs=("get",),
-                structure=Structure(schema, None, None, (), ""),
+                structure=CustomResourceSchema(schema, None, None, (), ""),
             )
         ]
     )
     rule = {"apiGroups": ["example.com"], "resources": ["things"]}
     fine = policy("object.spec.a__dash__b == object.metadata.labels['x']", rule=rule)
-    assert expression_warnings(fine, kinds) == []
-    assert len(expression_warnings(policy("object.spec.c == ''", rule=rule), kinds)) == 1
+    assert type_check_warnings(fine, kinds) == []
+    assert len(type_check_warnings(policy("object.spec.c == ''", rule=rule), kinds)) == 1
 
 
 def test_every_generation_is_looked_at_once() -> None:
     api = new_cluster()
-    PolicyStatus(api)
+    PolicyStatusController(api)
     assert isinstance(api.clock, ManualClock)
     api.create(POLICIES, policy("object.spec.replicas > 1"))
     api.clock.advance(0)

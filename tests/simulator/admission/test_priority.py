@@ -8,21 +8,21 @@ from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 _CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def priority_class(api: ClusterApi, name: str, value: int, **more: Any) -> None:
+def priority_class(api: SimulatedCluster, name: str, value: int, **more: Any) -> None:
     api.create(_CLASSES, {"metadata": {"name": name}, "value": value, **more})
 
 
-def refused(api: ClusterApi, **spec: Any) -> str:
+def refused(api: SimulatedCluster, **spec: Any) -> str:
     with pytest.raises(StatusError) as error:
         api.create("pods", pod(**spec), "default")
     assert error.value.code == 403
@@ -33,18 +33,18 @@ def refused(api: ClusterApi, **spec: Any) -> str:
     ("name", "value"),
     [("system-node-critical", 2000001000), ("system-cluster-critical", 2000000000)],
 )
-def test_the_classes_that_every_cluster_has(api: ClusterApi, name: str, value: int) -> None:
+def test_the_classes_that_every_cluster_has(api: SimulatedCluster, name: str, value: int) -> None:
     made = api.create("pods", pod(priorityClassName=name), "default")
     assert made["spec"]["priority"] == value
 
 
-def test_a_pod_without_a_class(api: ClusterApi) -> None:
+def test_a_pod_without_a_class(api: SimulatedCluster) -> None:
     spec = api.create("pods", pod(), "default")["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
     assert "priorityClassName" not in spec
 
 
-def test_a_default_class(api: ClusterApi) -> None:
+def test_a_default_class(api: SimulatedCluster) -> None:
     priority_class(api, "usual", 7, globalDefault=True, preemptionPolicy="Never")
     spec = api.create("pods", pod(), "default")["spec"]
     assert spec["priorityClassName"] == "usual"
@@ -57,13 +57,13 @@ def test_a_default_class(api: ClusterApi) -> None:
     )
 
 
-def test_a_class_that_is_not_there(api: ClusterApi) -> None:
+def test_a_class_that_is_not_there(api: SimulatedCluster) -> None:
     assert refused(api, priorityClassName="no") == (
         'pods "p" is forbidden: no PriorityClass with name no was found'
     )
 
 
-def test_a_priority_of_ones_own(api: ClusterApi) -> None:
+def test_a_priority_of_ones_own(api: SimulatedCluster) -> None:
     assert refused(api, priority=5) == (
         'pods "p" is forbidden: the integer value of priority (5) must not be provided in pod '
         "spec; priority admission controller computed 0 from the given PriorityClass name"

@@ -8,7 +8,7 @@ from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 ANY = {"key": "x", "operator": "Exists"}
 OTHER = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
@@ -16,7 +16,7 @@ NONE = "pod rejected: Pod Overhead set without corresponding RuntimeClass define
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     api = new_cluster()
     full = {
         "metadata": {"name": "full"},
@@ -29,20 +29,20 @@ def api() -> ClusterApi:
     return api
 
 
-def refused(api: ClusterApi, **spec: Any) -> tuple[int, str]:
+def refused(api: SimulatedCluster, **spec: Any) -> tuple[int, str]:
     with pytest.raises(StatusError) as error:
         api.create("pods", pod(**spec), "default")
     return error.value.code, error.value.message.partition(" is forbidden: ")[2]
 
 
-def test_a_pod_gets_what_its_class_has(api: ClusterApi) -> None:
+def test_a_pod_gets_what_its_class_has(api: SimulatedCluster) -> None:
     spec = api.create("pods", pod(runtimeClassName="full"), "default")["spec"]
     assert spec["overhead"] == {"cpu": "10m"}
     assert spec["nodeSelector"] == {"a": "b"}
     assert spec["tolerations"][-1] == ANY
 
 
-def test_a_pod_keeps_what_it_says_itself(api: ClusterApi) -> None:
+def test_a_pod_keeps_what_it_says_itself(api: SimulatedCluster) -> None:
     exact = {"key": "x", "operator": "Equal", "value": "v"}
     wanted: Any = {"nodeSelector": {"c": "d"}, "overhead": {"cpu": "0.01"}, "tolerations": [exact]}
     spec = api.create("pods", pod(runtimeClassName="full", **wanted), "default")["spec"]
@@ -51,7 +51,7 @@ def test_a_pod_keeps_what_it_says_itself(api: ClusterApi) -> None:
     assert ANY in spec["tolerations"]
 
 
-def test_a_class_that_has_nothing_changes_nothing(api: ClusterApi) -> None:
+def test_a_class_that_has_nothing_changes_nothing(api: SimulatedCluster) -> None:
     spec = api.create("pods", pod(runtimeClassName="bare"), "default")["spec"]
     assert not {"overhead", "nodeSelector"} & spec.keys()
 
@@ -70,16 +70,16 @@ def test_a_class_that_has_nothing_changes_nothing(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_pods_that_are_refused(api: ClusterApi, spec: dict[str, Any], why: str) -> None:
+def test_pods_that_are_refused(api: SimulatedCluster, spec: dict[str, Any], why: str) -> None:
     assert refused(api, **spec) == (403, why)
 
 
-def test_a_class_without_a_name(api: ClusterApi) -> None:
+def test_a_class_without_a_name(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as error:
         api.create("pods", pod(runtimeClassName=""), "default")
     assert (error.value.code, error.value.message) == (500, "resource name may not be empty")
 
 
-def test_templates_are_not_looked_up(api: ClusterApi) -> None:
+def test_templates_are_not_looked_up(api: SimulatedCluster) -> None:
     template = {"metadata": {"name": "a"}, "template": pod(runtimeClassName="gone")}
     assert api.create("podtemplates", template, "default")

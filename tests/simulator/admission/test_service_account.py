@@ -8,27 +8,27 @@ from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def account(api: ClusterApi, name: str = "robot", **fields: Any) -> None:
+def account(api: SimulatedCluster, name: str = "robot", **fields: Any) -> None:
     metadata = {"name": name, **fields.pop("metadata", {})}
     api.create("serviceaccounts", {"metadata": metadata, **fields}, "default")
 
 
-def made(api: ClusterApi, **spec: Any) -> dict[str, Any]:
+def made(api: SimulatedCluster, **spec: Any) -> dict[str, Any]:
     found: dict[str, Any] = api.create("pods", pod(**spec), "default")["spec"]
     return found
 
 
-def refused(api: ClusterApi, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
+def refused(api: SimulatedCluster, metadata: dict[str, Any] | None = None, **spec: Any) -> str:
     asked = pod(**spec)
     asked["metadata"] = metadata or asked["metadata"]
     with pytest.raises(StatusError) as error:
@@ -37,7 +37,7 @@ def refused(api: ClusterApi, metadata: dict[str, Any] | None = None, **spec: Any
     return error.value.message
 
 
-def test_every_pod_has_an_account_and_its_token(api: ClusterApi) -> None:
+def test_every_pod_has_an_account_and_its_token(api: SimulatedCluster) -> None:
     spec = made(api)
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
     (volume,) = spec["volumes"]
@@ -51,7 +51,7 @@ def test_every_pod_has_an_account_and_its_token(api: ClusterApi) -> None:
     [(False, None, False), (False, True, True), (True, False, False), (None, None, True)],
 )
 def test_the_pods_own_word_on_the_token_counts_first(
-    api: ClusterApi, of_account: bool | None, of_pod: bool | None, mounted: bool
+    api: SimulatedCluster, of_account: bool | None, of_pod: bool | None, mounted: bool
 ) -> None:
     field = "automountServiceAccountToken"
     fields: dict[str, Any] = {} if of_account is None else {field: of_account}
@@ -60,18 +60,18 @@ def test_the_pods_own_word_on_the_token_counts_first(
     assert ("volumes" in spec) == mounted
 
 
-def test_a_mount_where_the_token_would_be(api: ClusterApi) -> None:
+def test_a_mount_where_the_token_would_be(api: SimulatedCluster) -> None:
     mine = {"name": "c", "image": "x", "volumeMounts": [{"name": "v", "mountPath": _TOKEN}]}
     spec = made(api, containers=[mine], volumes=[{"name": "v"}])
     assert [volume["name"] for volume in spec["volumes"]] == ["v"]
 
 
-def test_the_accounts_pull_secrets(api: ClusterApi) -> None:
+def test_the_accounts_pull_secrets(api: SimulatedCluster) -> None:
     account(api, imagePullSecrets=[{"name": "registry"}])
     assert made(api, serviceAccountName="robot")["imagePullSecrets"] == [{"name": "registry"}]
 
 
-def test_an_account_that_is_not_there(api: ClusterApi) -> None:
+def test_an_account_that_is_not_there(api: SimulatedCluster) -> None:
     why = 'error looking up service account default/no: serviceaccount "no" not found'
     assert refused(api, serviceAccountName="no") == f'pods "p" is forbidden: {why}'
     assert refused(api, {"generateName": "p-"}, serviceAccountName="no") == (
@@ -79,7 +79,7 @@ def test_an_account_that_is_not_there(api: ClusterApi) -> None:
     )
 
 
-def test_an_account_that_is_held_to_its_secrets(api: ClusterApi) -> None:
+def test_an_account_that_is_held_to_its_secrets(api: SimulatedCluster) -> None:
     enforce = {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}
     account(api, metadata=enforce, secrets=[{"name": "mine"}])
     volumes = [
@@ -123,6 +123,6 @@ def test_an_account_that_is_held_to_its_secrets(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_a_mirror_pod_has_none_of_it(api: ClusterApi, spec: dict[str, Any], why: str) -> None:
+def test_a_mirror_pod_has_none_of_it(api: SimulatedCluster, spec: dict[str, Any], why: str) -> None:
     mirror = {"name": "p", "annotations": {"kubernetes.io/config.mirror": "x"}}
     assert refused(api, mirror, **spec) == f'pods "p" is forbidden: {why}'

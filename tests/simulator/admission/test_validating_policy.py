@@ -11,7 +11,7 @@ from pytest_kwait.simulator.cluster_api import StatusError
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 GROUP = "admissionregistration.k8s.io"
 POLICIES = f"validatingadmissionpolicies.{GROUP}"
@@ -27,11 +27,11 @@ DENIED = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def bind(api: ClusterApi, *validations: dict[str, Any], **more: Any) -> None:
+def bind(api: SimulatedCluster, *validations: dict[str, Any], **more: Any) -> None:
     binding = more.pop("binding", {})
     constraints = more.pop("constraints", {})
     spec = {
@@ -48,7 +48,7 @@ def config_map(name: str, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, **more}
 
 
-def denial(api: ClusterApi, obj: dict[str, Any]) -> StatusError:
+def denial(api: SimulatedCluster, obj: dict[str, Any]) -> StatusError:
     with pytest.raises(StatusError) as refused:
         api.create("configmaps", obj, "default")
     return refused.value
@@ -65,7 +65,7 @@ def denial(api: ClusterApi, obj: dict[str, Any]) -> StatusError:
     ],
 )
 def test_a_policy_denies_in_the_server_s_words(
-    api: ClusterApi, validation: dict[str, Any], code: int, reason: str, text: str
+    api: SimulatedCluster, validation: dict[str, Any], code: int, reason: str, text: str
 ) -> None:
     bind(api, {"expression": "object.metadata.name != 'a'", **validation})
     refused = denial(api, config_map("a"))
@@ -76,7 +76,7 @@ def test_a_policy_denies_in_the_server_s_words(
     api.create("configmaps", config_map("b"), "default")
 
 
-def test_expressions_see_the_request(api: ClusterApi) -> None:
+def test_expressions_see_the_request(api: SimulatedCluster) -> None:
     bind(
         api,
         {"expression": "request.operation != 'CREATE' || oldObject == null"},
@@ -96,7 +96,7 @@ def test_expressions_see_the_request(api: ClusterApi) -> None:
         api.modify("configmaps", "a", "default", lambda obj: obj["data"].update(c="3"))
 
 
-def test_an_expression_without_a_value_denies_unless_it_may_fail(api: ClusterApi) -> None:
+def test_an_expression_without_a_value_denies_unless_it_may_fail(api: SimulatedCluster) -> None:
     bind(api, {"expression": "object.data.x == 'y'"})
     assert denial(api, config_map("a")).message.endswith(
         "denied request: expression 'object.data.x == 'y'' resulted in error: no such key: data"
@@ -155,7 +155,7 @@ EXPRESSIONS = "pytest_kwait.simulator.admission.admission_expressions"
     ],
 )
 def test_what_costs_too_much_denies_unless_it_may_fail(
-    api: ClusterApi, monkeypatch: pytest.MonkeyPatch, policy: dict[str, Any], text: str
+    api: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, policy: dict[str, Any], text: str
 ) -> None:
     for name in ("OBJECT_BUDGET", "CONDITIONS_BUDGET"):
         monkeypatch.setattr(f"{EXPRESSIONS}.{name}", 300)
@@ -169,7 +169,7 @@ def test_what_costs_too_much_denies_unless_it_may_fail(
     api.create("configmaps", config_map("a"), "default")
 
 
-def test_who_is_warned_is_not_denied(api: ClusterApi) -> None:
+def test_who_is_warned_is_not_denied(api: SimulatedCluster) -> None:
     bind(api, {"expression": "false", "message": "m"}, binding={"validationActions": ["Warn"]})
     caller = Caller()
     api.create("configmaps", config_map("a"), "default", caller=caller)
@@ -188,7 +188,7 @@ def test_who_is_warned_is_not_denied(api: ClusterApi) -> None:
     ],
 )
 def test_a_policy_is_about_what_it_says(
-    api: ClusterApi, constraints: Any, binding: Any, conditions: Any
+    api: SimulatedCluster, constraints: Any, binding: Any, conditions: Any
 ) -> None:
     bind(
         api,
@@ -200,7 +200,7 @@ def test_a_policy_is_about_what_it_says(
     api.create("configmaps", config_map("a"), "default")
 
 
-def test_parameters_are_found_by_name_or_their_lack_denies(api: ClusterApi) -> None:
+def test_parameters_are_found_by_name_or_their_lack_denies(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map("limits", data={"most": "3"}), "default")
     reference = {"name": "limits", "namespace": "default", "parameterNotFoundAction": "Deny"}
     bind(
@@ -231,13 +231,15 @@ def hook(*conditions: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": "w"}, "webhooks": [webhook]}
 
 
-def test_a_webhook_is_asked_where_its_conditions_hold(api: ClusterApi) -> None:
+def test_a_webhook_is_asked_where_its_conditions_hold(api: SimulatedCluster) -> None:
     api.create(WEBHOOKS, hook({"name": "n", "expression": "object.metadata.name == 'asked'"}))
     api.create("configmaps", config_map("a"), "default")
     assert denial(api, config_map("asked")).code == 500
 
 
-def test_a_condition_without_a_value_refuses_unless_the_webhook_may_fail(api: ClusterApi) -> None:
+def test_a_condition_without_a_value_refuses_unless_the_webhook_may_fail(
+    api: SimulatedCluster,
+) -> None:
     condition = {"name": "n", "expression": "object.data.x == 'y'"}
     api.create(WEBHOOKS, hook(condition))
     assert denial(api, config_map("a")).message == (
@@ -249,7 +251,7 @@ def test_a_condition_without_a_value_refuses_unless_the_webhook_may_fail(api: Cl
     api.create("configmaps", config_map("a"), "default")
 
 
-def test_conditions_that_are_none_are_refused(api: ClusterApi) -> None:
+def test_conditions_that_are_none_are_refused(api: SimulatedCluster) -> None:
     with pytest.raises(StatusError) as refused:
         api.create(
             WEBHOOKS, hook({"name": "n", "expression": "1"}, {"name": "n", "expression": ""})
@@ -262,7 +264,7 @@ def test_conditions_that_are_none_are_refused(api: ClusterApi) -> None:
 
 
 def test_what_cannot_be_noted_for_audits_is_refused_whatever_the_binding_says(
-    api: ClusterApi,
+    api: SimulatedCluster,
 ) -> None:
     notes = [{"key": "k", "valueExpression": "'v' + object.data.x"}]
     bind(api, auditAnnotations=notes, binding={"validationActions": ["Audit"]})

@@ -14,7 +14,7 @@ from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
@@ -23,24 +23,24 @@ _OPTIONS = Kind("", "v1", "", "PodExecOptions", namespaced=True)
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def ask(api: ClusterApi, webhooks: Webhooks, operation: Any, part: str, content: Kind) -> Obj:
+def ask(api: SimulatedCluster, webhooks: Webhooks, operation: Any, part: str, content: Kind) -> Obj:
     def write(caller: Caller) -> Obj:
         obj = {"kind": content.kind, "apiVersion": content.api_version, "metadata": {"name": "p"}}
         asked = Attributes(
             operation, api.kinds["pods"], "default", "p", obj, None, part, caller, content=content
         )
-        api.admission.admit_content(asked)
-        api.admission.validate_content(asked)
+        api.admission.admit_subresource(asked)
+        api.admission.validate_subresource(asked)
         return asked.obj or {}
 
     return webhooks.write(write)
 
 
-def test_a_webhook_sees_the_eviction_and_whose_it_is(api: ClusterApi) -> None:
+def test_a_webhook_sees_the_eviction_and_whose_it_is(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods/eviction")])
     webhooks = Webhooks(w={"allowed": True})
     ask(api, webhooks, "CREATE", "eviction", _EVICTION)
@@ -52,7 +52,7 @@ def test_a_webhook_sees_the_eviction_and_whose_it_is(api: ClusterApi) -> None:
     assert request["object"]["kind"] == "Eviction"
 
 
-def test_a_webhook_is_asked_about_a_connection_without_options(api: ClusterApi) -> None:
+def test_a_webhook_is_asked_about_a_connection_without_options(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods/exec", operations=["CONNECT"])])
     webhooks = Webhooks(w={"allowed": False})
     with pytest.raises(StatusError, match="denied the request without explanation"):
@@ -66,14 +66,16 @@ def test_a_webhook_is_asked_about_a_connection_without_options(api: ClusterApi) 
     ("operation", "part", "content"),
     [("CREATE", "eviction", _EVICTION), ("CONNECT", "exec", _OPTIONS)],
 )
-def test_a_webhook_may_change_it(api: ClusterApi, operation: str, part: str, content: Kind) -> None:
+def test_a_webhook_may_change_it(
+    api: SimulatedCluster, operation: str, part: str, content: Kind
+) -> None:
     configure(api, mutating=True, rules=[rule(f"pods/{part}")])
     change = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
     changed = ask(api, Webhooks(w=patch(change)), operation, part, content)
     assert changed["metadata"]["labels"] == {"a": "b"}
 
 
-def test_webhooks_for_pods_alone_are_not_asked(api: ClusterApi) -> None:
+def test_webhooks_for_pods_alone_are_not_asked(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods")])
     webhooks = Webhooks()
     ask(api, webhooks, "CREATE", "eviction", _EVICTION)

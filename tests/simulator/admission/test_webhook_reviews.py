@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.admission.webhook_reviews import InvalidReview, verdict_of
+from pytest_kwait.simulator.admission.webhook_reviews import (
+    InvalidReviewError,
+    parse_review_response,
+)
 
 _REVIEW = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
 _STRUCT = (
@@ -82,15 +85,17 @@ def encoded(value: str) -> str:
     ],
 )
 def test_answers_that_are_none(answer: bytes, why: str) -> None:
-    with pytest.raises(InvalidReview) as error:
-        verdict_of(answer, "u", "v1", mutating=True)
+    with pytest.raises(InvalidReviewError) as error:
+        parse_review_response(answer, "u", "v1", mutating=True)
     assert str(error.value) == why
 
 
 @pytest.mark.parametrize("field", ["patch", "patchType"])
 def test_who_validates_may_change_nothing(field: str) -> None:
-    with pytest.raises(InvalidReview) as error:
-        verdict_of(body({"uid": "u", "allowed": True, field: "x"}), "u", "v1", mutating=False)
+    with pytest.raises(InvalidReviewError) as error:
+        parse_review_response(
+            body({"uid": "u", "allowed": True, field: "x"}), "u", "v1", mutating=False
+        )
     assert str(error.value) == (
         f"received invalid webhook response: validating webhook may not return response.{field}"
     )
@@ -101,7 +106,7 @@ def test_reviews_of_old_were_not_looked_at_closely() -> None:
         {"allowed": True, "patch": encoded('[{"op":"remove","path":"/a"}]')},
         apiVersion="admission.k8s.io/v1beta1",
     )
-    assert verdict_of(answer, "u", "v1beta1", mutating=True).patch == [
+    assert parse_review_response(answer, "u", "v1beta1", mutating=True).patch == [
         {"op": "remove", "path": "/a"}
     ]
-    assert verdict_of(answer, "u", "v1beta1", mutating=False).patch == []
+    assert parse_review_response(answer, "u", "v1beta1", mutating=False).patch == []

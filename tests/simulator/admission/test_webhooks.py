@@ -10,7 +10,7 @@ from tests.simulator.admission.webhooks import GROUP, Webhooks, configure, patch
 from tests.simulator.cluster import config_map, job, new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
@@ -19,24 +19,24 @@ _NOTE = patch({"op": "add", "path": "/data", "value": {"note": "yes"}})
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def create(api: ClusterApi, webhooks: Webhooks, obj: Obj | None = None, **caller: Any) -> Obj:
+def create(api: SimulatedCluster, webhooks: Webhooks, obj: Obj | None = None, **caller: Any) -> Obj:
     made = obj or config_map()
     return webhooks.write(
         lambda who: api.create("configmaps", made, "default", caller=who), Caller(**caller)
     )
 
 
-def refused(api: ClusterApi, webhooks: Webhooks, **caller: Any) -> StatusError:
+def refused(api: SimulatedCluster, webhooks: Webhooks, **caller: Any) -> StatusError:
     with pytest.raises(StatusError) as error:
         create(api, webhooks, **caller)
     return error.value
 
 
-def test_what_a_webhook_is_asked(api: ClusterApi) -> None:
+def test_what_a_webhook_is_asked(api: SimulatedCluster) -> None:
     configure(api)
     webhooks = Webhooks(w=_ALLOW)
     create(api, webhooks, user="bob", groups=("team",), manager="m", field_validation="Strict")
@@ -72,7 +72,7 @@ def test_what_a_webhook_is_asked(api: ClusterApi) -> None:
     }
 
 
-def test_what_is_made_up_stays_when_the_write_is_made_anew(api: ClusterApi) -> None:
+def test_what_is_made_up_stays_when_the_write_is_made_anew(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("pods", "services")])
     webhooks = Webhooks(w=_ALLOW)
     made = pod()
@@ -102,14 +102,14 @@ def test_what_is_made_up_stays_when_the_write_is_made_anew(api: ClusterApi) -> N
         ),
     ],
 )
-def test_a_denial(api: ClusterApi, status: Obj, code: int, reason: str, message: str) -> None:
+def test_a_denial(api: SimulatedCluster, status: Obj, code: int, reason: str, message: str) -> None:
     configure(api)
     error = refused(api, Webhooks(w={"allowed": False, "status": status}))
     assert (error.code, error.reason) == (code, reason)
     assert error.message == f'admission webhook "w.example.com" {message}'
 
 
-def test_warnings_go_to_the_client(api: ClusterApi) -> None:
+def test_warnings_go_to_the_client(api: SimulatedCluster) -> None:
     configure(api)
     caller = Caller()
     webhooks = Webhooks(w={"allowed": True, "warnings": ["careful"]})
@@ -119,7 +119,7 @@ def test_warnings_go_to_the_client(api: ClusterApi) -> None:
     assert caller.warnings == ["careful"]
 
 
-def test_one_that_fails_and_must_not(api: ClusterApi) -> None:
+def test_one_that_fails_and_must_not(api: SimulatedCluster) -> None:
     configure(api)
     error = refused(api, Webhooks(w="nobody there"))
     assert (error.code, error.message) == (
@@ -129,7 +129,7 @@ def test_one_that_fails_and_must_not(api: ClusterApi) -> None:
     )
 
 
-def test_one_that_fails_and_may(api: ClusterApi) -> None:
+def test_one_that_fails_and_may(api: SimulatedCluster) -> None:
     configure(api, failurePolicy="Ignore")
     configure(api, "v", failurePolicy="Ignore", mutating=True)
     assert create(api, Webhooks(w="nobody there", v="nobody there"))
@@ -139,7 +139,7 @@ def test_one_that_fails_and_may(api: ClusterApi) -> None:
     ("effects", "asked"), [("None", True), ("NoneOnDryRun", True), ("Some", False)]
 )
 def test_dry_run_asks_only_those_without_side_effects(
-    api: ClusterApi, effects: str, *, asked: bool
+    api: SimulatedCluster, effects: str, *, asked: bool
 ) -> None:
     configure(api)
     resource = f"validatingwebhookconfigurations.{GROUP}"
@@ -157,7 +157,7 @@ def test_dry_run_asks_only_those_without_side_effects(
         assert (error.code, error.message) == (400, text)
 
 
-def test_a_change_is_validated_and_stored(api: ClusterApi) -> None:
+def test_a_change_is_validated_and_stored(api: SimulatedCluster) -> None:
     configure(api, mutating=True)
     assert create(api, Webhooks(w=_NOTE))["data"] == {"note": "yes"}
     wrong = patch({"op": "add", "path": "/metadata/labels", "value": {"a b": "c"}})
@@ -192,20 +192,20 @@ def test_a_change_is_validated_and_stored(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_a_change_that_cannot_be_made(api: ClusterApi, operation: Obj, why: str) -> None:
+def test_a_change_that_cannot_be_made(api: SimulatedCluster, operation: Obj, why: str) -> None:
     configure(api, mutating=True)
     with pytest.raises(StatusError) as error:
         create(api, Webhooks(w=patch(operation)), config_map(k="v"))
     assert (error.value.code, error.value.message) == (500, f"Internal error occurred: {why}")
 
 
-def test_a_field_that_is_not_there_may_be_replaced(api: ClusterApi) -> None:
+def test_a_field_that_is_not_there_may_be_replaced(api: SimulatedCluster) -> None:
     configure(api, mutating=True)
     made = patch({"op": "replace", "path": "/data/n", "value": "x"})
     assert create(api, Webhooks(w=made), config_map(k="v"))["data"] == {"k": "v", "n": "x"}
 
 
-def test_each_sees_what_those_before_made(api: ClusterApi) -> None:
+def test_each_sees_what_those_before_made(api: SimulatedCluster) -> None:
     configure(api, "b", mutating=True)
     configure(api, "a", mutating=True)
     configure(api, "z")
@@ -216,7 +216,7 @@ def test_each_sees_what_those_before_made(api: ClusterApi) -> None:
     assert seen == [None, {"note": "yes"}, {"note": "yes"}]
 
 
-def test_who_wants_to_is_asked_again_after_later_changes(api: ClusterApi) -> None:
+def test_who_wants_to_is_asked_again_after_later_changes(api: SimulatedCluster) -> None:
     configure(api, "a", mutating=True, reinvocationPolicy="IfNeeded")
     configure(api, "b", mutating=True)
     webhooks = Webhooks(a=_ALLOW, b=_NOTE)
@@ -225,14 +225,14 @@ def test_who_wants_to_is_asked_again_after_later_changes(api: ClusterApi) -> Non
     assert webhooks.asked[2][1]["object"]["data"] == {"note": "yes"}
 
 
-def test_who_changed_something_last_is_not_asked_again(api: ClusterApi) -> None:
+def test_who_changed_something_last_is_not_asked_again(api: SimulatedCluster) -> None:
     configure(api, "a", mutating=True, reinvocationPolicy="IfNeeded")
     webhooks = Webhooks(a=_NOTE)
     create(api, webhooks)
     assert webhooks.names == ["a"]
 
 
-def test_updates_and_deletions_are_shown_with_what_was(api: ClusterApi) -> None:
+def test_updates_and_deletions_are_shown_with_what_was(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(k="v"), "default")
     configure(api)
     webhooks = Webhooks(w=_ALLOW)
@@ -246,7 +246,7 @@ def test_updates_and_deletions_are_shown_with_what_was(api: ClusterApi) -> None:
     assert deletion["options"]["gracePeriodSeconds"] == 0
 
 
-def test_a_deletion_cannot_be_changed(api: ClusterApi) -> None:
+def test_a_deletion_cannot_be_changed(api: SimulatedCluster) -> None:
     api.create("configmaps", config_map(k="v"), "default")
     configure(api, mutating=True)
     with pytest.raises(StatusError) as error:
@@ -279,7 +279,7 @@ def test_a_deletion_cannot_be_changed(api: ClusterApi) -> None:
         ),
     ],
 )
-def test_who_is_asked(api: ClusterApi, webhook: Obj, *, asked: bool) -> None:
+def test_who_is_asked(api: SimulatedCluster, webhook: Obj, *, asked: bool) -> None:
     configure(api, **webhook)
     webhooks = Webhooks(w=_ALLOW)
     made = config_map()
@@ -289,7 +289,7 @@ def test_who_is_asked(api: ClusterApi, webhook: Obj, *, asked: bool) -> None:
 
 
 @pytest.mark.parametrize(("policy", "asked"), [("Equivalent", True), ("Exact", False)])
-def test_another_version_of_the_kind(api: ClusterApi, policy: str, *, asked: bool) -> None:
+def test_another_version_of_the_kind(api: SimulatedCluster, policy: str, *, asked: bool) -> None:
     configure(api, rules=[rule("events", apiGroups=[""])], matchPolicy=policy)
     kind = (api.kinds.served("events.k8s.io", "v1") or {})["events"]
     about = {"kind": "Pod", "name": "p", "namespace": "default"}
@@ -306,7 +306,7 @@ def test_another_version_of_the_kind(api: ClusterApi, policy: str, *, asked: boo
         assert request["requestKind"]["group"] == "events.k8s.io"
 
 
-def test_namespaces_are_chosen_by_their_new_labels(api: ClusterApi) -> None:
+def test_namespaces_are_chosen_by_their_new_labels(api: SimulatedCluster) -> None:
     selector = {"matchLabels": {"a": "b"}}
     configure(api, rules=[rule("namespaces", scope="Cluster")], namespaceSelector=selector)
     webhooks = Webhooks(w=_ALLOW)
@@ -320,13 +320,13 @@ def test_namespaces_are_chosen_by_their_new_labels(api: ClusterApi) -> None:
     assert [request["name"] for _, request in webhooks.asked] == ["one"]
 
 
-def test_their_own_configurations_are_never_shown(api: ClusterApi) -> None:
+def test_their_own_configurations_are_never_shown(api: SimulatedCluster) -> None:
     configure(api, rules=[rule("*")])
     configure(api, "v", rules=[rule("*")])
     assert api.list(f"validatingwebhookconfigurations.{GROUP}")
 
 
-def test_status_is_shown_where_it_is_asked_for(api: ClusterApi) -> None:
+def test_status_is_shown_where_it_is_asked_for(api: SimulatedCluster) -> None:
     api.create("jobs.batch", job(), "default")
     configure(api, rules=[rule("jobs/status")])
     webhooks = Webhooks(w=_ALLOW)

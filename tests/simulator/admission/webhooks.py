@@ -6,13 +6,13 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhook_calls import Reply, Unanswered
+from pytest_kwait.simulator.admission.webhook_calls import PendingWebhookCalls, WebhookReply
 from pytest_kwait.simulator.caller import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
@@ -24,7 +24,9 @@ def rule(*resources: str, **more: Any) -> Obj:
     return {**rules, "resources": list(resources), **more}
 
 
-def configure(api: ClusterApi, name: str = "w", *, mutating: bool = False, **webhook: Any) -> None:
+def configure(
+    api: SimulatedCluster, name: str = "w", *, mutating: bool = False, **webhook: Any
+) -> None:
     """A configuration of one webhook for config maps."""
     kind = "mutating" if mutating else "validating"
     made = {
@@ -62,21 +64,21 @@ class Webhooks:
         while True:
             try:
                 return write(caller)
-            except Unanswered as wanted:
+            except PendingWebhookCalls as wanted:
                 for call in wanted.calls:
                     caller.replies[call.key] = self._reply(call.url, call.version, call.request)
 
-    def _reply(self, url: str, version: str, request: Obj) -> Reply:
+    def _reply(self, url: str, version: str, request: Obj) -> WebhookReply:
         name = url.removeprefix("https://").partition(".")[0]
         self.asked.append((name, request))
         answer = self.answers[name]
         if callable(answer):
             answer = answer(request)
         if isinstance(answer, str):
-            return Reply("u", failure=f"failed to call webhook: {answer}")
+            return WebhookReply("u", failure=f"failed to call webhook: {answer}")
         review = {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview"}
         body = json.dumps({**review, "response": {"uid": "u", **answer}}).encode()
-        return Reply("u", body)
+        return WebhookReply("u", body)
 
     @property
     def names(self) -> list[str]:

@@ -4,15 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.aggregation.availability import RemoteServices, verdict_on
-from pytest_kwait.simulator.aggregation.local import LocalServices
+from pytest_kwait.simulator.aggregation.availability import (
+    AvailabilityController,
+    check_availability,
+)
+from pytest_kwait.simulator.aggregation.local import AutoRegistrationController
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.aggregation.availability import Backend
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from tests.simulator.manual_clock import ManualClock
 
 Obj = dict[str, Any]
@@ -25,19 +28,19 @@ def service(name: str = "far", **more: Any) -> Obj:
     return {"metadata": {"name": "v1.a.example"}, "spec": {**spec, **more}}
 
 
-def condition(api: ClusterApi, name: str = "v1.a.example") -> tuple[str, str, str]:
+def condition(api: SimulatedCluster, name: str = "v1.a.example") -> tuple[str, str, str]:
     (found,) = api.get(SERVICES, name)["status"]["conditions"]
     return found["status"], found["reason"], found["message"]
 
 
-def run(api: ClusterApi, seconds: float = 0.0) -> None:
+def run(api: SimulatedCluster, seconds: float = 0.0) -> None:
     clock: ManualClock = api.clock  # type: ignore[assignment]
     clock.advance(seconds)
 
 
 def test_the_groups_of_the_server_itself() -> None:
     api = new_cluster()
-    LocalServices(api)
+    AutoRegistrationController(api)
     names = [one["metadata"]["name"] for one in api.list(SERVICES)]
     assert len(names) == 21
     assert names[:3] == ["v1.", "v1.admissionregistration.k8s.io", "v1.apiextensions.k8s.io"]
@@ -47,7 +50,7 @@ def test_the_groups_of_the_server_itself() -> None:
 
 def test_groups_come_and_go_with_their_definitions() -> None:
     api = new_cluster()
-    LocalServices(api)
+    AutoRegistrationController(api)
     schema = {"openAPIV3Schema": {"type": "object"}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
@@ -110,13 +113,13 @@ def test_what_is_wrong_with_a_service(
     api.create("services", {"metadata": {"name": "far"}, "spec": spec}, "default")
     for one in slices:
         api.create("endpointslices.discovery.k8s.io", one, "default")
-    assert verdict_on(api, service()) == (reason, message)
+    assert check_availability(api, service()) == (reason, message)
 
 
 def test_who_answers_is_available() -> None:
     api = new_cluster()
     asked: list[tuple[Backend, Callable[..., None]]] = []
-    RemoteServices(api, lambda backend, _, tell: asked.append((backend, tell)))
+    AvailabilityController(api, lambda backend, _, tell: asked.append((backend, tell)))
     api.create(SERVICES, service())
     run(api)
     missing = 'service/far in "default" is not present'
@@ -140,7 +143,7 @@ def test_who_answers_is_available() -> None:
 
 def test_a_group_without_a_service_is_the_servers_own() -> None:
     api = new_cluster()
-    RemoteServices(api, lambda *_: None)
+    AvailabilityController(api, lambda *_: None)
     local = service()
     del local["spec"]["service"]
     api.create(SERVICES, local)

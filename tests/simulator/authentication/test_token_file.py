@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.authentication.token_file import TokenFileError, read_token_file
-from pytest_kwait.simulator.authentication.user_options import read_users
+from pytest_kwait.simulator.authentication.user_options import parse_users
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_users_by_option() -> None:
-    assert read_users(["jane", "robot=team,system:masters"]) == [
+    assert parse_users(["jane", "robot=team,system:masters"]) == [
         User("jane"),
         User("robot", ("team", "system:masters")),
     ]
@@ -78,5 +78,5 @@ def test_users_by_option() -> None:
 )
 def test_options_that_name_nobody(options: list[str], error: str) -> None:
     with pytest.raises(ValueError, match="'") as refused:
-        read_users(options)
+        parse_users(options)
     assert str(refused.value) == error

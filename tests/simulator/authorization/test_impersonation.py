@@ -6,9 +6,9 @@ import pytest
 
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.impersonation import (
-    Impersonation,
-    Wanted,
-    without_name,
+    ImpersonatedUser,
+    Impersonator,
+    missing_user_error,
 )
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_BINDINGS, CLUSTER_ROLES
 from pytest_kwait.simulator.status_error import StatusError
@@ -16,7 +16,7 @@ from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 ROOT = User("root", (MASTERS,))
 AGENT = User(
@@ -27,11 +27,11 @@ GROUP = "authentication.k8s.io"
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def let(api: ClusterApi, user: User, *rules: dict[str, Any]) -> None:
+def let(api: SimulatedCluster, user: User, *rules: dict[str, Any]) -> None:
     subject = {"kind": "User", "name": user.name}
     reference = {"kind": "ClusterRole", "name": "lets"}
     api.create(CLUSTER_ROLES, {"metadata": {"name": "lets"}, "rules": list(rules)})
@@ -46,38 +46,39 @@ def get_pods(user: User) -> Attributes:
 @pytest.mark.parametrize(
     ("wanted", "groups"),
     [
-        (Wanted("jane"), (AUTHENTICATED,)),
-        (Wanted("jane", groups=("a",)), ("a", AUTHENTICATED)),
-        (Wanted("jane", groups=("system:unauthenticated",)), ("system:unauthenticated",)),
-        (Wanted("system:anonymous"), ("system:unauthenticated",)),
-        (Wanted("system:node:n1"), ("system:nodes", AUTHENTICATED)),
+        (ImpersonatedUser("jane"), (AUTHENTICATED,)),
+        (ImpersonatedUser("jane", groups=("a",)), ("a", AUTHENTICATED)),
+        (ImpersonatedUser("jane", groups=("system:unauthenticated",)), ("system:unauthenticated",)),
+        (ImpersonatedUser("system:anonymous"), ("system:unauthenticated",)),
+        (ImpersonatedUser("system:node:n1"), ("system:nodes", AUTHENTICATED)),
         (
-            Wanted("system:serviceaccount:a:b"),
+            ImpersonatedUser("system:serviceaccount:a:b"),
             ("system:serviceaccounts", "system:serviceaccounts:a", AUTHENTICATED),
         ),
-        (Wanted("system:serviceaccount:a:b", groups=("g",)), ("g", AUTHENTICATED)),
-        (Wanted("jane", groups=(MASTERS,)), (MASTERS, AUTHENTICATED)),
+        (ImpersonatedUser("system:serviceaccount:a:b", groups=("g",)), ("g", AUTHENTICATED)),
+        (ImpersonatedUser("jane", groups=(MASTERS,)), (MASTERS, AUTHENTICATED)),
     ],
 )
 def test_the_groups_of_whom_one_acts_as(
-    api: ClusterApi, wanted: Wanted, groups: tuple[str, ...]
+    api: SimulatedCluster, wanted: ImpersonatedUser, groups: tuple[str, ...]
 ) -> None:
-    user = Impersonation(api.rbac).become(wanted, get_pods(ROOT))
+    user = Impersonator(api.rbac).become(wanted, get_pods(ROOT))
     assert (user.name, user.groups) == (wanted.name, groups)
 
 
-def test_the_mode_that_was_last_right_is_tried_first(api: ClusterApi) -> None:
+def test_the_mode_that_was_last_right_is_tried_first(api: SimulatedCluster) -> None:
     """So a node has the groups of its kind, or those of anybody, as upstream has it."""
-    impersonation = Impersonation(api.rbac)
+    impersonation = Impersonator(api.rbac)
     assert (
-        impersonation.become(Wanted("system:node:n1"), get_pods(ROOT)).groups[0] == "system:nodes"
+        impersonation.become(ImpersonatedUser("system:node:n1"), get_pods(ROOT)).groups[0]
+        == "system:nodes"
     )
-    impersonation.become(Wanted("jane", groups=(MASTERS,)), get_pods(ROOT))
-    again = impersonation.become(Wanted("system:node:n1"), get_pods(ROOT))
+    impersonation.become(ImpersonatedUser("jane", groups=(MASTERS,)), get_pods(ROOT))
+    again = impersonation.become(ImpersonatedUser("system:node:n1"), get_pods(ROOT))
     assert again.groups == (AUTHENTICATED,)
 
 
-def test_an_agent_acts_as_the_node_that_it_is_on(api: ClusterApi) -> None:
+def test_an_agent_acts_as_the_node_that_it_is_on(api: SimulatedCluster) -> None:
     let(
         api,
         AGENT,
@@ -88,14 +89,14 @@ def test_an_agent_acts_as_the_node_that_it_is_on(api: ClusterApi) -> None:
             "verbs": ["impersonate-on:associated-node:get"],
         },
     )
-    impersonation = Impersonation(api.rbac)
-    user = impersonation.become(Wanted("system:node:n1"), get_pods(AGENT))
+    impersonation = Impersonator(api.rbac)
+    user = impersonation.become(ImpersonatedUser("system:node:n1"), get_pods(AGENT))
     assert user.groups == ("system:nodes", AUTHENTICATED)
     with pytest.raises(StatusError, match="cannot impersonate-on:arbitrary-node:get"):
-        impersonation.become(Wanted("system:node:n2"), get_pods(AGENT))
+        impersonation.become(ImpersonatedUser("system:node:n2"), get_pods(AGENT))
 
 
-def test_many_groups_and_extras_are_allowed_by_one_rule(api: ClusterApi) -> None:
+def test_many_groups_and_extras_are_allowed_by_one_rule(api: SimulatedCluster) -> None:
     verb = "impersonate:user-info"
     let(
         api,
@@ -104,31 +105,43 @@ def test_many_groups_and_extras_are_allowed_by_one_rule(api: ClusterApi) -> None
         {"apiGroups": [GROUP], "resources": ["userextras/*"], "verbs": [verb]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["impersonate-on:user-info:get"]},
     )
-    impersonation = Impersonation(api.rbac)
+    impersonation = Impersonator(api.rbac)
     four = tuple("abcd")
     user = impersonation.become(
-        Wanted("jane", groups=four, extra={"a.io/b": four}), get_pods(AGENT)
+        ImpersonatedUser("jane", groups=four, extra={"a.io/b": four}), get_pods(AGENT)
     )
     assert user.extra == {"a.io/b": four}
     with pytest.raises(StatusError, match=r'resource "userextras/a.io/b" in API group'):
-        impersonation.become(Wanted("jane", extra={"a.io/b": ("x",)}), get_pods(AGENT))
+        impersonation.become(ImpersonatedUser("jane", extra={"a.io/b": ("x",)}), get_pods(AGENT))
 
 
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        (Wanted("jane", groups=("",)), "impersonating the empty string group is not allowed"),
-        (Wanted("jane", groups=(MASTERS,)), "impersonating the system:masters group is not"),
-        (Wanted("jane", extra={"": ("x",)}), "impersonating the empty string key in extra is"),
-        (Wanted("jane", extra={"a.io/b": ("",)}), "impersonating the empty string value in extra"),
         (
-            Wanted("jane", extra={"a": ("x",)}),
+            ImpersonatedUser("jane", groups=("",)),
+            "impersonating the empty string group is not allowed",
+        ),
+        (
+            ImpersonatedUser("jane", groups=(MASTERS,)),
+            "impersonating the system:masters group is not",
+        ),
+        (
+            ImpersonatedUser("jane", extra={"": ("x",)}),
+            "impersonating the empty string key in extra is",
+        ),
+        (
+            ImpersonatedUser("jane", extra={"a.io/b": ("",)}),
+            "impersonating the empty string value in extra",
+        ),
+        (
+            ImpersonatedUser("jane", extra={"a": ("x",)}),
             'impersonating an invalid key in extra is not allowed: extra.key: Invalid value: "a": '
             'must be a domain-prefixed path (such as "acme.io/foo")',
         ),
     ],
 )
-def test_what_nobody_may_act_as(api: ClusterApi, wanted: Wanted, why: str) -> None:
+def test_what_nobody_may_act_as(api: SimulatedCluster, wanted: ImpersonatedUser, why: str) -> None:
     let(
         api,
         AGENT,
@@ -136,12 +149,14 @@ def test_what_nobody_may_act_as(api: ClusterApi, wanted: Wanted, why: str) -> No
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["impersonate-on:user-info:get"]},
     )
     with pytest.raises(StatusError) as refused:
-        Impersonation(api.rbac).become(wanted, get_pods(AGENT))
+        Impersonator(api.rbac).become(wanted, get_pods(AGENT))
     assert why in refused.value.message
 
 
 def test_headers_that_do_not_say_whom() -> None:
-    error = without_name(Wanted("", "u", ("g", "h"), {"b": ("x",), "a": ("y", "z")}))
+    error = missing_user_error(
+        ImpersonatedUser("", "u", ("g", "h"), {"b": ("x",), "a": ("y", "z")})
+    )
     assert error.code == 400
     assert error.message == (
         'requested &user.DefaultInfo{Name:"", UID:"u", Groups:[]string{"g", "h"}, '

@@ -17,14 +17,14 @@ from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 JANE = User("jane", (AUTHENTICATED,))
 READ = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
@@ -42,7 +42,7 @@ def binding(
     }
 
 
-def may(api: ClusterApi, user: User, verb: str = "list", namespace: str = "default") -> bool:
+def may(api: SimulatedCluster, user: User, verb: str = "list", namespace: str = "default") -> bool:
     return api.rbac.decide(Attributes(user, verb, "", "pods", "", "", namespace)).allowed
 
 
@@ -61,7 +61,7 @@ def may(api: ClusterApi, user: User, verb: str = "list", namespace: str = "defau
         ),
     ],
 )
-def test_whom_a_binding_is_for(api: ClusterApi, subject: dict[str, Any], user: User) -> None:
+def test_whom_a_binding_is_for(api: SimulatedCluster, subject: dict[str, Any], user: User) -> None:
     assert not may(api, user)
     api.create(ROLES, role(), "default")
     api.create(BINDINGS, binding(subject=subject), "default")
@@ -74,7 +74,7 @@ def test_whom_a_binding_is_for(api: ClusterApi, subject: dict[str, Any], user: U
     assert not may(api, user)
 
 
-def test_a_binding_for_the_whole_cluster(api: ClusterApi) -> None:
+def test_a_binding_for_the_whole_cluster(api: SimulatedCluster) -> None:
     api.create(CLUSTER_ROLES, role())
     api.create(CLUSTER_BINDINGS, binding(kind="ClusterRole"))
     assert may(api, JANE)
@@ -88,7 +88,7 @@ def test_a_binding_for_the_whole_cluster(api: ClusterApi) -> None:
     assert not may(api, JANE)
 
 
-def test_a_binding_of_a_service_account_says_whose(api: ClusterApi) -> None:
+def test_a_binding_of_a_service_account_says_whose(api: SimulatedCluster) -> None:
     api.create(ROLES, role(), "default")
     subject = {"kind": "ServiceAccount", "name": "robot"}
     api.create(BINDINGS, binding(subject=subject), "default")
@@ -100,7 +100,7 @@ def test_a_binding_of_a_service_account_says_whose(api: ClusterApi) -> None:
     )
 
 
-def test_roles_that_are_not_there_are_told_of_in_a_refusal(api: ClusterApi) -> None:
+def test_roles_that_are_not_there_are_told_of_in_a_refusal(api: SimulatedCluster) -> None:
     api.create(BINDINGS, binding("none"), "default")
     api.create(BINDINGS, binding("gone", kind="ClusterRole"), "default")
     decision = api.rbac.decide(Attributes(JANE, "get", "", "pods", "", "a", "default"))
@@ -111,19 +111,19 @@ def test_roles_that_are_not_there_are_told_of_in_a_refusal(api: ClusterApi) -> N
     )
 
 
-def test_members_of_masters_are_asked_nothing(api: ClusterApi) -> None:
+def test_members_of_masters_are_asked_nothing(api: SimulatedCluster) -> None:
     root = User("root", (MASTERS,))
     assert api.rbac.decide(Attributes(root, "any", "x", "y")) == (True, "")
     assert api.store.watchers(ROLES) == 0
 
 
-def test_the_rules_of_few_users_are_kept(api: ClusterApi) -> None:
+def test_the_rules_of_few_users_are_kept(api: SimulatedCluster) -> None:
     for number in range(600):
         assert not may(api, User(f"user-{number}"))
     assert len(api.rbac._known or ()) <= 512
 
 
-def test_the_roles_that_every_cluster_has(api: ClusterApi) -> None:
+def test_the_roles_that_every_cluster_has(api: SimulatedCluster) -> None:
     assert len(api.list(CLUSTER_ROLES)) > 60
     admin = {str(rule) for rule in api.get(CLUSTER_ROLES, "admin")["rules"]}
     edit = {str(rule) for rule in api.get(CLUSTER_ROLES, "edit")["rules"]}
@@ -133,7 +133,7 @@ def test_the_roles_that_every_cluster_has(api: ClusterApi) -> None:
     assert not api.rbac.decide(Attributes(User("system:anonymous"), "get", path="/api")).allowed
 
 
-def test_what_a_user_may_not_give_away(api: ClusterApi) -> None:
+def test_what_a_user_may_not_give_away(api: SimulatedCluster) -> None:
     """The transcripts have the rest; nothing is stored of what is refused."""
     jane = Caller("jane", (AUTHENTICATED,))
     with pytest.raises(StatusError) as refused:
@@ -151,7 +151,7 @@ def test_what_a_user_may_not_give_away(api: ClusterApi) -> None:
     api.create(BINDINGS, binding() | {"metadata": {"name": "more"}}, "default", caller=jane)
 
 
-def test_resolution_errors_are_told_with_what_is_lacking(api: ClusterApi) -> None:
+def test_resolution_errors_are_told_with_what_is_lacking(api: SimulatedCluster) -> None:
     api.create(BINDINGS, binding("none"), "default")
     with pytest.raises(StatusError) as refused:
         api.create(ROLES, role(), "default", caller=Caller("jane", ()))
@@ -160,7 +160,7 @@ def test_resolution_errors_are_told_with_what_is_lacking(api: ClusterApi) -> Non
     )
 
 
-def test_the_garbage_collectors_fields_may_change(api: ClusterApi) -> None:
+def test_the_garbage_collectors_fields_may_change(api: SimulatedCluster) -> None:
     stored = api.create(ROLES, role(), "default")
     kind = api.kind_of(ROLES)
     changed = {**stored, "metadata": {**stored["metadata"], "finalizers": ["a.io/b"]}}
@@ -177,7 +177,9 @@ def test_the_garbage_collectors_fields_may_change(api: ClusterApi) -> None:
         ("rules", [{"verbs": ["a"]}], "rules[0].apiGroups: Required value"),
     ],
 )
-def test_rules_that_cannot_be_meant(api: ClusterApi, field: str, value: Any, text: str) -> None:
+def test_rules_that_cannot_be_meant(
+    api: SimulatedCluster, field: str, value: Any, text: str
+) -> None:
     with pytest.raises(StatusError) as refused:
         api.create(ROLES, {**role(), field: value}, "default")
     assert refused.value.code == 422

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.authorization.attributes import Attributes
-from pytest_kwait.simulator.authorization.rules import allows, missing, shown
+from pytest_kwait.simulator.authorization.rules import format_rule, rule_allows, uncovered_rules
 from pytest_kwait.simulator.users import User
 
 JANE = User("jane")
@@ -47,7 +47,7 @@ def test_what_a_rule_allows_of_resources(
     allowed: bool,
 ) -> None:
     asked = Attributes(JANE, verb, group, resource, subresource, name, "default")
-    assert allows(rule, asked) is allowed
+    assert rule_allows(rule, asked) is allowed
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_a_rule_allows_of_resources(
 def test_what_a_rule_allows_of_paths(
     rule: dict[str, Any], verb: str, path: str, allowed: bool
 ) -> None:
-    assert allows(rule, Attributes(JANE, verb, path=path)) is allowed
+    assert rule_allows(rule, Attributes(JANE, verb, path=path)) is allowed
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_what_a_rule_allows_of_paths(
 def test_what_one_does_not_have_to_give(
     owned: list[dict[str, Any]], wanted: list[dict[str, Any]], lacking: list[str]
 ) -> None:
-    found = sorted(shown(rule) for rule in missing(owned, wanted))
+    found = sorted(format_rule(rule) for rule in uncovered_rules(owned, wanted))
     assert len(found) == len(lacking)
     assert all(text in rule for text, rule in zip(lacking, found, strict=True))

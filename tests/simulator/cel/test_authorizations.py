@@ -4,15 +4,20 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cel.authorizations import DECIDES, authorizer_of
-from pytest_kwait.simulator.cel.expressions import EvaluationError, Expression, Invalid, compiled
+from pytest_kwait.simulator.cel.authorizations import AUTHORIZER, make_authorizer
+from pytest_kwait.simulator.cel.expressions import (
+    CompilationError,
+    EvaluationError,
+    Expression,
+    compile_expression,
+)
 
 TYPES = {"authorizer": "Authorizer", "authorizer.requestResource": "ResourceCheck"}
 JANE = {"name": "jane", "groups": ["team"]}
 OWN = {"group": "", "resource": "pods", "subresource": "", "name": "p", "namespace": "n"}
 
 
-class Decider:
+class FakeAuthorizer:
     """Lets everything be, and keeps what it was asked."""
 
     def __init__(self) -> None:
@@ -23,12 +28,12 @@ class Decider:
         return True, "because"
 
     def evaluate(self, text: str) -> Any:
-        token = DECIDES.set(self)
+        token = AUTHORIZER.set(self)
         try:
-            values = {"authorizer": authorizer_of(JANE, OWN)}
+            values = {"authorizer": make_authorizer(JANE, OWN)}
             return Expression(text).evaluate(values)
         finally:
-            DECIDES.reset(token)
+            AUTHORIZER.reset(token)
 
 
 @pytest.mark.parametrize(
@@ -60,33 +65,33 @@ class Decider:
         ),
     ],
 )
-def test_what_is_asked(text: str, asked: dict[str, Any]) -> None:
-    decider = Decider()
+def test_authorization_attributes(text: str, asked: dict[str, Any]) -> None:
+    decider = FakeAuthorizer()
     decision = f"{text}.check('get')"
     whole = f"{decision}.allowed() && {decision}.reason() == 'because'"
-    assert compiled(whole, TYPES).result == "BOOL"
+    assert compile_expression(whole, TYPES).result == "BOOL"
     assert decider.evaluate(whole) is True
     assert decider.asked[0] == {**asked, "verb": "get"}
 
 
 def test_a_decision_has_no_error() -> None:
-    assert Decider().evaluate("authorizer.path('/x').check('get').errored()") is False
+    assert FakeAuthorizer().evaluate("authorizer.path('/x').check('get').errored()") is False
 
 
-def test_asking_thrice_costs_more_than_an_expression_may() -> None:
+def test_three_checks_exceed_the_cost_limit() -> None:
     asked = "authorizer.path('/x').check('get').allowed()"
     with pytest.raises(EvaluationError, match=r"^operation cancelled: actual cost limit exceeded$"):
-        Decider().evaluate(" && ".join([asked] * 3))
+        FakeAuthorizer().evaluate(" && ".join([asked] * 3))
 
 
 def test_a_path_is_never_empty() -> None:
     with pytest.raises(EvaluationError, match=r"^path must not be empty$"):
-        Decider().evaluate("authorizer.path('').check('get').allowed()")
+        FakeAuthorizer().evaluate("authorizer.path('').check('get').allowed()")
 
 
-def test_a_group_can_do_nothing() -> None:
-    with pytest.raises(Invalid) as refused:
-        compiled("authorizer.group('').check('x').allowed()", TYPES)
+def test_a_group_check_needs_a_resource() -> None:
+    with pytest.raises(CompilationError) as refused:
+        compile_expression("authorizer.group('').check('x').allowed()", TYPES)
     assert str(refused.value) == (
         "ERROR: <input>:1:27: found no matching overload for 'check' applied to "
         "'kubernetes.authorization.GroupCheck.(string)'\n"
@@ -109,5 +114,5 @@ def test_a_group_can_do_nothing() -> None:
         ("'a.indexOf(b)'.indexOf('indexOf(')", 2),
     ],
 )
-def test_places(text: str, value: int) -> None:
-    assert compiled(text, {}).evaluate({}) == value
+def test_error_positions(text: str, value: int) -> None:
+    assert compile_expression(text, {}).evaluate({}) == value

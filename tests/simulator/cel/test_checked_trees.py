@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.cel.checked_trees import Type, read_tree
-from pytest_kwait.simulator.cel.cost_estimates import estimated_cost
-from pytest_kwait.simulator.cel.cost_sizes import UNBOUNDED, Span, fixed
-from pytest_kwait.simulator.cel.expressions import compiled
+from pytest_kwait.simulator.cel.checked_trees import Type, decode_checked_expr
+from pytest_kwait.simulator.cel.cost_estimates import estimate_cost
+from pytest_kwait.simulator.cel.cost_sizes import UNBOUNDED, Estimate, fixed_estimate
+from pytest_kwait.simulator.cel.expressions import compile_expression
 
 TYPES = {"self": "list<string>", "m": "map<string,int>", "n": "int"}
 
 
-def test_a_tree_has_types_and_overloads() -> None:
-    tree = read_tree(compiled("self[0] == 'é' && -3 < n && !has(m.a)", TYPES).checked)
+def test_checked_ast_types_and_overloads() -> None:
+    tree = decode_checked_expr(
+        compile_expression("self[0] == 'é' && -3 < n && !has(m.a)", TYPES).checked
+    )
     first = tree.root.parts[0].parts[0]
     assert (tree.root.kind, tree.root.name) == ("call", "_&&_")
     assert first.name == "_==_"
@@ -23,8 +25,10 @@ def test_a_tree_has_types_and_overloads() -> None:
     assert tree.root.parts[1].parts[0].test
 
 
-def test_a_loop_has_its_variables() -> None:
-    tree = read_tree(compiled("self.all(x, x == 'a') && {'a': [1]}.a == [n]", TYPES).checked)
+def test_comprehension_variables() -> None:
+    tree = decode_checked_expr(
+        compile_expression("self.all(x, x == 'a') && {'a': [1]}.a == [n]", TYPES).checked
+    )
     loop = tree.root.parts[0]
     assert loop.kind == "loop"
     assert loop.names[1:] == ("x",)
@@ -45,15 +49,15 @@ def test_a_loop_has_its_variables() -> None:
         ("n > 1 ? self[0].matches('a+') : false", 7),
     ],
 )
-def test_costs(text: str, cost: int) -> None:
+def test_estimated_costs(text: str, cost: int) -> None:
     sizes = {("self",): 10, ("self", "@items"): 20, ("m",): 10, ("m", "@keys"): 5, ("n",): 1}
-    tree = read_tree(compiled(text, TYPES).checked)
-    assert estimated_cost(tree, sizes.get) == cost
+    tree = decode_checked_expr(compile_expression(text, TYPES).checked)
+    assert estimate_cost(tree, sizes.get) == cost
 
 
-def test_spans_end_where_nothing_can_be_counted() -> None:
-    endless = Span(1, UNBOUNDED)
-    assert endless.plus(fixed(5)) == Span(6, UNBOUNDED)
-    assert endless.times(fixed(5)) == Span(5, UNBOUNDED)
-    assert endless.by(10.0) == Span(10, UNBOUNDED)
-    assert fixed(3).by(0.1) == fixed(1)
+def test_estimates_saturate() -> None:
+    endless = Estimate(1, UNBOUNDED)
+    assert endless.plus(fixed_estimate(5)) == Estimate(6, UNBOUNDED)
+    assert endless.times(fixed_estimate(5)) == Estimate(5, UNBOUNDED)
+    assert endless.by(10.0) == Estimate(10, UNBOUNDED)
+    assert fixed_estimate(3).by(0.1) == fixed_estimate(1)

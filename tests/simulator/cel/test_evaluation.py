@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cel.cel_values import NONE, Failure, Optional
+from pytest_kwait.simulator.cel.cel_values import OPTIONAL_NONE, ErrorValue, OptionalValue
 from pytest_kwait.simulator.cel.expressions import (
     Budget,
+    CostBudgetExceededError,
     EvaluationError,
     Expression,
-    OverBudgetError,
-    compiled,
+    compile_expression,
 )
-from pytest_kwait.simulator.cel.object_types import ObjectTypes, as_value
-from pytest_kwait.simulator.cel.plans import CALL_LIMIT
+from pytest_kwait.simulator.cel.object_types import SchemaTypes, to_cel_value
+from pytest_kwait.simulator.cel.plans import PER_CALL_COST_LIMIT
 
 TEXT: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "integer"}
@@ -61,16 +61,16 @@ VALUE: dict[str, Any] = {
 
 def evaluated(text: str) -> tuple[Any, int]:
     """The value of an expression, and its cost."""
-    book = ObjectTypes()
+    book = SchemaTypes()
     types = {"self": book.name_of(SCHEMA), "d": "dyn"}
-    expression = compiled(text, types, book.pool())
-    budget = Budget(CALL_LIMIT)
-    values = {"self": as_value(VALUE, SCHEMA), "d": VALUE}
+    expression = compile_expression(text, types, book.pool())
+    budget = Budget(PER_CALL_COST_LIMIT)
+    values = {"self": to_cel_value(VALUE, SCHEMA), "d": VALUE}
     try:
         found = expression.evaluate(values, budget)
     except EvaluationError as error:
-        found = Failure(str(error))
-    return found, CALL_LIMIT - budget.left
+        found = ErrorValue(str(error))
+    return found, PER_CALL_COST_LIMIT - budget.left
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_values_and_costs(text: str, value: Any, cost: int) -> None:
          "invalid URI for request"),
     ],
 )  # fmt: skip
-def test_what_has_no_value(text: str, why: str) -> None:
-    assert evaluated(text)[0] == Failure(why)
+def test_evaluation_errors(text: str, why: str) -> None:
+    assert evaluated(text)[0] == ErrorValue(why)
 
 
-def test_an_error_counts_where_nothing_else_decides() -> None:
+def test_logical_operators_absorb_errors() -> None:
     assert evaluated("[1, 2].exists(x, x / 0 == 1 || x == 2)") == (True, 19)
-    assert evaluated("d.kv.all(x, x.zz == 'a')") == (Failure("no such key: zz"), 15)
+    assert evaluated("d.kv.all(x, x.zz == 'a')") == (ErrorValue("no such key: zz"), 15)
     assert evaluated("1 / 0 == 1 || true")[0] is True
     assert evaluated("d.kv.exists(x, x.k == 'a') && !has(d.nope)")[0] is True
 
@@ -211,7 +211,7 @@ def test_an_error_counts_where_nothing_else_decides() -> None:
         ("(self.kv + self.kv).size()", 2),
     ],
 )
-def test_the_order_of_sets_and_maps_does_not_count(text: str, value: Any) -> None:
+def test_set_and_map_lists_compare_without_order(text: str, value: Any) -> None:
     assert evaluated(text)[0] == value
 
 
@@ -242,13 +242,13 @@ def test_the_order_of_sets_and_maps_does_not_count(text: str, value: Any) -> Non
         ),
     ],
 )
-def test_formats_have_names(text: str, texts: list[str] | None) -> None:
+def test_named_formats(text: str, texts: list[str] | None) -> None:
     found = Expression(text).evaluate({})
-    assert found == (NONE if texts is None else Optional(texts))
+    assert found == (OPTIONAL_NONE if texts is None else OptionalValue(texts))
 
 
-def test_an_expression_ends_when_it_costs_too_much() -> None:
-    budget = Budget(CALL_LIMIT + 100)
+def test_evaluation_stops_at_the_cost_limit() -> None:
+    budget = Budget(PER_CALL_COST_LIMIT + 100)
     with pytest.raises(EvaluationError) as ended:
         Expression("self.all(x, self.all(y, x + y > 0))").evaluate({"self": [1] * 1000}, budget)
     assert ended.value.exhausted
@@ -261,7 +261,7 @@ def test_a_budget_is_shared() -> None:
     values = {"self": [1] * 10}
     assert expression.evaluate(values, budget) is True
     assert budget.left == 48
-    with pytest.raises(OverBudgetError) as over:
+    with pytest.raises(CostBudgetExceededError) as over:
         expression.evaluate({"self": [1] * 20}, budget)
     assert str(over.value) == (
         "validation failed due to running out of cost budget, no further validation rules will be "

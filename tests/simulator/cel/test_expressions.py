@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cel.cel_values import NONE, Optional
+from pytest_kwait.simulator.cel.cel_values import OPTIONAL_NONE, OptionalValue
 from pytest_kwait.simulator.cel.expressions import (
+    CompilationError,
     EvaluationError,
-    Invalid,
-    compiled,
-    uses,
+    compile_expression,
+    uses_variable,
 )
-from pytest_kwait.simulator.cel.object_types import ObjectTypes, as_value, escaped
+from pytest_kwait.simulator.cel.object_types import SchemaTypes, escape_identifier, to_cel_value
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -34,9 +34,11 @@ SCHEMA: dict[str, Any] = {
 
 
 def value_of(text: str, obj: Any = None) -> Any:
-    book = ObjectTypes()
+    book = SchemaTypes()
     types = {"self": book.name_of(SCHEMA)}
-    return compiled(text, types, book.pool()).evaluate({"self": as_value(obj or {}, SCHEMA)})
+    return compile_expression(text, types, book.pool()).evaluate(
+        {"self": to_cel_value(obj or {}, SCHEMA)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def value_of(text: str, obj: Any = None) -> Any:
         ("self.?size.orValue(5) == 5 && !has(self.size)", {}),
     ],
 )
-def test_objects_are_read_by_their_schema(text: str, obj: dict[str, Any]) -> None:
+def test_schema_typed_objects(text: str, obj: dict[str, Any]) -> None:
     assert value_of(text, obj) is True
 
 
@@ -76,7 +78,7 @@ def test_objects_are_read_by_their_schema(text: str, obj: dict[str, Any]) -> Non
         "sets.contains(['a', 'b'], ['a']) && 'aXb'.lowerAscii().split('x').join('-') == 'a-b'",
     ],
 )
-def test_functions_are_those_of_kubernetes(text: str) -> None:
+def test_kubernetes_functions(text: str) -> None:
     assert value_of(text) is True
 
 
@@ -117,8 +119,8 @@ def test_functions_are_those_of_kubernetes(text: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_compiled_is_told_as_by_kubernetes(text: str, message: str) -> None:
-    with pytest.raises(Invalid) as refused:
+def test_compilation_errors(text: str, message: str) -> None:
+    with pytest.raises(CompilationError) as refused:
         value_of(text)
     assert str(refused.value) == message
 
@@ -132,7 +134,7 @@ def test_what_cannot_be_compiled_is_told_as_by_kubernetes(text: str, message: st
         ("self.port > 1", "no such overload"),
     ],
 )
-def test_what_has_no_value_says_why(text: str, message: str) -> None:
+def test_evaluation_error_messages(text: str, message: str) -> None:
     obj = {"labels": {}, "names": [], "size": 0, "port": "x"}
     with pytest.raises(EvaluationError) as failed:
         value_of(text, obj)
@@ -140,7 +142,7 @@ def test_what_has_no_value_says_why(text: str, message: str) -> None:
     assert not failed.value.exhausted
 
 
-def test_an_expression_cannot_keep_the_server_busy() -> None:
+def test_expensive_expressions_are_stopped() -> None:
     text = "self.names.all(a, self.names.all(b, self.names.all(c, a + b + c != '')))"
     with pytest.raises(EvaluationError) as failed:
         value_of(text, {"names": ["x"] * 100})
@@ -148,14 +150,16 @@ def test_an_expression_cannot_keep_the_server_busy() -> None:
     assert str(failed.value) == "operation cancelled: actual cost limit exceeded"
 
 
-def test_a_variable_may_have_no_value() -> None:
+def test_optional_variables() -> None:
     types = {"self": "int", "oldSelf": "optional<int>"}
-    expression = compiled("oldSelf.orValue(0) + self // the sum", types)
+    expression = compile_expression("oldSelf.orValue(0) + self // the sum", types)
     assert expression.result == "INT"
-    assert expression.evaluate({"self": 1, "oldSelf": Optional(2)}) == 3
-    assert expression.evaluate({"self": 1, "oldSelf": NONE}) == 1
-    with pytest.raises(Invalid, match=r"^ERROR: <input>:1:1: undeclared reference to 'foo'"):
-        compiled("foo", types)
+    assert expression.evaluate({"self": 1, "oldSelf": OptionalValue(2)}) == 3
+    assert expression.evaluate({"self": 1, "oldSelf": OPTIONAL_NONE}) == 1
+    with pytest.raises(
+        CompilationError, match=r"^ERROR: <input>:1:1: undeclared reference to 'foo'"
+    ):
+        compile_expression("foo", types)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +171,8 @@ def test_a_variable_may_have_no_value() -> None:
         ("true // oldSelf", False),
     ],
 )
-def test_whether_an_expression_speaks_of_a_variable(text: str, used: bool) -> None:
-    assert uses(text, "oldSelf") is used
+def test_uses_variable(text: str, used: bool) -> None:
+    assert uses_variable(text, "oldSelf") is used
 
 
 @pytest.mark.parametrize(
@@ -180,5 +184,5 @@ def test_whether_an_expression_speaks_of_a_variable(text: str, used: bool) -> No
         ("$ref", ""),
     ],
 )
-def test_names_that_no_expression_can_write_have_another_form(name: str, written: str) -> None:
-    assert escaped(name) == written
+def test_escaped_identifiers(name: str, written: str) -> None:
+    assert escape_identifier(name) == written

@@ -11,13 +11,13 @@ import pytest
 
 from pytest_kwait.simulator.cel.expressions import (
     Budget,
+    CompilationError,
     EvaluationError,
     Expression,
-    Invalid,
-    compiled,
+    compile_expression,
 )
-from pytest_kwait.simulator.cel.object_types import ObjectTypes
-from pytest_kwait.simulator.cel.plans import CALL_LIMIT
+from pytest_kwait.simulator.cel.object_types import SchemaTypes
+from pytest_kwait.simulator.cel.plans import PER_CALL_COST_LIMIT
 
 MANY = "9" * 5000
 WORDS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
@@ -80,9 +80,9 @@ URL_ERROR = "URL parse error during conversion from string: parse "
         ("lists.range(1000).map(x, 'a' + self).distinct() == []", "b", "actual cost limit"),
     ],
 )
-def test_values_that_cannot_be_used(text: str, given: str, said: str) -> None:
+def test_invalid_values(text: str, given: str, said: str) -> None:
     with pytest.raises(EvaluationError) as caught:
-        Expression(text).evaluate({"self": given}, Budget(10 * CALL_LIMIT))
+        Expression(text).evaluate({"self": given}, Budget(10 * PER_CALL_COST_LIMIT))
     assert said in str(caught.value)
 
 
@@ -108,12 +108,12 @@ def test_values_that_cannot_be_used(text: str, given: str, said: str) -> None:
         ("lists.range(int(self))", "-5", []),
     ],
 )
-def test_values_that_are_odd(text: str, given: str, value: object) -> None:
+def test_unusual_values(text: str, given: str, value: object) -> None:
     assert Expression(text).evaluate({"self": given}) == value
 
 
 @pytest.mark.parametrize("name", ["IP", "CIDR", "Format", "Quantity", "type.googleapis.com/a"])
-def test_a_map_of_a_user_may_say_which_type_it_is(name: str) -> None:
+def test_a_user_map_cannot_pose_as_an_opaque_value(name: str) -> None:
     values = {"self": {"@type": name}, "other": {"@type": name}}
     for text in (
         "self.size() == 1 && type(self) == map",
@@ -125,7 +125,7 @@ def test_a_map_of_a_user_may_say_which_type_it_is(name: str) -> None:
         assert Expression(text).evaluate(values) is True
 
 
-def test_keys_of_unknown_types_are_refused_where_they_are_lists() -> None:
+def test_list_keys_of_unknown_type_are_rejected() -> None:
     with pytest.raises(EvaluationError, match="no such overload"):
         Expression("{dyn([1]): 1}.size() == 1").evaluate({})
 
@@ -139,8 +139,8 @@ def test_keys_of_unknown_types_are_refused_where_they_are_lists() -> None:
         ("int('1') == 1 && string(1) == '1'", ""),
     ],
 )
-def test_constants_that_cannot_be_converted(text: str, said: str) -> None:
-    assert Expression(text).planning_fault == said
+def test_unconvertible_constants(text: str, said: str) -> None:
+    assert Expression(text).planning_error == said
 
 
 SHOWN = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
@@ -194,12 +194,10 @@ SHOWN = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, an
         ),
     ],
 )
-def test_literals_that_do_not_fit_are_refused_when_they_are_defined(
-    text: str, column: int, said: str
-) -> None:
-    book = ObjectTypes()
-    with pytest.raises(Invalid) as caught:
-        compiled(text, {"self": book.name_of(TEXTS)}, book.pool())
+def test_invalid_literals_are_compilation_errors(text: str, column: int, said: str) -> None:
+    book = SchemaTypes()
+    with pytest.raises(CompilationError) as caught:
+        compile_expression(text, {"self": book.name_of(TEXTS)}, book.pool())
     assert str(caught.value) == (
         f"ERROR: <input>:1:{column}: {said}\n | {text}\n | {'.' * (column - 1)}^"
     )
@@ -217,6 +215,6 @@ def test_literals_that_do_not_fit_are_refused_when_they_are_defined(
         "self.ll.all(words, [words, ['b']].size() == 2 && [words[0], 'b'].size() == 2)",
     ],
 )
-def test_literals_that_fit(text: str) -> None:
-    book = ObjectTypes()
-    compiled(text, {"self": book.name_of(TEXTS)}, book.pool())
+def test_valid_literals(text: str) -> None:
+    book = SchemaTypes()
+    compile_expression(text, {"self": book.name_of(TEXTS)}, book.pool())

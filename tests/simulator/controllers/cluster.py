@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cluster_api import ClusterApi
-from pytest_kwait.simulator.controllers import start_all
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
+from pytest_kwait.simulator.controllers import start_controllers
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ class Cluster:
 
     def __init__(self, nodes: int = 1, scale: float = 1.0) -> None:
         self.clock = ManualClock(scale)
-        self.api = ClusterApi(self.clock)
+        self.api = SimulatedCluster(self.clock)
         self.api.root_ca = "CERTIFICATE"
         self.api.bootstrap()
-        start_all(self.api, nodes=nodes)
+        start_controllers(self.api, nodes=nodes)
         self.clock.advance(0)
         self.api.create("namespaces", {"metadata": {"name": NAMESPACE}})
         self.history: list[tuple[str, str, Obj]] = []

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.autoscalers import metric_refusal
+from pytest_kwait.simulator.controllers.autoscalers import format_metric_failure
 from tests.simulator.controllers.cluster import Cluster, conditions, template
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_a_target_that_is_not_there(cluster: Cluster, target: Obj, why: str) -> 
 
 def test_other_metrics_have_no_server_either() -> None:
     pods = {"type": "Pods", "pods": {"metric": {"name": "hits"}}}
-    reason, why, summary = metric_refusal(pods)
+    reason, why, summary = format_metric_failure(pods)
     assert reason == "FailedGetPodsMetric"
     assert why == (
         "unable to get metric hits: unable to fetch metrics from custom metrics API: no custom"

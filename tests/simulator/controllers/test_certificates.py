@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pytest_kwait.simulator.authority import Authority
-from pytest_kwait.simulator.certificate_signing import certificate_for, lifetime
-from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.authority import CertificateAuthority
+from pytest_kwait.simulator.certificate_signing import clamp_duration, sign_certificate
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
 from pytest_kwait.simulator.controllers.certificates import REQUESTS, CertificateController
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.manual_clock import START, ManualClock
@@ -51,9 +51,9 @@ class Signing:
         seconds: int | None = None,
     ) -> None:
         self.clock = ManualClock()
-        self.api = ClusterApi(self.clock)
+        self.api = SimulatedCluster(self.clock)
         self.api.bootstrap()
-        self.authority = Authority("127.0.0.1")
+        self.authority = CertificateAuthority("127.0.0.1")
         CertificateController(self.api, self.authority.pair)
         content = asked.public_bytes(serialization.Encoding.PEM)
         spec: Obj = {
@@ -118,11 +118,11 @@ def test_an_approved_request_is_signed_by_the_clusters_authority() -> None:
     ],
 )
 def test_lifetimes_have_bounds(seconds: int | None, life: timedelta) -> None:
-    assert lifetime(seconds) == life
+    assert clamp_duration(seconds) == life
 
 
 def test_a_long_life_begins_and_ends_earlier_and_not_after_the_authoritys() -> None:
-    authority = Authority("127.0.0.1").pair
+    authority = CertificateAuthority("127.0.0.1").pair
     end = x509.load_pem_x509_certificate(authority[0]).not_valid_after_utc
     now = datetime.fromtimestamp(START, UTC)
     for life, wanted in (
@@ -130,7 +130,7 @@ def test_a_long_life_begins_and_ends_earlier_and_not_after_the_authoritys() -> N
         (timedelta(days=365 * 2000), end),
     ):
         found = x509.load_pem_x509_certificate(
-            certificate_for(request("jane"), USAGES, life, START, authority)
+            sign_certificate(request("jane"), USAGES, life, START, authority)
         )
         assert found.not_valid_after_utc == wanted
 

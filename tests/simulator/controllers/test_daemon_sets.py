@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.daemon_sets.placement import Placement, target_node
-from pytest_kwait.simulator.controllers.daemon_sets.rolling import View, rolling_update
-from pytest_kwait.simulator.controllers.histories import data_hash, template_data
+from pytest_kwait.simulator.controllers.daemon_sets.placement import NodePlacement, find_target_node
+from pytest_kwait.simulator.controllers.daemon_sets.rolling import (
+    DaemonSetView,
+    plan_rolling_update,
+)
+from pytest_kwait.simulator.controllers.histories import compute_revision_hash, make_template_patch
 from tests.simulator.controllers.cluster import Cluster, template
 
 if TYPE_CHECKING:
@@ -234,18 +237,22 @@ def test_names_and_hashes_of_revisions_are_a_real_clusters() -> None:
             "terminationGracePeriodSeconds": 0,
         },
     }
-    assert data_hash(template_data(pod), 0) == "699876cb77"
-    assert data_hash(template_data(pod), 1) != "699876cb77"
-    assert data_hash("<&>", 0) == data_hash("<&>", 0) != data_hash("<& >", 0)
+    assert compute_revision_hash(make_template_patch(pod), 0) == "699876cb77"
+    assert compute_revision_hash(make_template_patch(pod), 1) != "699876cb77"
+    assert (
+        compute_revision_hash("<&>", 0)
+        == compute_revision_hash("<&>", 0)
+        != compute_revision_hash("<& >", 0)
+    )
 
 
 def test_which_node_a_pod_is_for() -> None:
     spec = _spec()
     daemon_set: Obj = {"metadata": {"name": "d", "namespace": "t", "uid": "u"}, "spec": spec}
-    pod = Placement(daemon_set).pod("n", "h")
-    assert target_node(pod) == "n"
-    assert target_node({"spec": {"nodeName": "m"}}) == "m"
-    assert target_node({"spec": {}}) is None
+    pod = NodePlacement(daemon_set).pod("n", "h")
+    assert find_target_node(pod) == "n"
+    assert find_target_node({"spec": {"nodeName": "m"}}) == "m"
+    assert find_target_node({"spec": {}}) is None
 
 
 def _pod(name: str, new: bool, ready: bool) -> Obj:
@@ -298,7 +305,7 @@ def test_what_one_step_of_a_rolling_update_changes(
     spec = _spec(updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling})
     daemon_set: Obj = {"metadata": {"name": "d"}, "spec": spec}
     nodes = {name: {"metadata": {"name": name}} for name in ("a", "b")}
-    view = View(daemon_set, Placement(daemon_set), "new", nodes, pods, 0.0)
-    change = rolling_update(view)
+    view = DaemonSetView(daemon_set, NodePlacement(daemon_set), "new", nodes, pods, 0.0)
+    change = plan_rolling_update(view)
     assert change.create == created
     assert [pod["metadata"]["name"] for pod in change.delete] == deleted

@@ -209,7 +209,7 @@ def test_the_oldest_replica_sets_are_forgotten(cluster: Cluster) -> None:
     for value in "123":
         _touch(cluster, value)
         cluster.run(15)
-    revisions = sorted(arithmetic.revision(one) for one in cluster.every(_SETS))
+    revisions = sorted(arithmetic.get_revision(one) for one in cluster.every(_SETS))
     assert revisions == [3, 4]
 
 
@@ -241,13 +241,13 @@ def test_surge_rounds_up_and_unavailability_down(
 ) -> None:
     rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
     spec = {"replicas": replicas, "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
-    assert arithmetic.fenceposts({"spec": spec}) == expected
+    assert arithmetic.resolve_fenceposts({"spec": spec}) == expected
 
 
 def _set(
     name: str, replicas: int, *, created: int = 0, most: int | None = None, **status: int
 ) -> Obj:
-    annotations = {} if most is None else {arithmetic.MAX: str(most)}
+    annotations = {} if most is None else {arithmetic.MAX_REPLICAS: str(most)}
     metadata = {
         "name": name,
         "creationTimestamp": f"2026-01-01T00:00:0{created}Z",
@@ -270,7 +270,7 @@ def test_the_new_replica_set_grows_within_the_surge(
 ) -> None:
     newest = _set("new", own)
     sets = [_set("old", old), newest]
-    assert arithmetic.new_replica_count(_deployment(replicas, surge), sets, newest) == expected
+    assert arithmetic.calculate_new_replicas(_deployment(replicas, surge), sets, newest) == expected
 
 
 @pytest.mark.parametrize(
@@ -286,16 +286,16 @@ def test_the_new_replica_set_grows_within_the_surge(
 def test_scaling_in_mid_rollout_is_proportional(
     replicas: int, surge: int, sets: list[Obj], sizes: dict[str, int]
 ) -> None:
-    assert arithmetic.proportions(_deployment(replicas, surge), sets) == sizes
+    assert arithmetic.calculate_proportions(_deployment(replicas, surge), sets) == sizes
 
 
 def test_equal_templates_have_equal_hashes_and_collisions_others() -> None:
     one, other = template("sleep", "1"), template("sleep", "2")
     reordered = dict(reversed(one.items()))
-    assert arithmetic.template_hash(one) == arithmetic.template_hash(reordered)
-    assert arithmetic.template_hash(one) != arithmetic.template_hash(other)
-    assert arithmetic.template_hash(one, 1) != arithmetic.template_hash(one)
-    assert set(arithmetic.template_hash(one)) <= set("bcdfghjklmnpqrstvwxz2456789")
+    assert arithmetic.compute_template_hash(one) == arithmetic.compute_template_hash(reordered)
+    assert arithmetic.compute_template_hash(one) != arithmetic.compute_template_hash(other)
+    assert arithmetic.compute_template_hash(one, 1) != arithmetic.compute_template_hash(one)
+    assert set(arithmetic.compute_template_hash(one)) <= set("bcdfghjklmnpqrstvwxz2456789")
 
 
 def _condition(status: str, reason: str, since: str) -> Obj:

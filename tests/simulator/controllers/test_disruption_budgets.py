@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.disruption_budgets import go_selector
+from pytest_kwait.simulator.controllers.disruption_budgets import format_go_selector
 from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec, template
 
 if TYPE_CHECKING:
@@ -166,8 +166,8 @@ def test_two_budgets_for_a_pod_are_told(cluster: Cluster) -> None:
 
 def test_selectors_as_go_prints_them() -> None:
     expression = {"key": "k", "operator": "In", "values": ["a", "b"]}
-    assert go_selector(None) == "nil"
-    assert go_selector({"matchExpressions": [expression]}) == (
+    assert format_go_selector(None) == "nil"
+    assert format_go_selector({"matchExpressions": [expression]}) == (
         "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement"
         "{LabelSelectorRequirement{Key:k,Operator:In,Values:[a b],},},}"
     )

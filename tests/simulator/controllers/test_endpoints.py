@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.endpoints.addresses import found_port
-from pytest_kwait.simulator.controllers.endpoints.legacy import subsets_of
-from pytest_kwait.simulator.controllers.endpoints.packing import packed
+from pytest_kwait.simulator.controllers.endpoints.addresses import find_pod_port
+from pytest_kwait.simulator.controllers.endpoints.legacy import build_subsets
+from pytest_kwait.simulator.controllers.endpoints.packing import plan_slices
 from pytest_kwait.simulator.objects import owner_of
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 
@@ -251,14 +251,14 @@ def test_what_is_gone_makes_room_and_full_slices_stay_untouched() -> None:
     }
     other = {"metadata": {"name": "other"}, "endpoints": [_endpoint(3)], "ports": []}
     wanted = [_endpoint(1), _endpoint(2), _endpoint(3), _endpoint(4)]
-    plan = packed([([], wanted)], [full, other], labels, most=2)
+    plan = plan_slices([([], wanted)], [full, other], labels, most=2)
     assert [(one["metadata"]["name"], one["endpoints"]) for one in plan.update] == [
         ("other", [_endpoint(3), _endpoint(4)])
     ]
     assert (plan.create, plan.delete) == ([], [])
-    plan = packed([([], [_endpoint(3)])], [full, other], labels, most=2)
+    plan = plan_slices([([], [_endpoint(3)])], [full, other], labels, most=2)
     assert (plan.create, plan.update, plan.delete) == ([], [], [full])
-    assert packed([([], wanted[:3])], [full, other], labels, most=2).update == []
+    assert plan_slices([([], wanted[:3])], [full, other], labels, most=2).update == []
 
 
 def test_ports_by_number_and_by_name() -> None:
@@ -275,7 +275,7 @@ def test_ports_by_number_and_by_name() -> None:
         ({"port": 80, "targetPort": "web"}, None),
         ({"port": 80, "targetPort": "web", "protocol": "UDP"}, 9),
     ]
-    assert [found_port(pod, port) for port, _ in wanted] == [number for _, number in wanted]
+    assert [find_pod_port(pod, port) for port, _ in wanted] == [number for _, number in wanted]
 
 
 def test_ports_that_only_some_pods_have_are_subsets_of_their_own() -> None:
@@ -289,7 +289,7 @@ def test_ports_that_only_some_pods_have_are_subsets_of_their_own() -> None:
 
     ports = [{"name": "one", "port": 1}, {"name": "two", "port": 2, "targetPort": "two"}]
     service: Obj = {"metadata": {"name": "web"}, "spec": {"ports": ports, "clusterIP": "10.0.0.1"}}
-    found = subsets_of(service, [pod("10.0.0.20", "two"), pod("10.0.0.3")])
+    found = build_subsets(service, [pod("10.0.0.20", "two"), pod("10.0.0.3")])
     assert [
         ([one["ip"] for one in each["addresses"]], [one["name"] for one in each["ports"]])
         for each in found

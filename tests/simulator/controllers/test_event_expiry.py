@@ -2,31 +2,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.event_expiry import EventExpiry
+from pytest_kwait.simulator.controllers.event_expiry import EventTTL
 from tests.simulator.cluster import new_cluster
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 
-def tell(api: ClusterApi, name: str) -> None:
+def tell(api: SimulatedCluster, name: str) -> None:
     about = {"kind": "Pod", "namespace": "default", "name": "p"}
     api.create("events", {"metadata": {"name": name}, "involvedObject": about}, "default")
 
 
-def told(api: ClusterApi) -> list[str]:
+def told(api: SimulatedCluster) -> list[str]:
     return [event["metadata"]["name"] for event in api.list("events", "default")]
 
 
-def clock_of(api: ClusterApi) -> ManualClock:
+def clock_of(api: SimulatedCluster) -> ManualClock:
     assert isinstance(api.clock, ManualClock)
     return api.clock
 
 
 def test_the_oldest_of_too_many_go() -> None:
     api = new_cluster()
-    EventExpiry(api, most=2)
+    EventTTL(api, most=2)
     for name in ("a", "b", "c"):
         tell(api, name)
     api.modify("events", "a", "default", lambda event: event.update(count=2))
@@ -37,7 +37,7 @@ def test_the_oldest_of_too_many_go() -> None:
 
 def test_an_event_stays_for_an_hour_after_it_was_last_written() -> None:
     api = new_cluster()
-    EventExpiry(api)
+    EventTTL(api)
     tell(api, "a")
     tell(api, "b")
     clock_of(api).advance(3000)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.caller import internal
-from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.caller import internal_caller
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder, SchedulingRecorder
 from tests.simulator.manual_clock import ManualClock
 
@@ -20,7 +20,7 @@ class Room:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.api = ClusterApi(self.clock)
+        self.api = SimulatedCluster(self.clock)
         self.api.bootstrap()
         self.thing = self.api.create("configmaps", {"metadata": {"name": "m"}}, "default")
         self.recorder = EventRecorder(self.api, "tester", "host-1")
@@ -140,4 +140,4 @@ def test_events_are_made_as_decoding_would_leave_them(
     made = room.events()
     assert len(made) == 3
     for event in made:
-        assert room.api.decode(room.api.kinds["events"], event, internal()) == event
+        assert room.api.decode(room.api.kinds["events"], event, internal_caller()) == event

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.conditions import moment
+from pytest_kwait.simulator.conditions import parse_timestamp
 from pytest_kwait.simulator.controllers.jobs import indexes, rules
-from pytest_kwait.simulator.controllers.jobs.expiry import seconds_to_live
+from pytest_kwait.simulator.controllers.jobs.expiry import seconds_until_expiry
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_failed_pod_is_replaced_after_a_delay_that_doubles(cluster: Cluster) -
         for position, (kind, change, _) in enumerate(cluster.history, start=1)
         if kind == "pods" and change == "ADDED"
     ]
-    begun = [moment(pod["metadata"]["creationTimestamp"]) for pod in made]
+    begun = [parse_timestamp(pod["metadata"]["creationTimestamp"]) for pod in made]
     assert [later - sooner for sooner, later in itertools.pairwise(begun)] == [11.0, 21.0]
     assert _told(cluster.get(_JOBS, "j"))[0] == (0, 0, 0, 0, 3)
     job = cluster.get(_JOBS, "j")
@@ -214,7 +214,7 @@ def test_a_failed_index_is_tried_again_until_its_own_limit(cluster: Cluster) -> 
     counts = [
         pod["metadata"]["annotations"][indexes.FAILURE_COUNT]
         for pod in cluster.every("pods")
-        if indexes.index_of(pod) == 1
+        if indexes.get_completion_index(pod) == 1
     ]
     assert sorted(counts) == ["0", "1"]
 
@@ -332,16 +332,16 @@ def test_a_deleted_pod_counts_as_failed_and_is_replaced(cluster: Cluster) -> Non
     ("failures", "seconds"), [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (50, 600)]
 )
 def test_the_retry_delay_doubles_up_to_ten_minutes(failures: int, seconds: float) -> None:
-    assert rules.retry_delay(failures) == seconds
+    assert rules.calculate_backoff(failures) == seconds
 
 
 def test_failures_count_since_the_last_success() -> None:
-    retries = rules.Retries().counting([], [5.0, 3.0])
+    retries = rules.BackoffRecord().counting([], [5.0, 3.0])
     assert (retries.failures, retries.last) == (2, 5.0)
     assert retries.counting([], []) == retries
-    assert retries.counting([], [9.0]) == rules.Retries(3, 9.0)
-    assert retries.counting([8.0], []) == rules.Retries()
-    assert retries.counting([8.0], [7.0, 9.0]) == rules.Retries(1, 9.0)
+    assert retries.counting([], [9.0]) == rules.BackoffRecord(3, 9.0)
+    assert retries.counting([8.0], []) == rules.BackoffRecord()
+    assert retries.counting([8.0], [7.0, 9.0]) == rules.BackoffRecord(1, 9.0)
 
 
 @pytest.mark.parametrize(
@@ -356,14 +356,14 @@ def test_failures_count_since_the_last_success() -> None:
     ],
 )
 def test_indexes_are_written_as_ranges_and_read_again(numbers: list[int], text: str) -> None:
-    assert indexes.write_indexes(numbers) == text
-    assert indexes.read_indexes(text, 100) == set(numbers)
+    assert indexes.format_indexes(numbers) == text
+    assert indexes.parse_indexes(text, 100) == set(numbers)
 
 
 def test_indexes_beyond_the_completions_do_not_count() -> None:
-    assert indexes.read_indexes("1,3-9", 5) == {1, 3, 4}
-    assert indexes.pending(2, 5, {0, 2}) == [1, 3]
-    assert indexes.pending(9, 3, {0}) == [1, 2]
+    assert indexes.parse_indexes("1,3-9", 5) == {1, 3, 4}
+    assert indexes.first_pending_indexes(2, 5, {0, 2}) == [1, 3]
+    assert indexes.first_pending_indexes(9, 3, {0}) == [1, 2]
 
 
 def _indexed(name: str, index: str | None) -> Obj:
@@ -373,7 +373,7 @@ def _indexed(name: str, index: str | None) -> Obj:
 
 def test_pods_one_too_many_for_an_index_go() -> None:
     pods = [_indexed("a", "0"), _indexed("b", "0"), _indexed("c", "7"), _indexed("d", None)]
-    remove, keep = indexes.duplicated(pods, 3)
+    remove, keep = indexes.split_duplicates(pods, 3)
     assert [pod["metadata"]["name"] for pod in remove] == ["b", "c", "d"]
     assert [pod["metadata"]["name"] for pod in keep] == ["a"]
 
@@ -395,31 +395,31 @@ def _rule(action: str, **on: Any) -> Obj:
 @pytest.mark.parametrize(
     ("policy", "pod", "failure"),
     [
-        (None, _failed_pod(1), rules.Failure(True)),
+        (None, _failed_pod(1), rules.FailurePolicyMatch(True)),
         (
             _rule("Ignore", onExitCodes={"operator": "In", "values": [1]}),
             _failed_pod(1),
-            rules.Failure(False, "Ignore"),
+            rules.FailurePolicyMatch(False, "Ignore"),
         ),
         (
             _rule("Count", onExitCodes={"operator": "NotIn", "values": [2]}),
             _failed_pod(1),
-            rules.Failure(True, "Count"),
+            rules.FailurePolicyMatch(True, "Count"),
         ),
         (
             _rule("FailIndex", onExitCodes={"operator": "In", "values": [1], "containerName": "x"}),
             _failed_pod(1),
-            rules.Failure(True),
+            rules.FailurePolicyMatch(True),
         ),
         (
             _rule("Ignore", onExitCodes={"operator": "NotIn", "values": [2]}),
             _failed_pod(0),
-            rules.Failure(True),
+            rules.FailurePolicyMatch(True),
         ),
         (
             _rule("FailJob", onPodConditions=[{"type": "DisruptionTarget", "status": "True"}]),
             _failed_pod(1, conditions=[{"type": "DisruptionTarget", "status": "True"}]),
-            rules.Failure(
+            rules.FailurePolicyMatch(
                 True,
                 "FailJob",
                 "Pod n/p has condition DisruptionTarget matching FailJob rule at index 0",
@@ -428,9 +428,9 @@ def _rule(action: str, **on: Any) -> Obj:
     ],
 )
 def test_the_first_rule_that_matches_decides(
-    policy: Obj | None, pod: Obj, failure: rules.Failure
+    policy: Obj | None, pod: Obj, failure: rules.FailurePolicyMatch
 ) -> None:
-    assert rules.match_failure(policy, pod) == failure
+    assert rules.match_failure_policy(policy, pod) == failure
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_the_first_rule_that_matches_decides(
     ],
 )
 def test_when_a_pod_ended_is_told_by_the_best_witness(pod: Obj, seconds: float) -> None:
-    assert rules.finished_at(pod) == moment("2026-01-01T00:00:00Z") + seconds
+    assert rules.get_finish_time(pod) == parse_timestamp("2026-01-01T00:00:00Z") + seconds
 
 
 @pytest.mark.parametrize(
@@ -482,13 +482,15 @@ def test_when_a_pod_ended_is_told_by_the_best_witness(pod: Obj, seconds: float) 
 )
 def test_a_success_policy_is_met(rule: Obj, succeeded: set[int], message: str) -> None:
     job = {"spec": {"completions": 10, "successPolicy": {"rules": [rule]}}}
-    assert rules.met_success_policy(job, succeeded) == message
+    assert rules.match_success_policy(job, succeeded) == message
 
 
 def test_a_job_lives_for_ever_unless_it_says_otherwise() -> None:
     ended = {"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}
-    start = moment("2026-01-01T00:00:00Z")
-    assert seconds_to_live({"spec": {}, "status": {"conditions": [ended]}}, start) is None
-    assert seconds_to_live({"spec": {"ttlSecondsAfterFinished": 5}, "status": {}}, start) is None
+    start = parse_timestamp("2026-01-01T00:00:00Z")
+    assert seconds_until_expiry({"spec": {}, "status": {"conditions": [ended]}}, start) is None
+    assert (
+        seconds_until_expiry({"spec": {"ttlSecondsAfterFinished": 5}, "status": {}}, start) is None
+    )
     job = {"spec": {"ttlSecondsAfterFinished": 5}, "status": {"conditions": [ended]}}
-    assert seconds_to_live(job, start) == 15
+    assert seconds_until_expiry(job, start) == 15

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.controllers.namespaces import deletion_conditions
+from pytest_kwait.simulator.controllers.namespaces import make_deletion_conditions
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
@@ -131,8 +131,8 @@ def test_controllers_are_quiet_in_a_namespace_that_goes(cluster: Cluster) -> Non
 
 
 def test_conditions_keep_their_time_while_their_status_stays() -> None:
-    first = deletion_conditions((), {"NamespaceContentRemaining": ("A", "a")}, "then")
-    second = deletion_conditions(first, {}, "now")
+    first = make_deletion_conditions((), {"NamespaceContentRemaining": ("A", "a")}, "then")
+    second = make_deletion_conditions(first, {}, "now")
     times = [one["lastTransitionTime"] for one in second]
     assert times == ["then", "then", "then", "now", "then"]
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.controllers.taint_eviction import seconds_to_stay
+from pytest_kwait.simulator.controllers.taint_eviction import min_toleration_seconds
 from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
@@ -232,4 +232,4 @@ def test_taints_by_hand_drive_pods_away(cluster: Cluster) -> None:
 )
 def test_how_long_a_pod_may_stay(tolerations: list[Obj], stay: float | None) -> None:
     taints = [{"key": key, "effect": "NoExecute"} for key in "ab"]
-    assert seconds_to_stay(taints, tolerations) == stay
+    assert min_toleration_seconds(taints, tolerations) == stay

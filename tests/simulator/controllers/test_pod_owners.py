@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster_api import ClusterApi
-from pytest_kwait.simulator.controllers.ownership import Dependents
-from pytest_kwait.simulator.controllers.pod_owners import PodOwners
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
+from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
+from pytest_kwait.simulator.controllers.pod_owners import PodOwnerIndex
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from tests.simulator.manual_clock import ManualClock
 
@@ -20,7 +20,7 @@ class Place:
 
     def __init__(self, pause: float = 0.0) -> None:
         self.clock = ManualClock()
-        self.api = ClusterApi(self.clock)
+        self.api = SimulatedCluster(self.clock)
         self.api.root_ca = "CERTIFICATE"
         self.api.bootstrap()
         for namespace in ("one", "two"):
@@ -28,7 +28,9 @@ class Place:
             self.api.create("serviceaccounts", {"metadata": {"name": "default"}}, namespace)
         self.looks: list[str] = []
         queue: Workqueue[str] = Workqueue(self.clock, self.looks.append, "test")
-        self.owners = PodOwners(self.api, SETS, Dependents(self.api, "pods"), queue, pause)
+        self.owners = PodOwnerIndex(
+            self.api, SETS, ControllerRefManager(self.api, "pods"), queue, pause
+        )
 
     def owner(self, name: str, namespace: str = "one") -> dict[str, Any]:
         template = {"metadata": {"labels": LABELS}, "spec": {"containers": CONTAINERS}}

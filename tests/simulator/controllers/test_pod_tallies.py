@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.ownership import Dependents
-from pytest_kwait.simulator.controllers.pod_tallies import Counts, PodTallies, PodTally
+from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
+from pytest_kwait.simulator.controllers.pod_tallies import PodCounter, PodCounters, PodCounts
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def _update(part: str, fields: Obj, obj: Obj) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_tally_is_what_counting_anew_comes_to(seed: int) -> None:
     random, api = Random(seed), new_cluster()
-    pods = Dependents(api, "pods")
-    tallies = PodTallies(pods)
-    seen: set[Counts] = set()
+    pods = ControllerRefManager(api, "pods")
+    tallies = PodCounters(pods)
+    seen: set[PodCounts] = set()
     for number in range(200):
         there = [one["metadata"]["name"] for one in api.list("pods", "default")]
         choice, name = random.random(), random.choice(there) if there else ""
@@ -69,31 +69,31 @@ def test_a_tally_is_what_counting_anew_comes_to(seed: int) -> None:
             api.delete("pods", name, "default")
         for uid in ("one", "two"):
             known = tallies.of(uid, _SELECTOR, _LABELS)
-            anew = PodTally(_SELECTOR, _LABELS, pods.of(uid))
+            anew = PodCounter(_SELECTOR, _LABELS, pods.of(uid))
             assert known.counts == anew.counts
             assert known.active() == anew.active()
             seen.add(known.counts)
-    assert all(any(one[at] for one in seen) for at in range(len(Counts._fields)))
+    assert all(any(one[at] for one in seen) for at in range(len(PodCounts._fields)))
 
 
 @pytest.mark.parametrize("other", [{"selector": {"matchLabels": {"app": "db"}}}, {"labels": {}}])
 def test_another_selector_or_template_is_counted_by_anew(other: dict[str, Any]) -> None:
     random, api = Random(2), new_cluster()
-    pods = Dependents(api, "pods")
-    tallies = PodTallies(pods)
+    pods = ControllerRefManager(api, "pods")
+    tallies = PodCounters(pods)
     for number in range(20):
         api.create("pods", _owned(number, random), "default")
     before = tallies.of("one", _SELECTOR, _LABELS).counts
     asked = {"selector": _SELECTOR, "labels": _LABELS, **other}
     after = tallies.of("one", **asked).counts
-    assert after == PodTally(pods=pods.of("one"), **asked).counts
+    assert after == PodCounter(pods=pods.of("one"), **asked).counts
     assert after != before
 
 
 def test_who_is_forgotten_is_counted_anew() -> None:
     api = new_cluster()
-    pods = Dependents(api, "pods")
-    tallies = PodTallies(pods)
+    pods = ControllerRefManager(api, "pods")
+    tallies = PodCounters(pods)
     first = tallies.of("one", _SELECTOR, _LABELS)
     assert tallies.of("one", _SELECTOR, _LABELS) is first
     tallies.forget("one")

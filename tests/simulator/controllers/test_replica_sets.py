@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.pods import rank_for_removal
+from pytest_kwait.simulator.controllers.pods import rank_for_deletion
 from pytest_kwait.simulator.objects import owner_of
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec, template
 
@@ -219,7 +219,7 @@ def _pod(
     ],
 )
 def test_which_pod_is_given_up_first(first: Obj, second: Obj) -> None:
-    ranked = rank_for_removal([second, first], {"crowded": 5, "n": 1})
+    ranked = rank_for_deletion([second, first], {"crowded": 5, "n": 1})
     assert [pod["metadata"]["name"] for pod in ranked] == ["a", "b"]
 
 

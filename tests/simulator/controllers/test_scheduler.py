@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.node_taints import wanted_taints
+from pytest_kwait.simulator.controllers.node_taints import list_condition_taints
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def test_pods_of_a_node_that_is_gone_are_removed(cluster: Cluster) -> None:
     ],
 )
 def test_taints_follow_from_the_state_of_a_node(node: Obj, taints: list[str]) -> None:
-    assert wanted_taints(node) == [f"node.kubernetes.io/{taint}" for taint in taints]
+    assert list_condition_taints(node) == [f"node.kubernetes.io/{taint}" for taint in taints]
 
 
 def _term(app: str) -> Obj:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.stateful_sets.claims import wanted_owners
+from pytest_kwait.simulator.controllers.stateful_sets.claims import calculate_owners
 from pytest_kwait.simulator.objects import owner_of
 from tests.simulator.controllers.cluster import Cluster, template
 
@@ -304,10 +304,10 @@ def test_who_owns_a_claim(deleted: str, scaled: str, pod: str, owners: list[str]
     spec = {**_SET["spec"], "persistentVolumeClaimRetentionPolicy": policy}
     stateful_set, member = {**_SET, "spec": spec}, {"metadata": {"name": pod, "uid": "pod"}}
     claim: Obj = {"metadata": {"name": "c"}}
-    found = wanted_owners(claim, stateful_set, member)
+    found = calculate_owners(claim, stateful_set, member)
     assert [one["uid"] for one in found or []] == owners
     owned = {"metadata": {"name": "c", "ownerReferences": found or []}}
-    assert wanted_owners(owned, stateful_set, member) is None
+    assert calculate_owners(owned, stateful_set, member) is None
 
 
 def test_a_claim_of_somebody_elses_is_left_alone() -> None:
@@ -316,10 +316,10 @@ def test_a_claim_of_somebody_elses_is_left_alone() -> None:
     stateful_set, member = {**_SET, "spec": spec}, {"metadata": {"name": "s-0", "uid": "pod"}}
     other = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": True}
     claim: Obj = {"metadata": {"name": "c", "ownerReferences": [other]}}
-    assert wanted_owners(claim, stateful_set, member) is None
+    assert calculate_owners(claim, stateful_set, member) is None
     earlier = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "earlier"}
     claim = {"metadata": {"name": "c", "ownerReferences": [earlier]}}
-    assert wanted_owners(claim, stateful_set, member) is None
+    assert calculate_owners(claim, stateful_set, member) is None
 
 
 def test_what_the_policy_deletes_goes(cluster: Cluster) -> None:

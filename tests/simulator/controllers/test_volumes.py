@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.volumes.matching import find_volume, mismatch
+from pytest_kwait.simulator.controllers.volumes.matching import find_matching_volume, find_mismatch
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 
@@ -325,19 +325,19 @@ def _pair(**volume: Any) -> tuple[Obj, Obj]:
     ],
 )
 def test_why_a_volume_is_none_for_a_claim(volume: Obj, why: str | None) -> None:
-    assert mismatch(*_pair(**volume)) == why
+    assert find_mismatch(*_pair(**volume)) == why
 
 
 def test_labels_choose_and_only_available_volumes_are_taken() -> None:
     volume, claim = _pair()
-    assert find_volume(claim, [volume]) is None
+    assert find_matching_volume(claim, [volume]) is None
     volume["status"] = {"phase": "Available"}
-    assert find_volume(claim, [volume]) is volume
+    assert find_matching_volume(claim, [volume]) is volume
     claim["spec"]["selector"] = {"matchLabels": {"tier": "gold"}}
-    assert find_volume(claim, [volume]) is None
+    assert find_matching_volume(claim, [volume]) is None
     volume["metadata"]["labels"] = {"tier": "gold"}
-    assert find_volume(claim, [volume]) is volume
-    assert find_volume(claim, [volume], delayed=True) is None
+    assert find_matching_volume(claim, [volume]) is volume
+    assert find_matching_volume(claim, [volume], delayed=True) is None
 
 
 def test_a_claim_without_a_class_gets_the_default_one_and_binds_with_its_pod(

@@ -10,11 +10,11 @@ import pytest
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.admission import webhook_calls
-from pytest_kwait.simulator.admission.webhook_calls import Call, Reply
-from pytest_kwait.simulator.cluster_api import ClusterApi
-from pytest_kwait.simulator.controllers.namespaces import NamespaceContents
-from pytest_kwait.simulator.controllers.ownership import Dependents
-from pytest_kwait.simulator.controllers.replica_sets import REPLICA_SETS, ReplicaController
+from pytest_kwait.simulator.admission.webhook_calls import WebhookCall, WebhookReply
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
+from pytest_kwait.simulator.controllers.namespaces import NamespaceDefaults
+from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
+from pytest_kwait.simulator.controllers.replica_sets import REPLICA_SETS, ReplicaSetController
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.sim_clock import FAST, SimClock
 from tests.simulator.admission.webhooks import configure, rule
@@ -31,15 +31,15 @@ class Asked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open: list[tuple[Obj, asyncio.Future[Obj]]] = []
         self.requests: list[Obj] = []
-        monkeypatch.setattr(webhook_calls, "_reply", self._reply)
+        monkeypatch.setattr(webhook_calls, "_fetch_reply", self._reply)
 
-    async def _reply(self, call: Call) -> Reply:
+    async def _reply(self, call: WebhookCall) -> WebhookReply:
         future: asyncio.Future[Obj] = asyncio.get_running_loop().create_future()
         self.requests.append(call.request)
         self.open.append((call.request, future))
         response = {"uid": "u", **await future}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
-        return Reply("u", json.dumps({**review, "response": response}).encode())
+        return WebhookReply("u", json.dumps({**review, "response": response}).encode())
 
     def answer(self, *, allowed: bool = True, text: str = "") -> None:
         """Answer all that are asked now."""
@@ -64,13 +64,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return Asked(monkeypatch)
 
 
-def run(test: Callable[[ClusterApi], Coroutine[Any, Any, None]]) -> None:
+def run(test: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]) -> None:
     async def within() -> None:
-        api = ClusterApi(SimClock(FAST))
+        api = SimulatedCluster(SimClock(FAST))
         api.bootstrap()
-        NamespaceContents(api)
-        ReplicaController(api, REPLICA_SETS, Dependents(api, "pods"))
-        api.clock.may_wait = api.has_webhooks
+        NamespaceDefaults(api)
+        ReplicaSetController(api, REPLICA_SETS, ControllerRefManager(api, "pods"))
+        api.clock.may_suspend = api.has_webhooks
         await test(api)
 
     asyncio.run(within())
@@ -89,7 +89,7 @@ def replica_set(replicas: int, name: str = "web") -> Obj:
 def test_the_cluster_is_there_while_webhooks_are_asked(asked: Asked) -> None:
     """What deadlocked once: a webhook that asks and writes itself before it answers."""
 
-    async def test(api: ClusterApi) -> None:
+    async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("pods", operations=["CREATE"])])
         api.create("replicasets.apps", replica_set(1))
         await asked.count(1)
@@ -104,7 +104,7 @@ def test_the_cluster_is_there_while_webhooks_are_asked(asked: Asked) -> None:
 
 
 def test_each_pod_is_asked_about_once_and_batches_side_by_side(asked: Asked) -> None:
-    async def test(api: ClusterApi) -> None:
+    async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("pods", operations=["CREATE"])])
         api.create("replicasets.apps", replica_set(7))
         for batch in (1, 2, 4):
@@ -119,7 +119,7 @@ def test_each_pod_is_asked_about_once_and_batches_side_by_side(asked: Asked) -> 
 
 
 def test_a_refusal_is_told_in_an_event_and_tried_again_later(asked: Asked) -> None:
-    async def test(api: ClusterApi) -> None:
+    async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("pods", operations=["CREATE"])])
         api.create("replicasets.apps", replica_set(3))
         await asked.count(1)
@@ -140,7 +140,7 @@ def test_a_refusal_is_told_in_an_event_and_tried_again_later(asked: Asked) -> No
 
 
 def test_an_update_is_made_of_what_is_there_after_the_answer(asked: Asked) -> None:
-    async def test(api: ClusterApi) -> None:
+    async def test(api: SimulatedCluster) -> None:
         api.create("configmaps", {"metadata": {"name": "c"}, "data": {"n": "0"}}, "default")
         configure(api, rules=[rule("configmaps", operations=["UPDATE"])])
 
@@ -165,7 +165,7 @@ def test_an_update_is_made_of_what_is_there_after_the_answer(asked: Asked) -> No
 
 
 def test_a_key_that_waits_has_no_second_turn_beside_the_first(asked: Asked) -> None:
-    async def test(api: ClusterApi) -> None:
+    async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("configmaps", operations=["CREATE"])])
         log: list[str] = []
 
@@ -192,7 +192,7 @@ def test_a_key_that_waits_has_no_second_turn_beside_the_first(asked: Asked) -> N
 
 
 def test_no_more_keys_wait_at_a_time_than_there_are_workers(asked: Asked) -> None:
-    async def test(api: ClusterApi) -> None:
+    async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("configmaps", operations=["CREATE"])])
         done: list[int] = []
 
@@ -214,7 +214,7 @@ def test_no_more_keys_wait_at_a_time_than_there_are_workers(asked: Asked) -> Non
 
 
 def test_a_namespace_gets_its_contents_when_the_webhook_lets_them_in(asked: Asked) -> None:
-    async def test(api: ClusterApi) -> None:
+    async def test(api: SimulatedCluster) -> None:
         configure(api, rules=[rule("configmaps", operations=["CREATE"])])
         api.create("namespaces", {"metadata": {"name": "new"}})
         await asked.count(1)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.controllers.workqueue import Workqueue, backoff_delay
+from pytest_kwait.simulator.controllers.workqueue import Workqueue, calculate_delay
 from pytest_kwait.simulator.status_error import bad_request
 from tests.simulator.manual_clock import ManualClock
 
@@ -100,4 +100,4 @@ def test_a_forgotten_key_is_not_handled() -> None:
     ("failures", "delay"), [(0, 0.005), (1, 0.01), (10, 5.12), (17, 655.36), (18, 1000), (99, 1000)]
 )
 def test_the_delay_doubles_up_to_a_limit(failures: int, delay: float) -> None:
-    assert backoff_delay(failures) == pytest.approx(delay)
+    assert calculate_delay(failures) == pytest.approx(delay)

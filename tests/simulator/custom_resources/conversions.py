@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhook_calls import Reply, Unanswered
+from pytest_kwait.simulator.admission.webhook_calls import PendingWebhookCalls, WebhookReply
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.custom_resources import conversion
 from tests.simulator.cluster import new_cluster
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from pytest_kwait.simulator.admission.webhook_calls import Call
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.admission.webhook_calls import WebhookCall
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.registry import Kind
 
 Obj = dict[str, Any]
@@ -91,9 +91,9 @@ class Converter:
         self.bend: Callable[[Obj], object] = lambda review: None
         """Changes the answer."""
         self.failure = ""
-        self.api: ClusterApi = new_cluster()
+        self.api: SimulatedCluster = new_cluster()
         self.api.create(CRDS, definition())
-        monkeypatch.setattr(conversion, "replies_for", self._answered)
+        monkeypatch.setattr(conversion, "fetch_replies", self._answered)
 
     def kind(self, version: str) -> Kind:
         served = self.api.kinds.served("example.com", version)
@@ -107,7 +107,7 @@ class Converter:
         while True:
             try:
                 return write(caller)
-            except Unanswered as wanted:
+            except PendingWebhookCalls as wanted:
                 for call in wanted.calls:
                     caller.replies[call.key] = self._reply(call)
 
@@ -124,14 +124,14 @@ class Converter:
         assert kind.structure.conversion is not None
         return asyncio.run(kind.structure.conversion.read(stored, kind))
 
-    async def _answered(self, calls: list[Call]) -> list[Reply]:
+    async def _answered(self, calls: list[WebhookCall]) -> list[WebhookReply]:
         return [self._reply(call) for call in calls]
 
-    def _reply(self, call: Call) -> Reply:
+    def _reply(self, call: WebhookCall) -> WebhookReply:
         wanted = call.request["desiredAPIVersion"]
         self.asked.append(wanted.rpartition("/")[2])
         if self.failure:
-            return Reply("u", failure=f"failed to call webhook: {self.failure}")
+            return WebhookReply("u", failure=f"failed to call webhook: {self.failure}")
         review: Obj = {
             "apiVersion": call.review["apiVersion"],
             "kind": call.review["kind"],
@@ -142,4 +142,4 @@ class Converter:
             },
         }
         body = self.bend(review)
-        return Reply("u", body if isinstance(body, bytes) else json.dumps(review).encode())
+        return WebhookReply("u", body if isinstance(body, bytes) else json.dumps(review).encode())

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kwait.simulator.apply import apply_object
 from pytest_kwait.simulator.cluster_api import StatusError
-from pytest_kwait.simulator.http.versions import shown, shown_entries
+from pytest_kwait.simulator.http.versions import entries_to_requested_version, to_requested_version
 from tests.simulator.custom_resources.conversions import Converter, Obj, server
 
 if TYPE_CHECKING:
@@ -33,7 +33,12 @@ def test_an_object_is_stored_in_the_storage_version_with_its_defaults(hook: Conv
 def test_what_is_in_the_wanted_version_is_asked_about_by_nobody(hook: Converter) -> None:
     hook.create(server("v2", host="h", port="80"))
     kind = hook.kind("v2")
-    assert asyncio.run(shown(kind, hook.api.entry(kind, "a", "default").obj))["spec"]["host"] == "h"
+    assert (
+        asyncio.run(to_requested_version(kind, hook.api.entry(kind, "a", "default").obj))["spec"][
+            "host"
+        ]
+        == "h"
+    )
     assert hook.asked == []
 
 
@@ -98,7 +103,7 @@ def test_lists_ask_once_for_each_state(hook: Converter) -> None:
         return [entry.obj["spec"]["address"] for entry in found]
 
     async def _listed(entries: Any) -> Any:
-        return await shown_entries(kind, entries)
+        return await entries_to_requested_version(kind, entries)
 
     assert listed() == ["h:80", "i:80"]
     assert listed() == ["h:80", "i:80"]
@@ -248,7 +253,7 @@ def test_lists_are_asked_for_again_where_the_webhook_fails(hook: Converter) -> N
 
 async def _entries(hook: Converter) -> Any:
     kind = hook.kind("v1")
-    return await shown_entries(kind, hook.api.store.entries(kind.bucket))
+    return await entries_to_requested_version(kind, hook.api.store.entries(kind.bucket))
 
 
 def test_nothing_is_written_or_deleted_where_the_webhook_fails(hook: Converter) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster_api import ClusterApi, StatusError
+from pytest_kwait.simulator.cluster_api import SimulatedCluster, StatusError
 from tests.simulator.cluster import new_cluster
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 @pytest.fixture(scope="module")
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
@@ -38,7 +38,7 @@ def version(name: str = "v1", **more: Any) -> dict[str, Any]:
     }
 
 
-def refusals(api: ClusterApi, obj: dict[str, Any]) -> list[str]:
+def refusals(api: SimulatedCluster, obj: dict[str, Any]) -> list[str]:
     with pytest.raises(StatusError) as refused:
         api.create(CRDS, obj)
     assert refused.value.code == 422
@@ -89,7 +89,7 @@ def refusals(api: ClusterApi, obj: dict[str, Any]) -> list[str]:
         ),
     ],
 )
-def test_a_schema_is_refused(api: ClusterApi, schema: dict[str, Any], text: str) -> None:
+def test_a_schema_is_refused(api: SimulatedCluster, schema: dict[str, Any], text: str) -> None:
     spec = {"type": "object", "properties": {"a": schema}}
     inner = {"type": "object", "properties": {"spec": spec}}
     whole = definition(versions=[version(schema={"openAPIV3Schema": inner})])
@@ -148,12 +148,12 @@ def test_a_schema_is_refused(api: ClusterApi, schema: dict[str, Any], text: str)
         ({"conversion": {"strategy": ""}}, "spec.conversion.strategy: Required value"),
     ],
 )
-def test_a_definition_is_refused(api: ClusterApi, spec: dict[str, Any], text: str) -> None:
+def test_a_definition_is_refused(api: SimulatedCluster, spec: dict[str, Any], text: str) -> None:
     whole = definition(**{"versions": [version()], **spec})
     assert refusals(api, whole) == [text]
 
 
-def test_a_definition_is_named_after_what_it_defines(api: ClusterApi) -> None:
+def test_a_definition_is_named_after_what_it_defines(api: SimulatedCluster) -> None:
     whole = definition(versions=[version()])
     whole["metadata"]["name"] = "odd"
     assert refusals(api, whole) == [
@@ -161,7 +161,9 @@ def test_a_definition_is_named_after_what_it_defines(api: ClusterApi) -> None:
     ]
 
 
-def test_a_group_of_the_community_is_approved_by_a_link_or_by_a_reason(api: ClusterApi) -> None:
+def test_a_group_of_the_community_is_approved_by_a_link_or_by_a_reason(
+    api: SimulatedCluster,
+) -> None:
     whole = definition(group="foo.k8s.io", versions=[version()])
     whole["metadata"]["annotations"] = {"api-approved.kubernetes.io": "odd"}
     assert refusals(api, whole) == [

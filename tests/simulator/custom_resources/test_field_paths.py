@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.custom_resources.field_paths import BadPath, follow
+from pytest_kwait.simulator.custom_resources.field_paths import FieldPathError, resolve_field_path
 
 SCHEMA = {
     "properties": {
@@ -21,7 +21,7 @@ SCHEMA = {
     ],
 )
 def test_a_path_leads_to_a_field(path: str, written: str) -> None:
-    assert follow(path, SCHEMA)[0] == written
+    assert resolve_field_path(path, SCHEMA)[0] == written
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_a_path_leads_to_a_field(path: str, written: str) -> None:
     ],
 )
 def test_a_path_leads_nowhere(path: str, text: str) -> None:
-    with pytest.raises(BadPath) as refused:
-        follow(path, SCHEMA)
+    with pytest.raises(FieldPathError) as refused:
+        resolve_field_path(path, SCHEMA)
     assert str(refused.value) == text
 
 
 def test_brackets_can_be_refused() -> None:
-    with pytest.raises(BadPath, match=r"^array notation is not allowed$"):
-        follow(".spec['a.b']", SCHEMA, brackets=False)
+    with pytest.raises(FieldPathError, match=r"^array notation is not allowed$"):
+        resolve_field_path(".spec['a.b']", SCHEMA, brackets=False)

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.custom_resources.formats import fits, known_format, unknown_formats
+from pytest_kwait.simulator.custom_resources.formats import (
+    find_known_format,
+    list_unknown_formats,
+    matches_format,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,22 +37,22 @@ from pytest_kwait.simulator.custom_resources.formats import fits, known_format, 
     ],
 )
 def test_texts_have_their_form_or_not(form: str, good: str, bad: str) -> None:
-    assert fits(good, form)
-    assert not fits(bad, form)
+    assert matches_format(good, form)
+    assert not matches_format(bad, form)
 
 
 def test_an_unknown_format_is_had_by_every_text() -> None:
-    assert fits("anything", "odd")
-    assert known_format({"type": "string", "format": "odd"}) == ""
+    assert matches_format("anything", "odd")
+    assert find_known_format({"type": "string", "format": "odd"}) == ""
 
 
 def test_formats_belong_to_types() -> None:
-    assert known_format({"type": "integer", "format": "int32"}) == "int32"
-    assert known_format({"type": "integer", "format": "date"}) == ""
-    assert known_format({"type": "object", "format": "date"}) == ""
+    assert find_known_format({"type": "integer", "format": "int32"}) == "int32"
+    assert find_known_format({"type": "integer", "format": "date"}) == ""
+    assert find_known_format({"type": "object", "format": "date"}) == ""
 
 
 def test_formats_that_nothing_is_held_to_are_told_once() -> None:
     schema = {"items": {"format": "odd"}, "properties": {"a": {"type": "integer", "format": "x"}}}
     versions = [{"schema": {"openAPIV3Schema": schema}}] * 2
-    assert [*unknown_formats({"versions": versions})] == ["odd", "x"]
+    assert [*list_unknown_formats({"versions": versions})] == ["odd", "x"]

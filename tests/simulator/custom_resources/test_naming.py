@@ -9,7 +9,7 @@ import pytest
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -33,13 +33,13 @@ def definition(plural: str, kind: str, **names: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     api = new_cluster()
     api.create(CRDS, definition("things", "Thing", shortNames=["th", "ti"]))
     return api
 
 
-def conditions(api: ClusterApi, plural: str) -> dict[str, tuple[str, str, str]]:
+def conditions(api: SimulatedCluster, plural: str) -> dict[str, tuple[str, str, str]]:
     found = api.get(CRDS, f"{plural}.e.com")["status"]["conditions"]
     return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
 
@@ -71,7 +71,7 @@ def conditions(api: ClusterApi, plural: str) -> dict[str, tuple[str, str, str]]:
     ],
 )
 def test_a_name_that_is_taken_keeps_a_definition_from_being_served(
-    api: ClusterApi, wanted: tuple[str, str, dict[str, Any]], reason: str, text: str
+    api: SimulatedCluster, wanted: tuple[str, str, dict[str, Any]], reason: str, text: str
 ) -> None:
     plural, kind, names = wanted
     api.create(CRDS, definition(plural, kind, **names))
@@ -82,7 +82,7 @@ def test_a_name_that_is_taken_keeps_a_definition_from_being_served(
     assert api.kinds.find(f"{plural}.e.com") is None
 
 
-def test_a_name_goes_to_who_waits_for_it(api: ClusterApi) -> None:
+def test_a_name_goes_to_who_waits_for_it(api: SimulatedCluster) -> None:
     api.create(CRDS, definition("others", "Other", shortNames=["th"]))
     assert api.kinds.find("others.e.com") is None
     api.delete(CRDS, "things.e.com")
@@ -92,7 +92,7 @@ def test_a_name_goes_to_who_waits_for_it(api: ClusterApi) -> None:
     assert kind.short_names == ("th",)
 
 
-def test_a_definition_is_served_under_the_names_that_it_has(api: ClusterApi) -> None:
+def test_a_definition_is_served_under_the_names_that_it_has(api: SimulatedCluster) -> None:
     api.create(CRDS, definition("others", "Other", shortNames=["o"]))
 
     def want(obj: dict[str, Any]) -> None:

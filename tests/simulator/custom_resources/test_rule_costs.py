@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.custom_resources.schema_validity import validation_errors
+from pytest_kwait.simulator.custom_resources.schema_validity import schema_validation_errors
 
 Obj = dict[str, Any]
 
@@ -30,7 +30,7 @@ def listed(rule: str, **bounds: int) -> Obj:
 def errors(*rooms: Obj) -> list[str]:
     properties = {f"room{index}": room for index, room in enumerate(rooms)}
     schema = {"type": "object", "properties": properties}
-    return [*map(str, validation_errors({"openAPIV3Schema": schema}, "s", status=False))]
+    return [*map(str, schema_validation_errors({"openAPIV3Schema": schema}, "s", status=False))]
 
 
 def test_what_costs_too_much_is_told_by_how_much() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.custom_resources.rules import rule_errors
-from pytest_kwait.simulator.custom_resources.values import UNKNOWN
+from pytest_kwait.simulator.custom_resources.values import UNKNOWN_OLD_VALUE
 
 
-def said(schema: dict[str, Any], new: Any, old: Any = UNKNOWN) -> list[str]:
+def said(schema: dict[str, Any], new: Any, old: Any = UNKNOWN_OLD_VALUE) -> list[str]:
     whole = {"type": "object", "properties": {"x": schema}}
-    before = UNKNOWN if old is UNKNOWN else {"x": old}
+    before = UNKNOWN_OLD_VALUE if old is UNKNOWN_OLD_VALUE else {"x": old}
     return [str(error) for error in rule_errors({"x": new}, whole, before)]
 
 
@@ -139,13 +139,13 @@ def test_no_rule_is_looked_at_after_one_that_costs_too_much() -> None:
 
 
 def test_all_rules_of_an_object_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_kwait.simulator.custom_resources.rules.OBJECT_BUDGET", 2000)
+    monkeypatch.setattr("pytest_kwait.simulator.custom_resources.rules.RUNTIME_COST_BUDGET", 2000)
     schema = ruled("array", {"rule": NESTED}, {"rule": NESTED}, items={"type": "integer"})
     over = "running out of cost budget, no further validation rules will be run"
     assert said(schema, [1] * 10) == []
     assert said(schema, [1] * 15) == [f'x: Invalid value: "array": validation failed due to {over}']
     told = ruled("integer", {"rule": "self > 1", "messageExpression": "'a' + string(self)"})
-    monkeypatch.setattr("pytest_kwait.simulator.custom_resources.rules.OBJECT_BUDGET", 3)
+    monkeypatch.setattr("pytest_kwait.simulator.custom_resources.rules.RUNTIME_COST_BUDGET", 3)
     assert said(told, 1) == [
         f'x: Invalid value: "integer": messageExpression evaluation failed due to {over}'
     ]

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.custom_resources.values import UNKNOWN, check
+from pytest_kwait.simulator.custom_resources.values import UNKNOWN_OLD_VALUE, validate_value
 
 TEXT = {"type": "string"}
 
 
-def said(value: Any, schema: dict[str, Any], old: Any = UNKNOWN) -> list[str]:
+def said(value: Any, schema: dict[str, Any], old: Any = UNKNOWN_OLD_VALUE) -> list[str]:
     whole = {"type": "object", "properties": {"x": schema}}
-    before = UNKNOWN if old is UNKNOWN else {"x": old}
-    return [str(error) for error in check({"x": value}, whole, "", before)]
+    before = UNKNOWN_OLD_VALUE if old is UNKNOWN_OLD_VALUE else {"x": old}
+    return [str(error) for error in validate_value({"x": value}, whole, "", before)]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
-from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
 from pytest_kwait.simulator.http.app import ApiServer
-from pytest_kwait.simulator.http.auth import ADMINS, Credentials
+from pytest_kwait.simulator.http.auth import ADMINS, StaticTokens
 from pytest_kwait.simulator.http.connections import HEADER_SECONDS
 from pytest_kwait.simulator.users import User
 
@@ -29,10 +29,10 @@ class Served:
     def __init__(
         self, tls: ssl.SSLContext | None = None, header_seconds: float = HEADER_SECONDS
     ) -> None:
-        self.api = ClusterApi()
+        self.api = SimulatedCluster()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
-        credentials = Credentials({ADMIN: User("admin", (ADMINS,)), POWERLESS: User("powerless")})
+        credentials = StaticTokens({ADMIN: User("admin", (ADMINS,)), POWERLESS: User("powerless")})
         self._server = ApiServer(self.api, credentials, header_seconds)
         self._thread.start()
         self.run(self._prepare)

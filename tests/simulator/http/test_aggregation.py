@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.simulator.aggregation.availability import RemoteServices
-from pytest_kwait.simulator.aggregation.proxy import ask
-from pytest_kwait.simulator.authority import Authority
+from pytest_kwait.simulator.aggregation.availability import AvailabilityController
+from pytest_kwait.simulator.aggregation.proxy import start_availability_check
+from pytest_kwait.simulator.authority import CertificateAuthority
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,9 @@ class Backend(BaseHTTPRequestHandler):
 @pytest.fixture
 def backend() -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Backend)
-    server.socket = Authority("127.0.0.1").tls.wrap_socket(server.socket, server_side=True)
+    server.socket = CertificateAuthority("127.0.0.1").tls.wrap_socket(
+        server.socket, server_side=True
+    )
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield server.server_address[1]
@@ -60,7 +62,7 @@ def backend() -> Iterator[int]:
 
 
 def _register(served: Served, port: int) -> None:
-    served.run(lambda: RemoteServices(served.api, ask))
+    served.run(lambda: AvailabilityController(served.api, start_availability_check))
     spec = {"type": "ExternalName", "externalName": "127.0.0.1"}
     name = {"metadata": {"name": "far"}}
     served.json("POST", "/api/v1/namespaces/default/services", {**name, "spec": spec})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.authority import Authority
+from pytest_kwait.simulator.authority import CertificateAuthority
 from tests.simulator.http.conftest import ADMIN, Served
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def refused(status: str) -> bytes:
 
 @pytest.fixture
 def encrypted() -> Iterator[Served]:
-    served = Served(tls=Authority("127.0.0.1").tls)
+    served = Served(tls=CertificateAuthority("127.0.0.1").tls)
     try:
         yield served
     finally:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.http.html_links import relinked
+from pytest_kwait.simulator.http.html_links import rewrite_links
 
 BASE = "/api/v1/namespaces/a/pods/p/proxy"
 
@@ -23,4 +23,4 @@ BASE = "/api/v1/namespaces/a/pods/p/proxy"
     ],
 )
 def test_links_lead_through_the_proxy_again(page: str, linked: str) -> None:
-    assert relinked(page, BASE) == linked
+    assert rewrite_links(page, BASE) == linked

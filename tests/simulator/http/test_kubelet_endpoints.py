@@ -10,7 +10,7 @@ from pytest_kwait.simulator.http.spdy import header_dictionary
 from pytest_kwait.simulator.kubelet.containers import Container
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.kubelet.network import Network
-from pytest_kwait.simulator.kubelet.scratch import container_files
+from pytest_kwait.simulator.kubelet.scratch import make_container_files
 from pytest_kwait.simulator.sim_clock import SimClock
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Kubelet:
     def start(self) -> None:
         """Start the container; in the server's thread, as everything that happens in it."""
         clock, image = SimClock(), parse_image("busybox:1")
-        files = container_files(clock.time, "host", self.network, {}, {}, [])
+        files = make_container_files(clock.time, "host", self.network, {}, {}, [])
         self.container = Container(clock, "c", image, 0, lambda _: None, self.network, stdin=True)
         script = (
             "mkdir -p /www; echo '<a href=/x>hi</a>' > /www/index.html; echo a > /www/a.txt; "

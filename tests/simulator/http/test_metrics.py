@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.aggregation.metrics import begin_metrics
+from pytest_kwait.simulator.aggregation.metrics import register_metrics_api
 
 if TYPE_CHECKING:
     from tests.simulator.http.conftest import Served
@@ -23,7 +23,7 @@ def _pod(served: Served, name: str, **annotations: str) -> None:
 
 
 def _serve(served: Served) -> None:
-    served.run(lambda: begin_metrics(served.api))
+    served.run(lambda: register_metrics_api(served.api))
 
 
 def test_there_are_none_until_a_pod_says_what_it_uses(served: Served) -> None:

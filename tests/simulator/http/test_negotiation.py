@@ -5,7 +5,7 @@ import pytest
 from pytest_kwait.simulator.http.negotiation import (
     AGGREGATED,
     PRODUCED,
-    Form,
+    ResponseForm,
     check_produced,
     negotiate,
     negotiate_discovery,
@@ -24,23 +24,23 @@ ONLY = (
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        ("", Form()),
-        ("*/*", Form()),
-        ("application/*", Form()),
-        ("application/json; charset=utf-8", Form()),
-        ("application/json;stream=watch", Form()),
-        ("application/yaml", Form("yaml")),
-        ("text/html,application/yaml", Form("yaml")),
-        ("application/json;q=0.5,application/yaml", Form("yaml")),
-        ("*/*,application/yaml", Form("yaml")),
-        ("application/vnd.kubernetes.protobuf,application/json", Form()),
-        (TABLE, Form("json", "Table")),
-        (TABLE.replace("v1", "v1beta1"), Form("json", "Table", "v1beta1")),
-        (f"{TABLE.replace('v1', 'v2')},application/json", Form()),
-        ("application/yaml;as=Table;v=v1;g=meta.k8s.io", Form("yaml", "Table")),
+        ("", ResponseForm()),
+        ("*/*", ResponseForm()),
+        ("application/*", ResponseForm()),
+        ("application/json; charset=utf-8", ResponseForm()),
+        ("application/json;stream=watch", ResponseForm()),
+        ("application/yaml", ResponseForm("yaml")),
+        ("text/html,application/yaml", ResponseForm("yaml")),
+        ("application/json;q=0.5,application/yaml", ResponseForm("yaml")),
+        ("*/*,application/yaml", ResponseForm("yaml")),
+        ("application/vnd.kubernetes.protobuf,application/json", ResponseForm()),
+        (TABLE, ResponseForm("json", "Table")),
+        (TABLE.replace("v1", "v1beta1"), ResponseForm("json", "Table", "v1beta1")),
+        (f"{TABLE.replace('v1', 'v2')},application/json", ResponseForm()),
+        ("application/yaml;as=Table;v=v1;g=meta.k8s.io", ResponseForm("yaml", "Table")),
     ],
 )
-def test_the_form_that_is_liked_best_is_found(accept: str, form: Form) -> None:
+def test_the_form_that_is_liked_best_is_found(accept: str, form: ResponseForm) -> None:
     assert negotiate(accept) == form
 
 
@@ -64,13 +64,13 @@ def test_what_there_is_not_is_refused(accept: str) -> None:
 
 
 def test_what_is_never_converted_is_no_table() -> None:
-    assert negotiate_plain("application/yaml") == Form("yaml")
+    assert negotiate_plain("application/yaml") == ResponseForm("yaml")
     with pytest.raises(StatusError, match="only the following"):
         negotiate_plain(TABLE)
 
 
 def test_events_are_no_yaml() -> None:
-    assert negotiate_stream(TABLE) == Form("json", "Table")
+    assert negotiate_stream(TABLE) == ResponseForm("json", "Table")
     with pytest.raises(StatusError) as refused:
         negotiate_stream("application/yaml")
     assert refused.value.message == (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.http.outlet import Outlet
+from pytest_kwait.simulator.http.outlet import StreamBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -57,7 +57,7 @@ async def turns() -> None:
 def test_chunks_of_one_turn_go_out_together() -> None:
     async def test() -> None:
         connection = Connection()
-        outlet = Outlet(connection, connection.drained, lambda: None)
+        outlet = StreamBuffer(connection, connection.drained, lambda: None)
         outlet.send(b"a")
         outlet.send(b"b")
         await turns()
@@ -70,7 +70,7 @@ def test_chunks_of_one_turn_go_out_together() -> None:
 def test_a_long_beginning_goes_out_as_the_client_reads() -> None:
     async def test() -> None:
         connection = Connection()
-        outlet = Outlet(connection, connection.drained, lambda: None)
+        outlet = StreamBuffer(connection, connection.drained, lambda: None)
         outlet.begin(b"%04d" % number + b"x" * KB for number in range(4000))
         outlet.send(b"live")
         await turns()
@@ -88,7 +88,7 @@ def test_a_long_beginning_goes_out_as_the_client_reads() -> None:
 def test_who_never_reads_is_cut_off_and_nothing_is_kept() -> None:
     async def test() -> None:
         connection, ended = Connection(), asyncio.Event()
-        outlet = Outlet(connection, connection.drained, ended.set, most=1024 * KB)
+        outlet = StreamBuffer(connection, connection.drained, ended.set, most=1024 * KB)
         for _ in range(3000):
             outlet.send(b"x" * KB)
             await asyncio.sleep(0)  # noqa: TID251 - a turn of the loop, no time
@@ -105,7 +105,7 @@ def test_who_never_reads_is_cut_off_and_nothing_is_kept() -> None:
 def test_an_end_before_all_is_read_cuts_the_connection() -> None:
     async def test() -> None:
         connection = Connection()
-        outlet = Outlet(connection, connection.drained, lambda: None)
+        outlet = StreamBuffer(connection, connection.drained, lambda: None)
         outlet.begin(b"x" * KB for _ in range(4000))
         await turns()
         assert not outlet.finish()

@@ -4,27 +4,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.http.columns import BUILT_IN
-from pytest_kwait.simulator.http.tables import table
-from pytest_kwait.simulator.registry import Registry
+from pytest_kwait.simulator.http.columns import BUILT_IN_COLUMNS
+from pytest_kwait.simulator.http.tables import to_table
+from pytest_kwait.simulator.registry import Scheme
 
 if TYPE_CHECKING:
     from tests.simulator.http.conftest import Served
 
-KINDS = Registry()
+KINDS = Scheme()
 META = {"name": "x", "creationTimestamp": None}
 
 
 def cells(resource: str, **obj: Any) -> dict[str, Any]:
     """The cells of an object by their heads."""
-    shown = table(KINDS[resource], [{"metadata": META, **obj}], {}, {"includeObject": "None"})
+    shown = to_table(KINDS[resource], [{"metadata": META, **obj}], {}, {"includeObject": "None"})
     heads = [head["name"] for head in shown["columnDefinitions"]]
     return dict(zip(heads, shown["rows"][0]["cells"], strict=False))
 
 
-@pytest.mark.parametrize("resource", sorted({*BUILT_IN} - {"scales.autoscaling"}))
+@pytest.mark.parametrize("resource", sorted({*BUILT_IN_COLUMNS} - {"scales.autoscaling"}))
 def test_an_object_of_which_nothing_is_known_has_a_row(resource: str) -> None:
-    shown = table(KINDS[resource], [{"metadata": META, "spec": {}}], {}, {"includeObject": "None"})
+    shown = to_table(
+        KINDS[resource], [{"metadata": META, "spec": {}}], {}, {"includeObject": "None"}
+    )
     assert len(shown["rows"][0]["cells"]) >= len(shown["columnDefinitions"])
 
 
@@ -138,7 +140,7 @@ def test_what_became_of_a_request_for_a_certificate(
 def test_a_job_that_goes_is_terminating_before_it_is_suspended() -> None:
     suspended = {"conditions": [{"type": "Suspended", "status": "True"}]}
     meta = {**META, "deletionTimestamp": "2026-01-01T00:00:00Z"}
-    shown = table(
+    shown = to_table(
         KINDS["jobs.batch"], [{"metadata": meta, "spec": {}, "status": suspended}], {}, {}
     )
     assert shown["rows"][0]["cells"][1] == "Terminating"

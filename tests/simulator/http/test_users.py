@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
-from pytest_kwait.simulator.authority import Authority
-from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.authority import CertificateAuthority
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
 from pytest_kwait.simulator.http.app import ApiServer
-from pytest_kwait.simulator.http.auth import ADMINS, Credentials
+from pytest_kwait.simulator.http.auth import ADMINS, StaticTokens
 from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class Secured:
     """A server behind TLS, and who asks it."""
 
     def __init__(self, folder: Path) -> None:
-        self.authority = Authority("127.0.0.1")
+        self.authority = CertificateAuthority("127.0.0.1")
         self._folder = folder
-        self._api = ClusterApi()
-        self._server = ApiServer(self._api, Credentials({"t": User("jane", ("team",), "u1")}))
+        self._api = SimulatedCluster()
+        self._server = ApiServer(self._api, StaticTokens({"t": User("jane", ("team",), "u1")}))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -103,7 +103,7 @@ def test_the_user_of_a_certificate(secured: Secured) -> None:
 
 def test_a_certificate_of_another_authority_or_time_is_none(secured: Secured) -> None:
     now = secured._api.clock.time()
-    other = Authority("127.0.0.1").client_certificate(User("ops", (ADMINS,)), now)
+    other = CertificateAuthority("127.0.0.1").client_certificate(User("ops", (ADMINS,)), now)
     with pytest.raises((urllib3.exceptions.HTTPError, OSError)):
         secured.who(other)
     expired = secured.authority.client_certificate(User("ops"), now - 400 * 24 * 3600)

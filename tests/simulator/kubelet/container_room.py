@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.containers import Container
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.kubelet.network import Network
-from pytest_kwait.simulator.kubelet.scratch import container_files
+from pytest_kwait.simulator.kubelet.scratch import make_container_files
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.network import World
+    from pytest_kwait.simulator.kubelet.network import ExternalNetwork
     from pytest_kwait.simulator.kubelets import Session
 
-__all__ = ["Room", "taken"]
+__all__ = ["ContainerHarness", "take_output"]
 
 
-def taken(session: Session) -> dict[int, bytes]:
+def take_output(session: Session) -> dict[int, bytes]:
     """All that a process that has ended wrote, by stream."""
 
     async def take() -> dict[int, bytes]:
@@ -30,7 +30,7 @@ def taken(session: Session) -> dict[int, bytes]:
     return asyncio.run(take())
 
 
-class Room:
+class ContainerHarness:
     """A container.
 
     Args:
@@ -51,7 +51,7 @@ class Room:
         tty: bool = False,
         memory: int | None = None,
         env: dict[str, str] | None = None,
-        world: World | None = None,
+        world: ExternalNetwork | None = None,
         clock: ManualClock | None = None,
         **files: bytes,
     ) -> None:
@@ -64,7 +64,7 @@ class Room:
         )  # fmt: skip
         self.network.address, self.network.world = "10.244.0.9", world
         contents = {f"/{name}": content for name, content in files.items()}
-        self.files = container_files(self.clock.time, "host", self.network, contents, {}, [])
+        self.files = make_container_files(self.clock.time, "host", self.network, contents, {}, [])
         argv = argv or ("sleep", "999")
         env = {"PATH": "/bin", "HOME": "/root", **(env or {})}
         self.failure = self.container.start(list(argv), env, self.files, "host")
@@ -80,7 +80,7 @@ class Room:
 
     def sh(self, script: str) -> str:
         """What a script writes that ends at once."""
-        return taken(self.run("sh", "-c", script))[1].decode()
+        return take_output(self.run("sh", "-c", script))[1].decode()
 
     def ask(self, port: int, data: bytes, *, close: bool = False) -> bytes | None:
         """What comes back from a port once its server is done; None where it is refused."""
@@ -91,4 +91,4 @@ class Room:
         if close:
             session.stdin.close()
         self.clock.advance()
-        return taken(session)[1]
+        return take_output(session)[1]

@@ -17,11 +17,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.simulator.kubelet.programs import APPLETS, FOREVER
-from tests.simulator.kubelet.container_room import Room, taken
-from tests.simulator.kubelet.made_up_scripts import scripts
+from pytest_kwait.simulator.kubelet.programs import APPLETS, ENDLESS_APPLETS
+from tests.simulator.kubelet.container_room import ContainerHarness, take_output
+from tests.simulator.kubelet.made_up_scripts import generate_scripts
 
-__all__ = ["Judge", "Outcome", "missing", "simulated"]
+__all__ = ["BusyboxOracle", "Outcome", "find_missing_programs", "run_simulated"]
 
 # The versions that judge: others may have other texts.
 _KNOWN = ("1.35", "1.36", "1.37")
@@ -37,7 +37,7 @@ class Outcome:
     err: str
 
 
-def missing() -> str:
+def find_missing_programs() -> str:
     """Why nobody can judge here; empty where somebody can."""
     path = shutil.which("busybox")
     if path is None:
@@ -50,7 +50,7 @@ def missing() -> str:
     return ""
 
 
-class Judge:
+class BusyboxOracle:
     """The machine's busybox.
 
     Args:
@@ -60,10 +60,10 @@ class Judge:
     def __init__(self, folder: Path) -> None:
         busybox = shutil.which("busybox")
         if busybox is None:
-            raise RuntimeError(missing())
+            raise RuntimeError(find_missing_programs())
         self._programs = folder / "bin"
         self._programs.mkdir()
-        for name in {"ash", "sh", *APPLETS} - FOREVER:
+        for name in {"ash", "sh", *APPLETS} - ENDLESS_APPLETS:
             (self._programs / name).symlink_to(busybox)
         self._folder = folder
 
@@ -79,15 +79,15 @@ class Judge:
         return Outcome(code, _text(done.stdout), _text(done.stderr))
 
 
-def simulated(script: str) -> Outcome:
+def run_simulated(script: str) -> Outcome:
     """Run a script in an empty folder of a container."""
-    room = Room()
+    room = ContainerHarness()
     room.sh("mkdir /place")
     session = room.run("sh", "-c", f"cd /place;{script}")
     room.clock.advance(_SECONDS)
     if session.outlet.code is None:
         session.stop()
-    written = taken(session)
+    written = take_output(session)
     return Outcome(session.outlet.code, _text(written[1]), _text(written[2]))
 
 
@@ -95,27 +95,27 @@ def _text(data: bytes) -> str:
     return data.decode(errors="surrogateescape")
 
 
-class _Differs(Exception):
+class _Difference(Exception):
     """A script for which there are two outcomes."""
 
 
-def _look(seconds: float, number: int) -> int:
+def _compare_generated(seconds: float, number: int) -> int:
     """Compare made-up scripts for so long; how many differ."""
     deadline = Deadline.after(seconds)
     differing = 0
     with tempfile.TemporaryDirectory() as folder:
-        judge = Judge(Path(folder))
+        judge = BusyboxOracle(Path(folder))
 
         def compare(script: str) -> None:
-            theirs, ours = judge.run(script), simulated(script)
+            theirs, ours = judge.run(script), run_simulated(script)
             if theirs != ours:
-                raise _Differs(f"{script}\nbusybox: {theirs}\nours:    {ours}")
+                raise _Difference(f"{script}\nbusybox: {theirs}\nours:    {ours}")
 
         while not deadline.expired:
-            search = seed(number)(_THOROUGH(given(script=scripts)(compare)))
+            search = seed(number)(_THOROUGH(given(script=generate_scripts)(compare)))
             try:
                 search()
-            except _Differs as found:
+            except _Difference as found:
                 differing += 1
                 print(f"--- seed {number}\n{found}", flush=True)
             number += 1
@@ -132,9 +132,9 @@ _THOROUGH = settings(
 )
 
 if __name__ == "__main__":
-    why = missing()
+    why = find_missing_programs()
     if why:
         sys.exit(why)
-    found = _look(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    found = _compare_generated(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     print(f"{found} differ")
     sys.exit(bool(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-__all__ = ["scripts"]
+__all__ = ["generate_scripts"]
 
 _NAMES = st.sampled_from(["a", "b", "c", "d"])
 _FILES = st.sampled_from(["f", "g", "h.txt", "none/x"])
@@ -153,6 +153,6 @@ def _compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 _commands = st.recursive(_simple, _compound, max_leaves=4)
 _HEAD = "f() { echo f:$# \"$1\"; }; a=foo.tar.gz b='x y'\n"
-scripts = st.lists(_commands, min_size=1, max_size=4).map(
+generate_scripts = st.lists(_commands, min_size=1, max_size=4).map(
     lambda x: _HEAD + "\n".join(x) + "\necho end $?; [ ! -e out ] || cat out"
 )

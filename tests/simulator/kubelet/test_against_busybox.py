@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.simulator.kubelet.judging import Judge, missing, simulated
-from tests.simulator.kubelet.made_up_scripts import scripts
+from tests.simulator.kubelet.judging import BusyboxOracle, find_missing_programs, run_simulated
+from tests.simulator.kubelet.made_up_scripts import generate_scripts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-WHY_NOT = missing()
+WHY_NOT = find_missing_programs()
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Judge:
+def judge(tmp_path_factory: pytest.TempPathFactory) -> BusyboxOracle:
     folder: Path = tmp_path_factory.mktemp("judge")
-    return Judge(folder)
+    return BusyboxOracle(folder)
 
 
 SCRIPTS = [
@@ -108,8 +108,8 @@ SCRIPTS = [
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_busybox_says_the_same(judge: Judge, script: str) -> None:
-    assert simulated(script) == judge.run(script)
+def test_scripts_match_busybox(judge: BusyboxOracle, script: str) -> None:
+    assert run_simulated(script) == judge.run(script)
 
 
 @settings(
@@ -121,6 +121,6 @@ def test_busybox_says_the_same(judge: Judge, script: str) -> None:
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(script=scripts)
-def test_busybox_says_the_same_of_what_nobody_would_write(judge: Judge, script: str) -> None:
-    assert simulated(script) == judge.run(script)
+@given(script=generate_scripts)
+def test_generated_scripts_match_busybox(judge: BusyboxOracle, script: str) -> None:
+    assert run_simulated(script) == judge.run(script)

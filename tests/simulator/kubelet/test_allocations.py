@@ -47,7 +47,7 @@ def _seen(cluster: Cluster, name: str) -> tuple[str, str, str]:
     )
 
 
-def _told(cluster: Cluster, name: str) -> list[str]:
+def _events(cluster: Cluster, name: str) -> list[str]:
     return [one for one in cluster.events(name) if one.startswith("Resize")]
 
 
@@ -63,12 +63,12 @@ def test_a_resize_waits_for_room_and_is_made_when_there_is(cluster: Cluster) -> 
     assert status["observedGeneration"] == 2
     resources = '{"containers":[{"name":"c","resources":{"requests":{"cpu":"4"}}}],"generation":2'
     deferred = f'ResizeDeferred x1: Pod resize OutOfcpu: {resources},"error":"{short}"}}'
-    assert _told(cluster, "p") == [deferred]
+    assert _events(cluster, "p") == [deferred]
 
     cluster.delete("pods", "big")
     cluster.run(5)
     assert _seen(cluster, "p") == ("", "4", "4")
-    assert _told(cluster, "p") == [
+    assert _events(cluster, "p") == [
         deferred,
         f"ResizeStarted x1: Pod resize started: {resources}}}",
         f"ResizeCompleted x1: Pod resize completed: {resources}}}",
@@ -80,7 +80,7 @@ def test_a_resize_waits_for_room_and_is_made_when_there_is(cluster: Cluster) -> 
     assert cluster.get("pods", "later")["status"]["reason"] == "OutOfcpu"
 
 
-def test_what_is_asked_for_anew_is_told_anew_and_may_be_taken_back(cluster: Cluster) -> None:
+def test_a_changed_resize_is_recorded_again_and_may_be_withdrawn(cluster: Cluster) -> None:
     _make(cluster, "big", "6")
     _make(cluster, "p", "1")
     _resize(cluster, "p", "4")
@@ -89,13 +89,13 @@ def test_what_is_asked_for_anew_is_told_anew_and_may_be_taken_back(cluster: Clus
     assert _seen(cluster, "p") == ("True Deferred", "1", "1")
     pending = cluster.get("pods", "p")["status"]["conditions"][0]
     assert (pending["lastTransitionTime"], pending["observedGeneration"]) == (since, 3)
-    assert len(_told(cluster, "p")) == 2
+    assert len(_events(cluster, "p")) == 2
     _resize(cluster, "p", "1")
     assert _seen(cluster, "p") == ("", "1", "1")
-    assert len(_told(cluster, "p")) == 2
+    assert len(_events(cluster, "p")) == 2
     cluster.delete("pods", "big")
     cluster.run(200)
-    assert len(_told(cluster, "p")) == 2
+    assert len(_events(cluster, "p")) == 2
 
 
 def test_a_pod_that_takes_less_makes_room_for_the_most_important(cluster: Cluster) -> None:
@@ -133,7 +133,7 @@ def test_a_pod_that_ends_waits_for_nothing(cluster: Cluster) -> None:
     assert PENDING not in conditions(cluster.get("pods", "p"))
     cluster.delete("pods", "big")
     cluster.run(200)
-    assert len(_told(cluster, "p")) == 1
+    assert len(_events(cluster, "p")) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_pod_that_ends_waits_for_nothing(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_what_the_node_could_never_give_is_refused(cluster: Cluster, asked: Obj, why: str) -> None:
+def test_a_resize_beyond_the_node_is_infeasible(cluster: Cluster, asked: Obj, why: str) -> None:
     container = {"resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}
     _make(cluster, "p", "1", container=container)
 

@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from tests.simulator.kubelet.container_room import Room, taken
+from tests.simulator.kubelet.container_room import ContainerHarness, take_output
 
 
 def archive(**files: bytes) -> bytes:
@@ -40,19 +40,19 @@ def members(data: bytes) -> dict[str, bytes | None]:
     ],
 )
 def test_files_come_in(argv: tuple[str, ...], root: str) -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.run(*argv, stdin=archive(a=b"1", b=b"z" * 200_000))
-    assert taken(session) == {1: b"", 2: b""}
+    assert take_output(session) == {1: b"", 2: b""}
     assert session.outlet.code == 0
     assert room.files.read(f"{root}/d/a") == b"1"
     assert room.files.read(f"{root}/d/b") == b"z" * 200_000
 
 
 def test_files_go_out() -> None:
-    room = Room()
+    room = ContainerHarness()
     room.run("sh", "-c", "mkdir -p /s/t/empty; echo a > /s/a; echo b > /s/t/b")
     session = room.run("tar", "cf", "-", "/s")
-    written = taken(session)
+    written = take_output(session)
     assert written[2] == b"tar: removing leading '/' from member names\n"
     assert members(written[1]) == {
         "s": None,
@@ -61,24 +61,24 @@ def test_files_go_out() -> None:
         "s/t/b": b"b\n",
         "s/t/empty": None,
     }
-    assert members(taken(room.run("tar", "cf", "-", "/s/t/b"))[1]) == {"s/t/b": b"b\n"}
+    assert members(take_output(room.run("tar", "cf", "-", "/s/t/b"))[1]) == {"s/t/b": b"b\n"}
 
 
 def test_what_went_out_comes_in_elsewhere() -> None:
-    room = Room()
+    room = ContainerHarness()
     room.run("sh", "-c", "mkdir -p /s; echo a > /s/a")
-    data = taken(room.run("tar", "cf", "-", "/s"))[1]
-    other = Room()
+    data = take_output(room.run("tar", "cf", "-", "/s"))[1]
+    other = ContainerHarness()
     other.run("tar", "-xmf", "-", "-C", "/tmp", stdin=data)
     assert other.files.read("/tmp/s/a") == b"a\n"
-    assert taken(other.run("tar", "tf", "-", stdin=data))[1] == b"s/\ns/a\n"
+    assert take_output(other.run("tar", "tf", "-", stdin=data))[1] == b"s/\ns/a\n"
 
 
 def test_files_are_kept_where_they_belong() -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as made:
         made.addfile(tarfile.TarInfo("../out"))
-    room = Room()
+    room = ContainerHarness()
     room.run("tar", "xf", "-", "-C", "/tmp", stdin=buffer.getvalue())
     assert room.files.find("/out") is None
     assert room.files.find("/tmp/out") is None
@@ -104,6 +104,6 @@ def test_files_are_kept_where_they_belong() -> None:
     ],
 )
 def test_archives_that_are_none(argv: tuple[str, ...], stdin: bytes | None, text: str) -> None:
-    session = Room().run(*argv, stdin=stdin)
-    assert taken(session)[2].decode() == text
+    session = ContainerHarness().run(*argv, stdin=stdin)
+    assert take_output(session)[2].decode() == text
     assert session.outlet.code == 1

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
-from tests.simulator.kubelet.container_room import Room, taken
+from tests.simulator.kubelet.container_room import ContainerHarness, take_output
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 
 def service(name: str, namespace: str = "default", **spec: object) -> dict[str, Any]:
@@ -70,13 +70,15 @@ class Api:
 
 
 @pytest.fixture
-def room() -> Room:
+def room() -> ContainerHarness:
     clock = ManualClock()
-    server = Room("sh", "-c", "echo hello > /index.html; httpd -f -p 8080 -h /", clock=clock)
-    networks = {"10.244.0.5": server.network, "172.18.0.2": Room().network}
-    world = ClusterNetwork(cast("ClusterApi", Api()), networks.get, "default")
+    server = ContainerHarness(
+        "sh", "-c", "echo hello > /index.html; httpd -f -p 8080 -h /", clock=clock
+    )
+    networks = {"10.244.0.5": server.network, "172.18.0.2": ContainerHarness().network}
+    world = ClusterNetwork(cast("SimulatedCluster", Api()), networks.get, "default")
     clock.advance(1)
-    return Room(world=world, clock=clock)
+    return ContainerHarness(world=world, clock=clock)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,9 @@ def room() -> Room:
         ("nobody", []),
     ],
 )
-def test_names_are_looked_for_as_a_pod_does(room: Room, name: str, addresses: list[str]) -> None:
+def test_names_are_looked_for_as_a_pod_does(
+    room: ContainerHarness, name: str, addresses: list[str]
+) -> None:
     assert room.network.addresses(name) == addresses
 
 
@@ -128,20 +132,22 @@ def test_names_are_looked_for_as_a_pod_does(room: Room, name: str, addresses: li
         ("nc -z 10.244.0.5 8080", 0, b""),
     ],
 )
-def test_connections_are_made_and_refused(room: Room, script: str, code: int, err: bytes) -> None:
+def test_connections_are_made_and_refused(
+    room: ContainerHarness, script: str, code: int, err: bytes
+) -> None:
     session = room.run("sh", "-c", script)
     room.clock.advance(1)
-    assert (session.outlet.code, taken(session)[2]) == (code, err)
+    assert (session.outlet.code, take_output(session)[2]) == (code, err)
 
 
-def test_nslookup_takes_names_as_they_stand(room: Room) -> None:
+def test_nslookup_takes_names_as_they_stand(room: ContainerHarness) -> None:
     assert "server can't find web: NXDOMAIN" in room.sh("nslookup web")
     found = room.sh("nslookup web.default.svc.cluster.local")
     assert "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.0.9\n" in found
 
 
 @pytest.mark.parametrize("host", ["web", "alias", "peers:8080", "10.244.0.5:8080", "10.96.0.9"])
-def test_a_page_is_fetched_from_another_pod(room: Room, host: str) -> None:
+def test_a_page_is_fetched_from_another_pod(room: ContainerHarness, host: str) -> None:
     session = room.run("wget", "-qO-", f"http://{host}/index.html")
     room.clock.advance(1)
-    assert taken(session)[1] == b"hello\n"
+    assert take_output(session)[1] == b"hello\n"

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster_api import ClusterApi
+from pytest_kwait.simulator.cluster_api import SimulatedCluster
 from pytest_kwait.simulator.kubelet.environment import (
-    ConfigError,
-    environment,
+    ContainerConfigError,
     expand,
+    make_environment,
 )
-from pytest_kwait.simulator.kubelet.volumes import missing_volume, volume_files
+from pytest_kwait.simulator.kubelet.volumes import find_missing_volume, make_volume_files
 from tests.simulator.controllers.cluster import NAMESPACE
 from tests.simulator.manual_clock import ManualClock
 
@@ -21,8 +21,8 @@ _SECRET = "c2VjcmV0"
 
 
 @pytest.fixture
-def api() -> ClusterApi:
-    made = ClusterApi(ManualClock())
+def api() -> SimulatedCluster:
+    made = SimulatedCluster(ManualClock())
     made.bootstrap()
     made.create("namespaces", {"metadata": {"name": NAMESPACE}})
     made.create("configmaps", {"metadata": {"name": "m"}, "data": {"k": "v", "l": "w"}}, NAMESPACE)
@@ -56,9 +56,11 @@ def _from(**origin: Any) -> Obj:
         (_from(resourceFieldRef={"resource": "limits.cpu"}), "2"),
     ],
 )
-def test_variables_come_from_many_places(api: ClusterApi, variable: Obj, value: str | None) -> None:
+def test_variables_come_from_many_places(
+    api: SimulatedCluster, variable: Obj, value: str | None
+) -> None:
     container = {"env": [variable], "resources": {"limits": {"cpu": "2"}}}
-    assert environment(api, _pod(), container, _NODE).get("X") == value
+    assert make_environment(api, _pod(), container, _NODE).get("X") == value
 
 
 @pytest.mark.parametrize(
@@ -81,20 +83,20 @@ def test_variables_come_from_many_places(api: ClusterApi, variable: Obj, value: 
         ({"envFrom": [{"secretRef": {"name": "nope"}}]}, 'secret "nope" not found'),
     ],
 )
-def test_what_is_missing_is_named(api: ClusterApi, part: Obj, message: str) -> None:
-    with pytest.raises(ConfigError) as missing:
-        environment(api, _pod(), part, _NODE)
+def test_what_is_missing_is_named(api: SimulatedCluster, part: Obj, message: str) -> None:
+    with pytest.raises(ContainerConfigError) as missing:
+        make_environment(api, _pod(), part, _NODE)
     assert str(missing.value) == message
 
 
-def test_whole_maps_are_taken_with_a_prefix_and_single_variables_win(api: ClusterApi) -> None:
+def test_whole_maps_are_taken_with_a_prefix_and_single_variables_win(api: SimulatedCluster) -> None:
     sources = [
         {"configMapRef": {"name": "m"}, "prefix": "P_"},
         {"secretRef": {"name": "s"}},
         {"configMapRef": {"name": "nope", "optional": True}},
     ]
     container = {"envFrom": sources, "env": [{"name": "k", "value": "mine"}]}
-    env = environment(api, _pod(hostname="h"), container, _NODE)
+    env = make_environment(api, _pod(hostname="h"), container, _NODE)
     assert {name: env[name] for name in ("P_k", "P_l", "k", "HOSTNAME")} == {
         "P_k": "v",
         "P_l": "w",
@@ -131,25 +133,28 @@ def _mounting(volume: Obj, **mount: str) -> Obj:
     ],
 )
 def test_a_volume_that_cannot_be_mounted_is_named(
-    api: ClusterApi, volume: Obj, missing: tuple[str, str] | None
+    api: SimulatedCluster, volume: Obj, missing: tuple[str, str] | None
 ) -> None:
-    assert missing_volume(api, _mounting(volume)) == missing
+    assert find_missing_volume(api, _mounting(volume)) == missing
 
 
-def test_a_volume_that_nobody_mounts_is_not_missed(api: ClusterApi) -> None:
-    assert missing_volume(api, _pod(volumes=[{"name": "v", "configMap": {"name": "nope"}}])) is None
+def test_a_volume_that_nobody_mounts_is_not_missed(api: SimulatedCluster) -> None:
+    assert (
+        find_missing_volume(api, _pod(volumes=[{"name": "v", "configMap": {"name": "nope"}}]))
+        is None
+    )
 
 
-def test_volumes_are_files(api: ClusterApi) -> None:
+def test_volumes_are_files(api: SimulatedCluster) -> None:
     pod = _mounting({"configMap": {"name": "m"}})
-    assert volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {
+    assert make_volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {
         "/etc/v/k": b"v",
         "/etc/v/l": b"w",
     }
     items = [{"key": "k", "path": "sub/k"}]
     pod = _mounting({"secret": {"secretName": "s", "items": items}})
-    assert volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {
+    assert make_volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {
         "/etc/v/sub/k": b"secret"
     }
     pod = _mounting({"configMap": {"name": "m"}}, subPath="l")
-    assert volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {"/etc/v": b"w"}
+    assert make_volume_files(api, pod, pod["spec"]["containers"][0], {}, _NODE) == {"/etc/v": b"w"}

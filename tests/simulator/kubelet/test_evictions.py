@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.storage import excess, pod_limit
+from pytest_kwait.simulator.kubelet.storage import find_excess_usage, get_pod_limit
 from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _seen(cluster: Cluster) -> tuple[str, str, list[str]]:
         ),
     ],
 )
-def test_who_keeps_more_than_it_may_is_evicted(cluster: Cluster, spec: Obj, message: str) -> None:
+def test_a_pod_over_its_storage_limit_is_evicted(cluster: Cluster, spec: Obj, message: str) -> None:
     cluster.create("pods", "p", {**spec, "terminationGracePeriodSeconds": 600})
     cluster.run(100)
     phase, reason, states = _seen(cluster)
@@ -105,13 +105,13 @@ def test_who_keeps_more_than_it_may_is_evicted(cluster: Cluster, spec: Obj, mess
         pod_spec("sh", "-c", WRITE.format("/f") + "; rm /f", **_volume(sizeLimit="1Mi")),
     ],
 )
-def test_who_keeps_no_more_than_it_may_stays(cluster: Cluster, spec: Obj) -> None:
+def test_a_pod_within_its_storage_limit_stays(cluster: Cluster, spec: Obj) -> None:
     cluster.create("pods", "p", spec)
     cluster.run(200)
     assert _seen(cluster) == ("Running", "", ["running"])
 
 
-def test_what_was_removed_meanwhile_is_not_held_against_a_pod(cluster: Cluster) -> None:
+def test_removed_files_do_not_count(cluster: Cluster) -> None:
     script = "sleep 62; head -c 2000000 /dev/zero > /v/f; sleep 30; rm /v/f; sleep 1000"
     cluster.create("pods", "p", pod_spec("sh", "-c", script, **_volume(sizeLimit="1Mi")))
     cluster.run(300)
@@ -130,7 +130,7 @@ def test_a_volume_in_memory_is_full_at_its_limit(cluster: Cluster) -> None:
     ]  # fmt: skip
 
 
-def test_a_volume_in_memory_counts_as_the_memory_of_who_writes_to_it(cluster: Cluster) -> None:
+def test_a_memory_volume_counts_as_memory_of_its_writer(cluster: Cluster) -> None:
     spec = pod_spec(
         "sh", "-c", "x=$(seq 20000); " + WRITE.format("/v/f"), **_volume(medium="Memory")
     )
@@ -148,7 +148,7 @@ def test_a_pods_limit_is_that_of_its_containers_or_of_one_that_runs_before_them(
 
     def limit(*inits: Obj, containers: list[Obj], **fields: Obj) -> str:
         pod = {"spec": {"initContainers": list(inits), "containers": containers, **fields}}
-        return str(pod_limit(pod))
+        return str(get_pod_limit(pod))
 
     assert limit(containers=[free]) == "None"
     assert limit(containers=[regular, free]) == "2Mi"
@@ -157,9 +157,9 @@ def test_a_pods_limit_is_that_of_its_containers_or_of_one_that_runs_before_them(
     assert limit(containers=[regular], overhead={"ephemeral-storage": "1Mi"}) == "3Mi"
 
 
-def test_nothing_is_counted_of_who_has_no_limit() -> None:
+def test_a_pod_without_limit_is_not_measured() -> None:
     def refuse(name: str) -> int:
         raise AssertionError(name)
 
     pod = {"spec": pod_spec("true")}
-    assert excess(pod, {}, refuse, refuse) == ""
+    assert find_excess_usage(pod, {}, refuse, refuse) == ""

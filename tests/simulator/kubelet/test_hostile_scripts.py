@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.kubelet import memory, programs_plain
-from pytest_kwait.simulator.kubelet.container_log import ContainerLog, logs_of
-from pytest_kwait.simulator.kubelet.memory import machine_of
+from pytest_kwait.simulator.kubelet.container_log import ContainerLog, get_cluster_logs
+from pytest_kwait.simulator.kubelet.memory import get_machine
 from pytest_kwait.simulator.kubelet.processes import Step
-from tests.simulator.kubelet.container_room import Room, taken
+from tests.simulator.kubelet.container_room import ContainerHarness, take_output
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.processes import Process, Surroundings
+    from pytest_kwait.simulator.kubelet.processes import Process, ProcessContext
 
 TOO_DEEP = b"sh: syntax error: nested more than 60 levels deep\n"
 
@@ -29,8 +29,8 @@ TOO_DEEP = b"sh: syntax error: nested more than 60 levels deep\n"
         "cat /dev/zero > /dev/null",
     ],
 )
-def test_what_never_ends_gives_way(script: str) -> None:
-    room = Room("sh", "-c", script)
+def test_an_endless_loop_yields(script: str) -> None:
+    room = ContainerHarness("sh", "-c", script)
     room.clock.advance(1)
     assert room.container.running
     # Somebody else still has a turn, and the log has an end.
@@ -40,11 +40,11 @@ def test_what_never_ends_gives_way(script: str) -> None:
 
 
 def test_a_loop_leaves_its_neighbours_their_time() -> None:
-    room = Room("sh", "-c", "while :; do :; done")
+    room = ContainerHarness("sh", "-c", "while :; do :; done")
     room.clock.advance(1)
     session = room.run("sh", "-c", "sleep 1; echo done")
     room.clock.advance(3)
-    assert taken(session)[1] == b"done\n"
+    assert take_output(session)[1] == b"done\n"
 
 
 @pytest.mark.parametrize(
@@ -63,23 +63,23 @@ def test_a_loop_leaves_its_neighbours_their_time() -> None:
         "i=0; while :; do i=$((i+1)); eval v$i=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx$i; done",
     ],
 )
-def test_who_holds_more_than_the_limit_is_killed(script: str) -> None:
-    room = Room("sh", "-c", script, memory=1 << 20)
+def test_a_process_over_the_memory_limit_is_killed(script: str) -> None:
+    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
     room.clock.advance(60)
     assert room.container.exit_code == 137
     assert room.container.reason == "OOMKilled"
 
 
-def test_without_a_limit_the_node_has_an_end_too() -> None:
-    room = Room("sh", "-c", "tail /dev/zero")
+def test_memory_without_a_limit_ends_with_the_node() -> None:
+    room = ContainerHarness("sh", "-c", "tail /dev/zero")
     room.clock.advance(60)
     assert room.container.reason == "OOMKilled"
 
 
-def test_who_keeps_below_the_limit_lives() -> None:
+def test_a_process_below_the_memory_limit_lives() -> None:
     turn = "x=$(head -c 100000 /dev/zero | tr '\\0' x); i=$((i+1))"
     script = f"i=0; while [ $i -lt 50 ]; do {turn}; done"
-    room = Room("sh", "-c", script, memory=1 << 20)
+    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
     room.clock.advance(60)
     assert room.container.exit_code == 0
 
@@ -96,20 +96,20 @@ def test_who_keeps_below_the_limit_lives() -> None:
         ("echo x > /dev/full", 1, b"echo: write error: No space left on device\n"),
     ],
 )
-def test_what_goes_too_deep_or_too_far(script: str, code: int, err: bytes) -> None:
-    room = Room()
+def test_recursion_and_sizes_are_limited(script: str, code: int, err: bytes) -> None:
+    room = ContainerHarness()
     session = room.run("sh", "-c", script)
     room.clock.advance(60)
     assert session.outlet.code == code
-    assert taken(session)[2] == err
+    assert take_output(session)[2] == err
 
 
 def test_processes_are_counted() -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.run("sh", "-c", "i=0; while :; do sleep 99 & done")
     room.clock.advance(60)
     assert session.outlet.code == 2
-    assert taken(session)[2] == b"sh: can't fork: Resource temporarily unavailable\n"
+    assert take_output(session)[2] == b"sh: can't fork: Resource temporarily unavailable\n"
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,11 @@ def test_processes_are_counted() -> None:
         ("f() { f & f; }; f", 2, b"sh: can't fork: Resource temporarily unavailable"),
     ],
 )
-def test_a_fork_bomb_ends_itself_and_nobody_else(script: str, code: int, err: bytes) -> None:
-    bomb, other = Room("sh", "-c", script), Room("sh", "-c", "sleep 1; echo done; sleep 99")
+def test_a_fork_bomb_ends_only_itself(script: str, code: int, err: bytes) -> None:
+    bomb, other = (
+        ContainerHarness("sh", "-c", script),
+        ContainerHarness("sh", "-c", "sleep 1; echo done; sleep 99"),
+    )
     for room in (bomb, other):
         room.clock.advance(60)
     assert bomb.container.exit_code == code
@@ -138,24 +141,24 @@ def test_a_fork_bomb_ends_itself_and_nobody_else(script: str, code: int, err: by
     ],
 )
 def test_an_endless_loop_of_processes_leaves_turns_and_keeps_nothing(script: str) -> None:
-    room = Room("sh", "-c", script, memory=1 << 20)
+    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
     session = room.run("sh", "-c", "sleep 0.2; echo done")
     room.clock.advance(1)
-    assert taken(session)[1] == b"done\n"
+    assert take_output(session)[1] == b"done\n"
     assert room.container.running
     assert len(room.container.log) == 0
 
 
-def test_who_is_killed_before_its_first_turn_holds_nothing() -> None:
+def test_a_process_killed_before_it_ran_holds_no_memory() -> None:
     turn = "i=$((i+1)); sleep 99 & kill $!; wait"
     script = f"i=0; while [ $i -lt 400 ]; do {turn}; done"
-    room = Room("sh", "-c", script, memory=64 << 10)
+    room = ContainerHarness("sh", "-c", script, memory=64 << 10)
     room.clock.advance(60)
     assert room.container.exit_code == 0
 
 
 def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
-    room = Room("sh", "-c", "seq 200000")
+    room = ContainerHarness("sh", "-c", "seq 200000")
     while room.container.running:
         room.clock.advance(60)
     lines = [line for _, line in room.container.log]
@@ -168,49 +171,51 @@ def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
 
 def test_hogs_of_one_cluster_leave_others_their_turn() -> None:
     clock = ManualClock()
-    hogs = [Room("sh", "-c", "while :; do :; done", clock=clock) for _ in range(20)]
+    hogs = [ContainerHarness("sh", "-c", "while :; do :; done", clock=clock) for _ in range(20)]
     clock.advance(0.5)
-    session = Room("sleep", "99", clock=clock).run("sh", "-c", "sleep 0.2; echo done")
+    session = ContainerHarness("sleep", "99", clock=clock).run("sh", "-c", "sleep 0.2; echo done")
     clock.advance(1)
-    assert taken(session)[1] == b"done\n"
+    assert take_output(session)[1] == b"done\n"
     assert all(room.container.running for room in hogs)
 
 
 def test_hogs_of_memory_share_what_there_is_and_leave_others_theirs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "_ALL_MEMORY", 2 << 20)
+    monkeypatch.setattr(memory, "_MAX_ALL_MEMORY", 2 << 20)
     clock = ManualClock()
-    small = Room("sh", "-c", "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999", clock=clock)
+    small = ContainerHarness(
+        "sh", "-c", "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999", clock=clock
+    )
     # Each of them stays below what one container may hold.
     fill = "x=$(head -c 500000 /dev/zero | tr '\\0' x); sleep 999"
-    hogs = [Room("sh", "-c", fill, clock=clock) for _ in range(8)]
+    hogs = [ContainerHarness("sh", "-c", fill, clock=clock) for _ in range(8)]
     clock.advance(60)
     ended = [room.container.reason for room in hogs if room.container.exited]
     assert 0 < len(ended) < len(hogs)
     assert set(ended) == {"OOMKilled"}
-    assert machine_of(clock).held <= 2 << 20
+    assert get_machine(clock).held <= 2 << 20
     assert [line for _, line in small.container.log] == [b"1000"]
     assert small.container.running
     for room in [*hogs, small]:
         room.container.kill()
-    assert machine_of(clock).held == 0
+    assert get_machine(clock).held == 0
 
 
-def test_files_of_all_have_an_end_and_those_who_have_little_are_not_refused(
+def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "_ALL_FILES", 8 << 20)
+    monkeypatch.setattr(memory, "_MAX_ALL_FILES", 8 << 20)
     clock = ManualClock()
     script = "head -c 2000000 /dev/zero > /f; sleep 999"
-    hogs = [Room("sh", "-c", script, clock=clock) for _ in range(6)]
+    hogs = [ContainerHarness("sh", "-c", script, clock=clock) for _ in range(6)]
     clock.advance(60)
     told = [b"".join(line for _, line in one.container.log) for one in hogs]
     assert told == [b""] * 4 + [b"head: write error: No space left on device"] * 2
     kept = [len(one.files.read("/f") or b"") for one in hogs]
     assert sum(kept) <= (8 << 20) + 2 * (1 << 20)
     assert kept[:4] == [2_000_000] * 4
-    small = Room(clock=clock)
+    small = ContainerHarness(clock=clock)
     assert small.sh("head -c 100000 /dev/zero > /f; wc -c < /f") == "100000\n"
     # Whose container has ended has nothing any more.
     for one in hogs[:-1]:
@@ -220,17 +225,19 @@ def test_files_of_all_have_an_end_and_those_who_have_little_are_not_refused(
 
 @pytest.mark.parametrize("make", ["true > /d/$i", "mkdir /d/$i", "ln -s x /d/$i", "cp -r /e /d/$i"])
 def test_names_without_contents_take_room_too(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_MOST_FILES", 200_000)
+    monkeypatch.setattr(memory, "_MAX_FILES", 200_000)
     loop = f"while {make}; do i=$((i+1)); done"
-    room = Room("sh", "-c", f"mkdir /d /e; i=0; {loop} 2> /dev/null; echo $((i > 50)); sleep 999")
+    room = ContainerHarness(
+        "sh", "-c", f"mkdir /d /e; i=0; {loop} 2> /dev/null; echo $((i > 50)); sleep 999"
+    )
     room.clock.advance(60)
     assert [line for _, line in room.container.log] == [b"1"]
 
 
-def test_logs_of_all_have_an_end_and_the_largest_pay() -> None:
+def test_logs_of_all_containers_are_limited_and_the_largest_is_cut() -> None:
     clock = ManualClock()
-    logs = logs_of(clock)
-    small = Room("sh", "-c", "echo kept; sleep 999", clock=clock).container.log
+    logs = get_cluster_logs(clock)
+    small = ContainerHarness("sh", "-c", "echo kept; sleep 999", clock=clock).container.log
     hogs = [ContainerLog() for _ in range(40)]
     for log in hogs:
         logs.add(log)
@@ -243,21 +250,21 @@ def test_logs_of_all_have_an_end_and_the_largest_pay() -> None:
 
 
 def test_a_long_word_is_read_at_one_go() -> None:
-    room = Room()
+    room = ContainerHarness()
     assert (
         room.sh('x=$(seq -s , 20000); eval y=$x z=\\"$x\\"; echo ${#y} ${#z}') == "108893 108893\n"
     )
 
 
 def test_many_words_are_read_in_turns() -> None:
-    room = Room("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
+    room = ContainerHarness("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
     room.clock.advance(60)
     assert [line for _, line in room.container.log] == [b"30000 30000"]
     assert room.sh("set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#") == (
         "10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n"
     )
     room.container.kill()
-    assert machine_of(room.clock).held == 0
+    assert get_machine(room.clock).held == 0
 
 
 DIGITS = "9" * 5000
@@ -278,31 +285,31 @@ DIGITS = "9" * 5000
     ],
 )
 def test_numbers_of_any_length_are_none(script: str, said: str) -> None:
-    room = Room("sh", "-c", "sleep 3600")
+    room = ContainerHarness("sh", "-c", "sleep 3600")
     session = room.run("sh", "-c", f"{script.format(DIGITS)} 2>&1; echo $?; echo on")
     room.clock.advance(5)
-    assert taken(session)[1].decode() == f"{said.format(DIGITS)}on\n"
+    assert take_output(session)[1].decode() == f"{said.format(DIGITS)}on\n"
 
 
 @pytest.mark.parametrize("script", ["exit {}", "f() {{ return {}; }}; f; exit $?"])
 def test_an_exit_code_of_any_length_ends_a_shell(script: str) -> None:
-    room = Room("sh", "-c", f"{script.format(DIGITS)}; echo no")
+    room = ContainerHarness("sh", "-c", f"{script.format(DIGITS)}; echo no")
     room.clock.advance(5)
     assert (room.container.exit_code, len(room.container.log)) == (0, 0)
 
 
-def test_what_a_process_comes_upon_ends_it_alone(
+def test_an_internal_error_ends_only_its_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(_around: Surroundings, _args: list[str]) -> Process:
+    def broken(_around: ProcessContext, _args: list[str]) -> Process:
         yield Step()
         raise LookupError("nobody has thought of this")
 
     monkeypatch.setattr(programs_plain, "usleep", broken)
-    room = Room("sh", "-c", "sleep 3600")
+    room = ContainerHarness("sh", "-c", "sleep 3600")
     ended = room.run("sh", "-c", "echo before; usleep 1; echo after")
     other = room.run("sh", "-c", "sleep 1; echo other")
     room.clock.advance(5)
-    assert (taken(ended), ended.outlet.code) == ({1: b"before\n", 2: b""}, 134)
-    assert (taken(other)[1], room.container.running) == (b"other\n", True)
+    assert (take_output(ended), ended.outlet.code) == ({1: b"before\n", 2: b""}, 134)
+    assert (take_output(other)[1], room.container.running) == (b"other\n", True)
     assert "nobody has thought of this" in caplog.text

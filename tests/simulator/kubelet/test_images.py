@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.containers import start_failure
+from pytest_kwait.simulator.kubelet.containers import find_start_error
 from pytest_kwait.simulator.kubelet.images import (
     InvalidImageError,
-    canonical,
+    find_pull_error,
     is_busybox,
-    is_there,
+    is_preloaded,
     parse_image,
-    pull_failure,
+    to_canonical_name,
 )
-from tests.simulator.kubelet.container_room import Room
+from tests.simulator.kubelet.container_room import ContainerHarness
 
 _DIGEST = "sha256:" + "0" * 64
 
@@ -32,7 +32,7 @@ _DIGEST = "sha256:" + "0" * 64
 )
 def test_a_reference_is_completed(name: str, full: str) -> None:
     assert str(parse_image(name)) == full
-    assert canonical(name) == full
+    assert to_canonical_name(name) == full
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_no_reference_is_refused(name: str, why: str) -> None:
     with pytest.raises(InvalidImageError) as refused:
         parse_image(name)
     assert str(refused.value) == why
-    assert canonical(name) == name
+    assert to_canonical_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_is_no_reference_is_refused(name: str, why: str) -> None:
     ],
 )
 def test_what_cannot_be_pulled_says_why(name: str, failure: str) -> None:
-    assert pull_failure(name, parse_image(name)) == failure
+    assert find_pull_error(name, parse_image(name)) == failure
 
 
 def test_an_image_has_an_id_and_a_size_that_stay() -> None:
@@ -104,7 +104,7 @@ def test_busybox_is_known_wherever_it_comes_from() -> None:
     ],
 )
 def test_which_images_nodes_have_from_the_start(name: str, there: bool) -> None:
-    assert is_there(parse_image(name)) is there
+    assert is_preloaded(parse_image(name)) is there
 
 
 _RUNC = (
@@ -131,5 +131,5 @@ _RUNC = (
 def test_a_program_that_is_not_there_cannot_be_started(
     image: str, argv: list[str], failure: str
 ) -> None:
-    around = Room().container.around
-    assert start_failure(parse_image(image), around, argv) == failure
+    around = ContainerHarness().container.around
+    assert find_start_error(parse_image(image), around, argv) == failure

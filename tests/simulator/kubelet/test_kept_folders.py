@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.kept_folders import kept_folders
+from pytest_kwait.simulator.kubelet.kept_folders import get_persistent_folders
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ def test_the_next_pod_of_a_claim_finds_what_the_last_one_wrote(cluster: Cluster)
     assert _says(cluster, "c", "cat /v/f", _of()) == "one two"
 
 
-def test_what_was_written_goes_with_the_volume_not_with_the_claims_name(cluster: Cluster) -> None:
+def test_files_go_with_the_volume_not_with_the_claims_name(cluster: Cluster) -> None:
     _claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f; cat /v/f", _of()) == "one"
     cluster.delete(CLAIMS, "data")
     cluster.run(20)
     assert cluster.api.list(VOLUMES) == []
-    assert kept_folders(cluster.api).folders() == []
+    assert get_persistent_folders(cluster.api).folders() == []
     _claim(cluster)
     assert _says(cluster, "b", "ls /v; echo empty", _of()) == "empty"
 
@@ -119,7 +119,7 @@ def test_a_part_of_a_volume_may_be_a_file(cluster: Cluster) -> None:
     assert _says(cluster, "d", "cat /v/f", _of()) == "two"
 
 
-def test_what_stands_in_the_way_of_a_folder_stays(cluster: Cluster) -> None:
+def test_a_file_in_the_way_of_a_folder_stays(cluster: Cluster) -> None:
     _claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f", _of()) == ""
     assert _says(cluster, "b", "ls /v; echo none", _of(), subPath="f/g") == "none"

@@ -45,7 +45,7 @@ def _run(
         {"tcpSocket": {"port": "web"}},
     ],
 )
-def test_what_listens_is_reached(cluster: Cluster, probe: Obj) -> None:
+def test_probes_reach_a_listening_container(cluster: Cluster, probe: Obj) -> None:
     assert _run(cluster, _SERVE, **probe) == (True, [])
 
 
@@ -128,7 +128,9 @@ def test_what_listens_is_reached(cluster: Cluster, probe: Obj) -> None:
         ),
     ],
 )
-def test_what_is_not_reached_is_told(cluster: Cluster, script: str, probe: Obj, told: str) -> None:
+def test_failed_connections_are_reported(
+    cluster: Cluster, script: str, probe: Obj, told: str
+) -> None:
     ready, events = _run(cluster, script, 6, **probe)
     assert not ready
     assert events[0].partition(": ")[2] == told
@@ -166,7 +168,7 @@ def test_a_command_that_cannot_be_started_counts_neither_way(cluster: Cluster) -
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "KWAIT-node-1"])
-def test_who_has_the_nodes_network_is_reached_by_its_names(cluster: Cluster, host: str) -> None:
+def test_a_pod_on_the_host_network_is_reached_by_node_names(cluster: Cluster, host: str) -> None:
     probe = {"httpGet": {"port": 8080, "host": host}, "periodSeconds": 1}
     ports = [{"containerPort": 8080}]
     spec = pod_spec("sh", "-c", _SERVE, container={"readinessProbe": probe, "ports": ports})
@@ -176,9 +178,7 @@ def test_who_has_the_nodes_network_is_reached_by_its_names(cluster: Cluster, hos
 
 
 @pytest.mark.parametrize(("script", "ready"), [("ready=1s", True), ("ready=never", False)])
-def test_a_script_goes_before_what_a_probe_would_find(
-    cluster: Cluster, script: str, ready: bool
-) -> None:
+def test_a_script_overrides_probe_results(cluster: Cluster, script: str, ready: bool) -> None:
     probe = {"grpc": {"port": 80}, "periodSeconds": 1}
     spec = pod_spec(container={"image": "nginx", "readinessProbe": probe})
     annotations = {"sim.kwait.dev/c": script}

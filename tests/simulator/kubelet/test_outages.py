@@ -9,7 +9,7 @@ import pytest
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.faults.board import BreakableNode
+    from pytest_kwait.simulator.faults.board import FaultableNode
     from pytest_kwait.simulator.objects import Obj
 
 NODE = "kwait-node-1"
@@ -22,7 +22,7 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def node(cluster: Cluster) -> BreakableNode:
+def node(cluster: Cluster) -> FaultableNode:
     return cluster.api.faults.nodes[NODE]
 
 
@@ -42,8 +42,8 @@ def _renewed(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize("dead", [False, True])
-def test_what_ends_on_a_node_that_is_cut_off_is_seen_when_it_is_back(
-    cluster: Cluster, node: BreakableNode, dead: bool
+def test_a_partitioned_nodes_exits_are_seen_when_it_is_back(
+    cluster: Cluster, node: FaultableNode, dead: bool
 ) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "10", restartPolicy="Never"))
     cluster.run(5)
@@ -61,7 +61,7 @@ def test_what_ends_on_a_node_that_is_cut_off_is_seen_when_it_is_back(
 
 @pytest.mark.parametrize(("dead", "restarts"), [(False, 1), (True, 0)])
 def test_only_a_kubelet_starts_containers_again(
-    cluster: Cluster, node: BreakableNode, dead: bool, restarts: int
+    cluster: Cluster, node: FaultableNode, dead: bool, restarts: int
 ) -> None:
     cluster.create("pods", "p", pod_spec("sh", "-c", "sleep 10; exit 1"))
     cluster.run(5)
@@ -73,9 +73,7 @@ def test_only_a_kubelet_starts_containers_again(
     assert status["restartCount"] == restarts
 
 
-def test_what_it_has_missed_a_kubelet_learns_when_it_is_back(
-    cluster: Cluster, node: BreakableNode
-) -> None:
+def test_a_restarted_kubelet_catches_up(cluster: Cluster, node: FaultableNode) -> None:
     cluster.create("pods", "gone", pod_spec("sleep", "1000"))
     cluster.create("pods", "going", pod_spec("sleep", "1000", terminationGracePeriodSeconds=1))
     cluster.run(5)
@@ -92,9 +90,7 @@ def test_what_it_has_missed_a_kubelet_learns_when_it_is_back(
     assert _phase(cluster.get("pods", "new")) == "Running"
 
 
-def test_a_status_that_others_have_written_is_set_right(
-    cluster: Cluster, node: BreakableNode
-) -> None:
+def test_a_foreign_status_is_reconciled(cluster: Cluster, node: FaultableNode) -> None:
     pod = cluster.create("pods", "p", pod_spec("sleep", "1000"))
     cluster.run(5)
     node.begin(dead=False)
@@ -107,7 +103,7 @@ def test_a_status_that_others_have_written_is_set_right(
     assert seen["Ready"] == seen["ContainersReady"] == "True"
 
 
-def test_two_outages_of_a_node_end_with_the_last(cluster: Cluster, node: BreakableNode) -> None:
+def test_two_outages_of_a_node_end_with_the_last(cluster: Cluster, node: FaultableNode) -> None:
     node.begin(dead=True)
     node.begin(dead=False)
     node.end(dead=True)
@@ -139,7 +135,7 @@ def test_two_outages_of_a_node_end_with_the_last(cluster: Cluster, node: Breakab
 )
 def test_pressure_is_a_condition_and_ends_pods_one_by_one(
     cluster: Cluster,
-    node: BreakableNode,
+    node: FaultableNode,
     what: str,
     condition: str,
     short: str,
@@ -183,7 +179,7 @@ def test_pressure_is_a_condition_and_ends_pods_one_by_one(
     ],
 )
 def test_a_node_under_pressure_takes_no_pods_but_those_it_must(
-    cluster: Cluster, node: BreakableNode, short: list[str], spec: Obj, told: str
+    cluster: Cluster, node: FaultableNode, short: list[str], spec: Obj, told: str
 ) -> None:
     for what in short:
         node.press(what)
@@ -207,9 +203,7 @@ def test_a_node_under_pressure_takes_no_pods_but_those_it_must(
     assert cluster.events("p") == [f"Evicted x1: The node had condition: [{told}]. "]
 
 
-def test_those_that_the_cluster_needs_are_never_given_up(
-    cluster: Cluster, node: BreakableNode
-) -> None:
+def test_critical_pods_are_never_evicted(cluster: Cluster, node: FaultableNode) -> None:
     spec = pod_spec("sleep", "1000", priorityClassName="system-cluster-critical")
     cluster.create("pods", "needed", spec)
     cluster.run(5)
@@ -218,7 +212,7 @@ def test_those_that_the_cluster_needs_are_never_given_up(
     assert _phase(cluster.get("pods", "needed")) == "Running"
 
 
-def test_the_kernel_ends_a_container(cluster: Cluster, node: BreakableNode) -> None:
+def test_the_kernel_ends_a_container(cluster: Cluster, node: FaultableNode) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "1000", restartPolicy="Never"))
     assert not node.run_out_of_memory(NAMESPACE, "p", "c"), "not yet"
     cluster.run(5)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
-from tests.simulator.kubelet.container_room import taken
+from tests.simulator.kubelet.container_room import take_output
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -643,7 +643,7 @@ def test_commands_run_in_the_container(cluster: Cluster) -> None:
         return agent.run(NAMESPACE, "p", "c", list(argv), stdin=False, tty=False)
 
     session = run("sh", "-c", "cat /f; echo $A; exit 3")
-    assert taken(session) == {1: b"x\n1\n", 2: b""}
+    assert take_output(session) == {1: b"x\n1\n", 2: b""}
     assert session.outlet.code == 3
     assert run("cat", "/nope").outlet.code == 1
     assert run("sleep", "infinity").outlet.code is None
@@ -660,7 +660,7 @@ def test_ports_are_the_pods(cluster: Cluster) -> None:
     address = cluster.get("pods", "p")["status"]["podIP"]
     for session in (agent.network_of(NAMESPACE, "p").connect(80), agent.dial(address, 80)):
         cluster.run(1)
-        assert taken(session)[1] == b"p\n"
+        assert take_output(session)[1] == b"p\n"
     assert agent.dial(address, 81) is None
     assert agent.dial("192.0.2.1", 80) is None
     with pytest.raises(LookupError, match=f'pod not found \\("nope_{NAMESPACE}"\\)'):

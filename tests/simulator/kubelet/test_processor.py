@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.processor import Credit, Processor, processor_of
-from tests.simulator.kubelet.container_room import Room
+from pytest_kwait.simulator.kubelet.processor import CpuCredit, CpuScheduler, get_cpu_scheduler
+from tests.simulator.kubelet.container_room import ContainerHarness
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.tasks import Task, Tasks
+    from pytest_kwait.simulator.kubelet.tasks import ProcessTable, Task
 
 
 def test_a_cluster_has_one_processor() -> None:
     one, other = ManualClock(), ManualClock()
-    assert processor_of(one) is processor_of(one)
-    assert processor_of(one) is not processor_of(other)
+    assert get_cpu_scheduler(one) is get_cpu_scheduler(one)
+    assert get_cpu_scheduler(one) is not get_cpu_scheduler(other)
 
 
-def test_a_cluster_that_nobody_has_any_more_goes_with_its_containers() -> None:
-    room = Room("sh", "-c", "while :; do :; done")
+def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
+    room = ContainerHarness("sh", "-c", "while :; do :; done")
     room.clock.advance(0.1)
     gone = weakref.ref(room.clock)
     del room
@@ -34,15 +34,15 @@ def test_a_cluster_that_nobody_has_any_more_goes_with_its_containers() -> None:
 @pytest.mark.parametrize(
     "script", ["exit 4", "cat /no | grep port || exit 4", "x=$(true); (exit 4)"]
 )
-def test_what_ends_at_once_was_never_seen_at_work(script: str) -> None:
-    room = Room("sh", "-c", script)
+def test_a_process_that_ends_at_once_is_never_seen_running(script: str) -> None:
+    room = ContainerHarness("sh", "-c", script)
     assert (room.container.running, room.container.exit_code) == (False, 4)
 
 
 @pytest.mark.parametrize("count", [1, 8])
-def test_those_in_debt_share_what_one_of_them_would_gain(count: int) -> None:
+def test_debtors_share_one_credit_gain(count: int) -> None:
     clock = ManualClock()
-    shared = [Credit(clock) for _ in range(count)]
+    shared = [CpuCredit(clock) for _ in range(count)]
     for credit in shared:
         credit.spend(0.3)
     assert not any(credit.good for credit in shared)
@@ -55,24 +55,24 @@ def test_those_in_debt_share_what_one_of_them_would_gain(count: int) -> None:
 
 def test_a_debt_has_an_end() -> None:
     clock = ManualClock()
-    credit = Credit(clock)
+    credit = CpuCredit(clock)
     credit.spend(1000)
     clock.advance(6)
     assert credit.good
 
 
-def test_of_those_who_wake_together_most_wait_for_their_turn(
+def test_processes_that_wake_together_are_spread_over_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = ManualClock()
-    rooms = [Room("sh", "-c", "sleep 1; sleep 999", clock=clock) for _ in range(300)]
-    waited: list[Tasks] = []
-    schedule = Processor.schedule
+    rooms = [ContainerHarness("sh", "-c", "sleep 1; sleep 999", clock=clock) for _ in range(300)]
+    waited: list[ProcessTable] = []
+    schedule = CpuScheduler.schedule
 
-    def count(self: Processor, tasks: Tasks, task: Task) -> None:
+    def count(self: CpuScheduler, tasks: ProcessTable, task: Task) -> None:
         waited.append(tasks)
         schedule(self, tasks, task)
 
-    monkeypatch.setattr(Processor, "schedule", count)
+    monkeypatch.setattr(CpuScheduler, "schedule", count)
     clock.advance(1)
     assert len(rooms) / 2 < len(set(waited)) < len(rooms)

@@ -38,7 +38,7 @@ def _status(cluster: Cluster) -> Obj:
     return found
 
 
-def _told(cluster: Cluster) -> list[str]:
+def _events(cluster: Cluster) -> list[str]:
     return [one for one in cluster.events("p") if one.startswith("InvalidScript")]
 
 
@@ -83,7 +83,7 @@ _VALID = (
         ("log='a", '"log=\'a": no closing quotation'),
     ],
 )
-def test_a_script_that_cannot_be_meant_is_told(text: str, why: str) -> None:
+def test_an_invalid_script_is_reported(text: str, why: str) -> None:
     with pytest.raises(ScriptError) as refused:
         parse_script(text)
     assert str(refused.value) == why
@@ -138,7 +138,7 @@ def test_bad_annotations_are_told_once_and_left_out(cluster: Cluster) -> None:
     _create(cluster, {"sim.kwait.dev/c": "exit=x", "sim.kwait.dev/zz": "exit=1"})
     cluster.run(3)
     assert _status(cluster)["ready"]
-    assert _told(cluster) == [
+    assert _events(cluster) == [
         "InvalidScript x1: Ignored annotation sim.kwait.dev/zz: the pod has no container 'zz', "
         "only c",
         "InvalidScript x1: Ignored annotation sim.kwait.dev/c: exit='x' is no whole number "
@@ -225,7 +225,7 @@ def test_bad_values_of_kwoks_keys_are_told(
 ) -> None:
     _create(cluster, {f"{_FAILED}/{key}": value}, labels={_FAILED: "true"})
     cluster.run(4)
-    assert _told(cluster) == [f"InvalidScript x1: Ignored annotation {_FAILED}/{key}: {why}"]
+    assert _events(cluster) == [f"InvalidScript x1: Ignored annotation {_FAILED}/{key}: {why}"]
 
 
 def test_kwoks_delays_of_creation_and_readiness(cluster: Cluster) -> None:

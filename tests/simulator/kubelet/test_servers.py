@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.kubelet.container_room import Room, taken
+from tests.simulator.kubelet.container_room import ContainerHarness, take_output
 
 WEB = "mkdir -p /www/sub; echo hi > /www/index.html; echo x > /www/a.txt; "
 START = "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\nConnection: close\r\n"
@@ -50,7 +50,7 @@ def page(title: str, text: str) -> str:
     ],
 )
 def test_httpd_answers(request_text: str, answer: str) -> None:
-    room = Room("sh", "-c", f"{WEB}exec httpd -f -p 8080 -h /www")
+    room = ContainerHarness("sh", "-c", f"{WEB}exec httpd -f -p 8080 -h /www")
     assert room.container.running
     found = room.ask(8080, request_text.encode())
     assert found is not None
@@ -58,7 +58,7 @@ def test_httpd_answers(request_text: str, answer: str) -> None:
 
 
 def test_httpd_without_f_serves_beside_the_script() -> None:
-    room = Room("sh", "-c", f"{WEB}httpd -p 127.0.0.1:8080 -h /www; sleep 9")
+    room = ContainerHarness("sh", "-c", f"{WEB}httpd -p 127.0.0.1:8080 -h /www; sleep 9")
     room.clock.advance(1)
     assert room.container.running
     assert (room.ask(8080, b"GET / HTTP/1.0\r\n\r\n") or b"").endswith(b"hi\n")
@@ -91,14 +91,14 @@ def test_httpd_without_f_serves_beside_the_script() -> None:
     ],
 )
 def test_servers_that_do_not_start(argv: tuple[str, ...], code: int, text: str) -> None:
-    room = Room("nc", "-ll", "-p", "1", "-e", "cat")
+    room = ContainerHarness("nc", "-ll", "-p", "1", "-e", "cat")
     session = room.run(*argv)
-    assert taken(session)[2].decode() == text
+    assert take_output(session)[2].decode() == text
     assert session.outlet.code == code
 
 
 def test_nc_runs_a_program_for_its_one_client() -> None:
-    room = Room("nc", "-l", "-p", "1", "-e", "sh", "-c", "echo hi; cat")
+    room = ContainerHarness("nc", "-l", "-p", "1", "-e", "sh", "-c", "echo hi; cat")
     assert room.ask(1, b"there", close=True) == b"hi\nthere"
     room.clock.advance()
     assert room.container.exit_code == 0
@@ -106,26 +106,26 @@ def test_nc_runs_a_program_for_its_one_client() -> None:
 
 
 def test_nc_runs_a_program_for_each_client() -> None:
-    room = Room("nc", "-ll", "-p", "1", "-e", "cat")
+    room = ContainerHarness("nc", "-ll", "-p", "1", "-e", "cat")
     assert room.ask(1, b"a", close=True) == b"a"
     assert room.ask(1, b"b", close=True) == b"b"
     assert room.container.running
 
 
 def test_nc_writes_what_comes_and_sends_what_it_is_given() -> None:
-    room = Room("sh", "-c", "echo hello > /in; nc -l -p 1 < /in; sleep 9")
+    room = ContainerHarness("sh", "-c", "echo hello > /in; nc -l -p 1 < /in; sleep 9")
     session = room.network.connect(1)
     assert session is not None
     assert session.stdin is not None
     session.stdin.send(b"from outside\n")
     session.stdin.close()
     room.clock.advance()
-    assert taken(session)[1] == b"hello\n"
+    assert take_output(session)[1] == b"hello\n"
     assert [line for _, line in room.container.log] == [b"from outside"]
 
 
 def test_containers_of_a_pod_share_their_ports() -> None:
-    room = Room()
+    room = ContainerHarness()
     room.run("nc", "-ll", "-p", "1", "-e", "cat")
     assert room.ask(1, b"x", close=True) == b"x"
     assert room.ask(2, b"x") is None

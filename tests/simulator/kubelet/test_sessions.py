@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.kubelets import StartError
-from tests.simulator.kubelet.container_room import Room, taken
+from tests.simulator.kubelet.container_room import ContainerHarness, take_output
 
 
 @pytest.mark.parametrize(
@@ -23,22 +23,22 @@ from tests.simulator.kubelet.container_room import Room, taken
 def test_a_command_reads_and_writes(
     argv: tuple[str, ...], stdin: bytes | None, code: int, out: bytes, err: bytes
 ) -> None:
-    session = Room().run(*argv, stdin=stdin)
-    assert taken(session) == {1: out, 2: err}
+    session = ContainerHarness().run(*argv, stdin=stdin)
+    assert take_output(session) == {1: out, 2: err}
     assert session.outlet.code == code
 
 
 def test_a_command_takes_its_time() -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.run("sh", "-c", "sleep 5; echo done")
     room.clock.advance(4.9)
     assert session.outlet.code is None
     room.clock.advance(0.2)
-    assert taken(session)[1] == b"done\n"
+    assert take_output(session)[1] == b"done\n"
 
 
 def test_input_comes_when_it_comes() -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.container.run(["cat"], stdin=True, tty=False)
     assert session.stdin is not None
     room.clock.advance(9)
@@ -47,11 +47,11 @@ def test_input_comes_when_it_comes() -> None:
     assert session.outlet.code is None
     session.stdin.close()
     room.clock.advance()
-    assert taken(session)[1] == b"late"
+    assert take_output(session)[1] == b"late"
 
 
 def test_commands_and_files_are_of_one_container() -> None:
-    room = Room()
+    room = ContainerHarness()
     room.run("sh", "-c", "mkdir -p /d; echo x > /d/f")
     assert room.sh("cat /d/f; ls /d") == "x\nf\n"
 
@@ -71,32 +71,32 @@ def test_commands_and_files_are_of_one_container() -> None:
         ),
     ],
 )
-def test_what_cannot_be_started(argv: list[str], why: str) -> None:
+def test_a_program_that_cannot_be_started_is_an_error(argv: list[str], why: str) -> None:
     with pytest.raises(StartError) as error:
-        Room().container.run(argv, stdin=False, tty=False)
+        ContainerHarness().container.run(argv, stdin=False, tty=False)
     text = str(error.value)
     assert text.startswith("failed to exec in container: failed to start exec ")
     assert text.endswith(f": OCI runtime exec failed: exec failed: {why}: unknown")
 
 
 def test_the_end_of_a_container_ends_its_commands() -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.run("sleep", "999")
     room.container.kill()
     assert session.outlet.code == 137
     assert room.container.exit_code == 137
 
 
-def test_who_goes_takes_the_command_along() -> None:
-    room = Room()
+def test_a_disconnect_ends_the_command() -> None:
+    room = ContainerHarness()
     session = room.run("sh", "-c", "sleep 1; echo x > /late")
     session.stop()
     room.clock.advance(2)
     assert room.files.find("/late") is None
 
 
-def test_a_command_that_nobody_listens_to_is_held_up() -> None:
-    room = Room(big=b"z" * (1 << 20))
+def test_a_command_without_reader_blocks() -> None:
+    room = ContainerHarness(big=b"z" * (1 << 20))
     session = room.run("sh", "-c", "cat /big; echo x > /written")
     room.clock.advance(1)
     assert room.files.find("/written") is None
@@ -105,7 +105,7 @@ def test_a_command_that_nobody_listens_to_is_held_up() -> None:
     assert room.files.read("/written") == b"x\n"
 
 
-def taken_while(room: Room, session: object) -> bytes:
+def taken_while(room: ContainerHarness, session: object) -> bytes:
     import asyncio
 
     async def take() -> bytes:
@@ -122,7 +122,7 @@ def taken_while(room: Room, session: object) -> bytes:
 
 
 def test_a_terminal_echoes_and_has_one_stream() -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.container.run(["sh"], stdin=True, tty=True)
     assert session.stdin is not None
     room.clock.advance()
@@ -130,7 +130,7 @@ def test_a_terminal_echoes_and_has_one_stream() -> None:
     room.clock.advance()
     session.stdin.send(b"nope\r\x04")
     room.clock.advance()
-    assert taken(session) == {
+    assert take_output(session) == {
         1: b"/ # echo hx\b \bi\r\nhi\r\n/ # nope\r\nsh: nope: not found\r\n/ # ",
         2: b"",
     }
@@ -138,44 +138,44 @@ def test_a_terminal_echoes_and_has_one_stream() -> None:
 
 
 def test_a_terminal_interrupts() -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.container.run(["sleep", "99"], stdin=True, tty=True)
     assert session.stdin is not None
     session.stdin.send(b"\x03")
-    assert taken(session)[1] == b"^C\r\n"
+    assert take_output(session)[1] == b"^C\r\n"
     assert session.outlet.code == 130
 
 
 # -- attaching
 
 
-def test_who_is_attached_sees_what_comes_and_the_end() -> None:
-    room = Room("sh", "-c", "echo a; sleep 1; echo b; exit 3")
+def test_attach_shows_output_and_the_end() -> None:
+    room = ContainerHarness("sh", "-c", "echo a; sleep 1; echo b; exit 3")
     session = room.container.attach(stdin=False)
     room.clock.advance(2)
-    assert taken(session)[1] == b"b\n"
+    assert take_output(session)[1] == b"b\n"
     assert session.outlet.code == 0
     assert [line for _, line in room.container.log] == [b"a", b"b"]
 
 
-def test_who_lets_go_ends_nothing() -> None:
-    room = Room("sh", "-c", "sleep 1; echo b")
+def test_detaching_ends_nothing() -> None:
+    room = ContainerHarness("sh", "-c", "sleep 1; echo b")
     room.container.attach(stdin=False).stop()
     assert room.container.running
 
 
 def test_a_shell_that_is_attached_to_is_talked_to() -> None:
-    room = Room("sh", stdin=True, tty=True)
+    room = ContainerHarness("sh", stdin=True, tty=True)
     session = room.container.attach(stdin=True)
     assert session.stdin is not None
     session.stdin.send(b"echo hi; exit 2\r")
     room.clock.advance()
-    assert taken(session)[1] == b"echo hi; exit 2\r\nhi\r\n"
+    assert take_output(session)[1] == b"echo hi; exit 2\r\nhi\r\n"
     assert room.container.exit_code == 2
 
 
 def test_a_container_without_an_input_takes_none() -> None:
-    room = Room("cat")
+    room = ContainerHarness("cat")
     assert room.container.exit_code == 0
-    room = Room("sh", "-c", "sleep 9")
+    room = ContainerHarness("sh", "-c", "sleep 9")
     assert room.container.attach(stdin=True).stdin is None

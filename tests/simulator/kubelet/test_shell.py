@@ -6,17 +6,17 @@ import pytest
 
 from pytest_kwait.simulator.kubelet.programs import is_busybox_program
 from pytest_kwait.simulator.kubelet.shell_syntax import ShellSyntaxError, parse
-from tests.simulator.kubelet.container_room import Room, taken
+from tests.simulator.kubelet.container_room import ContainerHarness, take_output
 
 
 def sh(script: str, **env: str) -> tuple[int | None, str, str]:
     """Exit code, stdout and stderr of a script that has 30 seconds."""
-    room = Room(env=env)
+    room = ContainerHarness(env=env)
     session = room.run("sh", "-c", script)
     room.clock.advance(30)
     if session.outlet.code is None:
         session.stop()
-    written = taken(session)
+    written = take_output(session)
     return session.outlet.code, written[1].decode(), written[2].decode()
 
 
@@ -115,7 +115,7 @@ def test_scripts_do_what_a_shell_does(script: str, code: int, out: str) -> None:
         ("sleep 9 & kill $!; wait $!", 143, "Terminated\n"),
     ],
 )
-def test_troubles_are_told_as_busybox_does(script: str, code: int, err: str) -> None:
+def test_errors_read_as_busyboxs(script: str, code: int, err: str) -> None:
     found = sh(script)
     assert (found[0], found[2]) == (code, err)
 
@@ -129,7 +129,7 @@ def test_a_file_names_its_lines() -> None:
 
 
 def test_programs_take_their_time() -> None:
-    room = Room("sh", "-c", "sleep 2 && sleep 1m; exit 5")
+    room = ContainerHarness("sh", "-c", "sleep 2 && sleep 1m; exit 5")
     room.clock.advance(61.9)
     assert room.container.running
     room.clock.advance(0.2)
@@ -137,7 +137,7 @@ def test_programs_take_their_time() -> None:
 
 
 def test_the_signal_of_a_kubelet_is_trapped_after_the_program_in_the_foreground() -> None:
-    room = Room("sh", "-c", "trap 'exit 7' TERM; sleep 10; echo no")
+    room = ContainerHarness("sh", "-c", "trap 'exit 7' TERM; sleep 10; echo no")
     room.clock.advance(1)
     room.container.stop(30)
     room.clock.advance(1)
@@ -148,7 +148,7 @@ def test_the_signal_of_a_kubelet_is_trapped_after_the_program_in_the_foreground(
 
 
 def test_the_signal_of_a_kubelet_ends_a_wait_at_once() -> None:
-    room = Room("sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait")
+    room = ContainerHarness("sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait")
     room.clock.advance(1)
     room.container.stop(30)
     room.clock.advance()
@@ -156,7 +156,7 @@ def test_the_signal_of_a_kubelet_ends_a_wait_at_once() -> None:
 
 
 def test_without_trap_the_first_process_ignores_the_signal() -> None:
-    room = Room("sh", "-c", "sleep 100")
+    room = ContainerHarness("sh", "-c", "sleep 100")
     room.container.stop(2)
     room.clock.advance(1.9)
     assert room.container.running
@@ -165,20 +165,20 @@ def test_without_trap_the_first_process_ignores_the_signal() -> None:
 
 
 def test_the_first_process_cannot_be_killed_from_within() -> None:
-    room = Room("sh", "-c", "sleep 100")
-    assert taken(room.run("sh", "-c", "kill -9 1; echo $?"))[1] == b"0\n"
+    room = ContainerHarness("sh", "-c", "sleep 100")
+    assert take_output(room.run("sh", "-c", "kill -9 1; echo $?"))[1] == b"0\n"
     assert room.container.running
 
 
 def test_tail_follows_what_another_process_writes() -> None:
-    room = Room("sh", "-c", "touch /log; tail -f /log")
+    room = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
     room.sh("echo a >> /log")
     room.clock.advance(2)
     assert [line for _, line in room.container.log] == [b"a"]
 
 
 def test_a_shell_at_a_terminal_lives_on_when_its_program_is_interrupted() -> None:
-    room = Room()
+    room = ContainerHarness()
     session = room.container.run(["sh"], stdin=True, tty=True)
     assert session.stdin is not None
     session.stdin.send(b"sleep 99\r")
@@ -187,7 +187,7 @@ def test_a_shell_at_a_terminal_lives_on_when_its_program_is_interrupted() -> Non
     room.clock.advance()
     session.stdin.send(b"echo $?; exit 3\r")
     room.clock.advance()
-    assert b"130\r\n" in taken(session)[1]
+    assert b"130\r\n" in take_output(session)[1]
     assert session.outlet.code == 3
 
 
@@ -199,6 +199,6 @@ def test_busybox_knows_its_programs(name: str, known: bool) -> None:
     assert is_busybox_program(name) is known
 
 
-def test_parse_refuses_what_is_left_over() -> None:
+def test_parse_refuses_trailing_tokens() -> None:
     with pytest.raises(ShellSyntaxError, match=r'^unexpected "\)"$'):
         parse("echo a)")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.backoff import Backoff, go_seconds
+from pytest_kwait.simulator.kubelet.backoff import Backoff, format_go_seconds
 from pytest_kwait.simulator.kubelet.restarts import should_restart
-from pytest_kwait.simulator.kubelet.status import pod_conditions, pod_phase
+from pytest_kwait.simulator.kubelet.status import compute_conditions, compute_phase
 
 Obj = dict[str, Any]
 
@@ -74,18 +74,18 @@ def _pod(policy: str = "Always", names: str = "a", init: str = "", sidecars: str
 def test_the_phase_follows_from_the_containers(
     pod: Obj, statuses: dict[str, Obj], phase: str
 ) -> None:
-    assert pod_phase(pod, statuses) == phase
+    assert compute_phase(pod, statuses) == phase
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (137, "Failed")])
 def test_a_pod_that_is_over_has_an_end_whatever_its_policy(code: int, phase: str) -> None:
-    assert pod_phase(_pod(), {"a": _ended(code)}, terminal=True) == phase
+    assert compute_phase(_pod(), {"a": _ended(code)}, terminal=True) == phase
 
 
 def test_a_restarting_sidecar_does_not_take_a_pod_back() -> None:
     pod, statuses = _pod(sidecars="s"), {"s": {**_RUNNING, "started": False}, "a": _RUNNING}
-    assert pod_phase(pod, statuses) == "Pending"
-    assert pod_phase(pod, statuses, initialized=True) == "Running"
+    assert compute_phase(pod, statuses) == "Pending"
+    assert compute_phase(pod, statuses, initialized=True) == "Running"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_init_containers_that_succeeded_are_done() -> None:
     assert should_restart(pod, sidecar, 0)
 
 
-def _told(conditions: list[Obj]) -> list[tuple[str, ...]]:
+def _summaries(conditions: list[Obj]) -> list[tuple[str, ...]]:
     return [
         tuple(one[key] for key in ("type", "status", "reason", "message") if key in one)
         for one in conditions
@@ -120,13 +120,13 @@ def _told(conditions: list[Obj]) -> list[tuple[str, ...]]:
 
 def _conditions(pod: Obj, statuses: dict[str, Obj], phase: str, **more: bool) -> list[Obj]:
     asked = {"sandbox": True, "started": True, **more}
-    return pod_conditions(pod, statuses, phase, stamp="now", **asked)
+    return compute_conditions(pod, statuses, phase, stamp="now", **asked)
 
 
 def test_conditions_of_a_pod_that_is_being_started() -> None:
     unready = ("False", "ContainersNotReady", "containers with unready status: [a]")
     told = _conditions(_pod(), {"a": _WAITING}, "Pending", sandbox=False, started=False)
-    assert _told(told) == [
+    assert _summaries(told) == [
         ("PodReadyToStartContainers", "False"),
         ("Initialized", "True"),
         ("Ready", *unready),
@@ -140,17 +140,21 @@ def test_conditions_of_a_pod_that_is_being_started() -> None:
 def test_init_containers_are_named_until_they_are_done() -> None:
     pod = _pod(init="ij", sidecars="s")
     statuses = {"i": {"ready": True}, "j": {"ready": False}, "s": {"started": False}, "a": {}}
-    told = {one[0]: one[1:] for one in _told(_conditions(pod, statuses, "Pending", started=False))}
+    told = {
+        one[0]: one[1:] for one in _summaries(_conditions(pod, statuses, "Pending", started=False))
+    }
     assert told["Initialized"] == (
         "False",
         "ContainersNotInitialized",
         "containers with incomplete status: [j s]",
     )
     assert told["ContainersReady"][2] == "containers with unready status: [s a]"
-    unknown = {one[0]: one[1:] for one in _told(_conditions(pod, {}, "Pending", started=False))}
+    unknown = {
+        one[0]: one[1:] for one in _summaries(_conditions(pod, {}, "Pending", started=False))
+    }
     assert unknown["Initialized"][2] == "containers with unknown status: [i j s]"
     assert unknown["Ready"][2] == "containers with unknown status: [s a]"
-    begun = {one[0]: one[1:] for one in _told(_conditions(pod, statuses, "Running"))}
+    begun = {one[0]: one[1:] for one in _summaries(_conditions(pod, statuses, "Running"))}
     assert begun["Initialized"] == ("True",)
 
 
@@ -165,7 +169,7 @@ def test_init_containers_are_named_until_they_are_done() -> None:
 def test_conditions_follow_the_phase(
     phase: str, initialized: tuple[str, ...], ready: tuple[str, ...]
 ) -> None:
-    told = {one[0]: one[1:] for one in _told(_conditions(_pod(), {"a": _RUNNING}, phase))}
+    told = {one[0]: one[1:] for one in _summaries(_conditions(_pod(), {"a": _RUNNING}, phase))}
     assert told["Initialized"] == initialized
     assert told["Ready"] == told["ContainersReady"] == ready
 
@@ -176,7 +180,7 @@ def test_readiness_gates_hold_ready_back() -> None:
     pod["status"]["conditions"] = [{"type": "y", "status": "False"}]
     conditions = _conditions(pod, {"a": _RUNNING}, "Running")
     assert conditions[0] == {"type": "y", "status": "False"}
-    told = {one[0]: one[1:] for one in _told(conditions)}
+    told = {one[0]: one[1:] for one in _summaries(conditions)}
     assert told["ContainersReady"] == ("True",)
     assert told["Ready"] == (
         "False",
@@ -215,8 +219,8 @@ def test_the_first_trouble_is_tried_again_at_once_then_the_delay_doubles() -> No
         assert backoff.delay("k") == delay
         assert backoff.left("k", at, at) == pytest.approx(delay / 10)
         assert backoff.left("k", at, at + delay / 10) == 0
-    assert backoff.left_since_update("k", 170) == pytest.approx(20)
-    assert backoff.left_since_update("other", 170) == 0
+    assert backoff.remaining_since_update("k", 170) == pytest.approx(20)
+    assert backoff.remaining_since_update("other", 170) == 0
 
 
 def test_trouble_after_a_long_peace_starts_anew() -> None:
@@ -232,4 +236,4 @@ def test_trouble_after_a_long_peace_starts_anew() -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
 def test_delays_are_written_as_go_does(seconds: float, text: str) -> None:
-    assert go_seconds(seconds) == text
+    assert format_go_seconds(seconds) == text

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.findings import ErrorList
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.pod_rules.changes import check_pod_change
-from pytest_kwait.simulator.pod_rules.pod_status import check_pod_status
+from pytest_kwait.simulator.pod_rules.changes import validate_pod_update
+from pytest_kwait.simulator.pod_rules.pod_status import validate_pod_status_update
 from tests.simulator.cluster import new_cluster, pod
 
 Obj = dict[str, Any]
@@ -32,8 +32,8 @@ def texts(old: Obj, change: Obj, **metadata: Any) -> list[str]:
         else:
             new["spec"][field] = value
     new["metadata"].update(metadata)
-    found = Findings()
-    check_pod_change(new, stored, found)
+    found = ErrorList()
+    validate_pod_update(new, stored, found)
     return [str(one) for one in found]
 
 
@@ -119,7 +119,7 @@ def texts(old: Obj, change: Obj, **metadata: Any) -> list[str]:
         ),
     ],
 )
-def test_what_may_change(old: Obj, change: Obj, found: list[str]) -> None:
+def test_mutable_pod_fields(old: Obj, change: Obj, found: list[str]) -> None:
     assert texts(old, change) == found
 
 
@@ -131,7 +131,7 @@ def test_an_image_may_change() -> None:
     assert api.update("pods", new)["metadata"]["generation"] == 2
 
 
-def test_another_change_is_shown_line_by_line() -> None:
+def test_an_immutable_change_is_reported_as_a_diff() -> None:
     assert texts({}, {"hostname": "h", "subdomain": "<s>"}) == [
         'spec.subdomain: Invalid value: "<s>": a lowercase RFC 1123 label must consist of lower '
         "case alphanumeric characters or '-', and must start and end with an alphanumeric "
@@ -156,7 +156,7 @@ def test_another_change_is_shown_line_by_line() -> None:
     ]
 
 
-def test_annotations_that_describe_how_a_pod_was_made_stay() -> None:
+def test_immutable_pod_annotations() -> None:
     armor = "container.apparmor.security.beta.kubernetes.io/c"
     assert texts({}, {}, annotations={armor: "unconfined"}) == [
         f"metadata.annotations[{armor}]: Forbidden: may not add AppArmor annotations"
@@ -195,7 +195,7 @@ def test_annotations_that_describe_how_a_pod_was_made_stay() -> None:
         ),
     ],
 )
-def test_what_may_be_said_of_a_pod(status: Obj, before: Obj, found: list[str]) -> None:
-    errors = Findings()
-    check_pod_status({"status": status}, {"status": before}, errors)
+def test_pod_status(status: Obj, before: Obj, found: list[str]) -> None:
+    errors = ErrorList()
+    validate_pod_status_update({"status": status}, {"status": before}, errors)
     assert [str(one) for one in errors] == found

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from pytest_kwait.simulator.pod_rules.recent import Recent
+from pytest_kwait.simulator.pod_rules.recent import RecentlyValid
 
 
-def test_what_was_found_sound_is_known_by_its_value() -> None:
-    recent = Recent()
+def test_a_valid_value_is_remembered_by_equality() -> None:
+    recent = RecentlyValid()
     value = {"sources": [{"secret": {"name": "a"}}]}
     assert value not in recent
     recent.add(value)
@@ -14,8 +14,8 @@ def test_what_was_found_sound_is_known_by_its_value() -> None:
     assert {"sources": [{"secret": {"name": "a"}}]} in recent
 
 
-def test_only_the_last_few_are_kept() -> None:
-    recent = Recent()
+def test_only_the_most_recent_values_are_kept() -> None:
+    recent = RecentlyValid()
     for number in range(100):
         recent.add([number])
     assert [99] in recent

@@ -9,12 +9,14 @@ from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 Obj = dict[str, Any]
 
 
-def refused(api: ClusterApi, resource: str, obj: Obj, namespace: str = "default") -> list[str]:
+def get_create_causes(
+    api: SimulatedCluster, resource: str, obj: Obj, namespace: str = "default"
+) -> list[str]:
     """The causes for which a new object is refused, as `field: message`; empty if it is taken."""
     kind = api.kind_of(resource)
     body = {"metadata": {"name": "a"}, **clone(obj)}
@@ -23,22 +25,22 @@ def refused(api: ClusterApi, resource: str, obj: Obj, namespace: str = "default"
             resource, body, namespace if kind.namespaced else "", caller=Caller(dry_run=True)
         )
     except StatusError as error:
-        return causes(error)
+        return get_causes(error)
     return []
 
 
-def refused_change(api: ClusterApi, resource: str, old: Obj, change: Obj) -> list[str]:
+def get_update_causes(api: SimulatedCluster, resource: str, old: Obj, change: Obj) -> list[str]:
     """The causes for which `old`, as stored, cannot be made `change`; its metadata is kept."""
     new = {**change, "metadata": {**old["metadata"], **change.get("metadata", {})}}
     try:
         api.update(resource, new, caller=Caller(dry_run=True))
     except StatusError as error:
-        return causes(error)
+        return get_causes(error)
     return []
 
 
-def causes(error: StatusError) -> list[str]:
+def get_causes(error: StatusError) -> list[str]:
     """The causes of a refusal."""
     assert error.code == 422, error
     assert error.details is not None
-    return [f"{cause['field']}: {cause['message']}" for cause in error.details["causes"]]
+    return [f"{cause['field']}: {cause['message']}" for cause in error.details["get_causes"]]

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.rules.addresses import (
-    cidr_errors,
-    cidr_warnings,
-    domain_path_errors,
-    endpoint_ip_errors,
-    fqdn_errors,
-    ip_family,
-    ip_warnings,
+    get_cidr_warnings,
+    get_ip_family,
+    get_ip_warnings,
+    validate_cidr,
+    validate_domain_prefixed_path,
+    validate_endpoint_ip,
+    validate_fqdn,
 )
 
 
@@ -26,10 +26,10 @@ from pytest_kwait.simulator.rules.addresses import (
         ("::ffff:10.0.0.0/104", ["must not have an IPv4-mapped IPv6 address"]),
     ],
 )
-def test_networks(value: str, texts: list[str]) -> None:
+def test_cidrs(value: str, texts: list[str]) -> None:
     expected = [f'at: Invalid value: "{value}": {text}' for text in texts]
-    assert [str(error) for error in cidr_errors("at", value)] == expected
-    assert cidr_errors("at", value, [value]) == []
+    assert [str(error) for error in validate_cidr("at", value)] == expected
+    assert validate_cidr("at", value, [value]) == []
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_networks(value: str, texts: list[str]) -> None:
         ("ff02::1", "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
     ],
 )
-def test_where_no_endpoint_can_be(value: str, part: str) -> None:
-    assert [str(error) for error in endpoint_ip_errors("at", value)] == [
+def test_invalid_endpoint_ips(value: str, part: str) -> None:
+    assert [str(error) for error in validate_endpoint_ip("at", value)] == [
         f'at: Invalid value: "{value}": {part}'
     ]
 
 
-def test_endpoints_can_be_anywhere_else() -> None:
-    assert endpoint_ip_errors("at", "10.0.0.1") == endpoint_ip_errors("at", "239.0.0.1") == []
+def test_valid_endpoint_ips() -> None:
+    assert validate_endpoint_ip("at", "10.0.0.1") == validate_endpoint_ip("at", "239.0.0.1") == []
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_endpoints_can_be_anywhere_else() -> None:
         ),
     ],
 )
-def test_names_that_are_no_domains(value: str, text: str) -> None:
-    assert [str(error) for error in fqdn_errors("at", value)] == [text]
-    assert fqdn_errors("at", "example.com.") == []
+def test_invalid_fqdns(value: str, text: str) -> None:
+    assert [str(error) for error in validate_fqdn("at", value)] == [text]
+    assert validate_fqdn("at", "example.com.") == []
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_names_that_are_no_domains(value: str, text: str) -> None:
         ),
     ],
 )
-def test_names_that_are_no_paths_below_domains(value: str, text: str) -> None:
-    assert [str(error) for error in domain_path_errors("at", value)] == [text]
-    assert domain_path_errors("at", "a.example/b") == []
+def test_invalid_domain_prefixed_paths(value: str, text: str) -> None:
+    assert [str(error) for error in validate_domain_prefixed_path("at", value)] == [text]
+    assert validate_domain_prefixed_path("at", "a.example/b") == []
 
 
-def test_families() -> None:
-    assert [ip_family(value) for value in ("1.2.3.4", "01.2.3.4", "::1", "x")] == [
+def test_ip_families() -> None:
+    assert [get_ip_family(value) for value in ("1.2.3.4", "01.2.3.4", "::1", "x")] == [
         "IPv4",
         "IPv4",
         "IPv6",
@@ -94,14 +94,14 @@ def test_families() -> None:
     ]
 
 
-def test_odd_forms_are_warned_of() -> None:
-    assert ip_warnings("at", "1.2.3.4") == ip_warnings("at", "fd00::1") == []
-    assert ip_warnings("at", "01.2.3.4") == [
+def test_non_canonical_addresses_are_warned_of() -> None:
+    assert get_ip_warnings("at", "1.2.3.4") == get_ip_warnings("at", "fd00::1") == []
+    assert get_ip_warnings("at", "01.2.3.4") == [
         'at: non-standard IP address "01.2.3.4" is invalid: use "1.2.3.4"'
     ]
-    assert ip_warnings("at", "FD00::1") == [
+    assert get_ip_warnings("at", "FD00::1") == [
         'at: IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")'
     ]
-    assert cidr_warnings("at", "FD00::/8") == [
+    assert get_cidr_warnings("at", "FD00::/8") == [
         'at: IPv6 CIDR value "FD00::/8" should be in RFC 5952 canonical format ("fd00::/8")'
     ]

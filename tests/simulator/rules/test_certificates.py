@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pytest_kwait.simulator.caller import Caller
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, refused
+from tests.simulator.rules.refusals import Obj, get_create_causes
 
 REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 SERVICES = "apiservices.apiregistration.k8s.io"
@@ -72,11 +72,11 @@ def spec(**fields: object) -> Obj:
         ),
     ],
 )
-def test_requests(fields: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), REQUESTS, {"spec": spec(**fields)}) == texts
+def test_certificate_requests(fields: Obj, texts: list[str]) -> None:
+    assert get_create_causes(new_cluster(), REQUESTS, {"spec": spec(**fields)}) == texts
 
 
-def test_a_request_tells_who_makes_it() -> None:
+def test_a_certificate_request_records_its_user() -> None:
     caller = Caller(user="jane", groups=("team",), uid="1", extra={"a": ("b",)})
     body = {"metadata": {"name": "A:b"}, "spec": spec(username="somebody else")}
     made = new_cluster().create(REQUESTS, body, caller=caller)
@@ -84,7 +84,7 @@ def test_a_request_tells_who_makes_it() -> None:
     assert told == {"username": "jane", "groups": ["team"], "uid": "1", "extra": {"a": ["b"]}}
 
 
-def test_what_is_asked_for_stays() -> None:
+def test_the_spec_of_a_certificate_request_is_immutable() -> None:
     api = new_cluster()
     old = api.create(REQUESTS, {"metadata": {"name": "a"}, "spec": spec()})
     new = {**old, "spec": {**old["spec"], "usages": ["any"]}}
@@ -128,4 +128,4 @@ def test_what_is_asked_for_stays() -> None:
 def test_api_services(fields: Obj, texts: list[str]) -> None:
     body = {"group": "a.example", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
     found = {"metadata": {"name": "v1.a.example"}, "spec": {**body, **fields}}
-    assert refused(new_cluster(), SERVICES, found) == texts
+    assert get_create_causes(new_cluster(), SERVICES, found) == texts

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_kwait.simulator.caller import Caller
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_create_causes, get_update_causes
 
 SLICES = "endpointslices.discovery.k8s.io"
 NO_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -32,7 +32,7 @@ NO_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
     ],
 )
 def test_endpoints(subset: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), "endpoints", {"subsets": [subset]}) == texts
+    assert get_create_causes(new_cluster(), "endpoints", {"subsets": [subset]}) == texts
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_endpoints(subset: Obj, texts: list[str]) -> None:
     ],
 )
 def test_endpoint_slices(part: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), SLICES, {"endpoints": [], **part}) == texts
+    assert get_create_causes(new_cluster(), SLICES, {"endpoints": [], **part}) == texts
 
 
 def test_the_type_of_addresses_never_changes() -> None:
     api = new_cluster()
     body = {"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": []}
     old = api.create(SLICES, body, "default")
-    assert refused_change(api, SLICES, old, {**old, "addressType": "IPv6"}) == [
+    assert get_update_causes(api, SLICES, old, {**old, "addressType": "IPv6"}) == [
         'addressType: Invalid value: "IPv6": field is immutable'
     ]
 

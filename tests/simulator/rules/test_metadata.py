@@ -5,7 +5,7 @@ import pytest
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_create_causes, get_update_causes
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
 AT = "metadata.ownerReferences"
@@ -45,12 +45,12 @@ AT = "metadata.ownerReferences"
         ),
     ],
 )
-def test_owners(owners: list[Obj], texts: list[str]) -> None:
+def test_owner_references(owners: list[Obj], texts: list[str]) -> None:
     body = {"metadata": {"name": "a", "ownerReferences": owners}}
-    assert refused(new_cluster(), "configmaps", body) == texts
+    assert get_create_causes(new_cluster(), "configmaps", body) == texts
 
 
-def test_an_owner_that_stands_there_again_is_dropped_with_a_warning() -> None:
+def test_a_duplicate_owner_reference_is_dropped_with_a_warning() -> None:
     caller = Caller(dry_run=True)
     body = {"metadata": {"name": "a", "ownerReferences": [OWNER, OWNER, {**OWNER, "uid": "v"}]}}
     made = new_cluster().create("configmaps", body, "default", caller=caller)
@@ -62,24 +62,24 @@ def test_an_owner_that_stands_there_again_is_dropped_with_a_warning() -> None:
     ]
 
 
-def test_generations_are_counted_up() -> None:
+def test_generation_is_incremented() -> None:
     body = {"metadata": {"name": "a", "generation": -1}}
-    assert refused(new_cluster(), "configmaps", body) == [
+    assert get_create_causes(new_cluster(), "configmaps", body) == [
         "metadata.generation: Invalid value: -1: must be greater than or equal to 0"
     ]
 
 
-def test_an_update_deletes_nothing() -> None:
+def test_an_update_cannot_set_the_deletion_timestamp() -> None:
     api = new_cluster()
     old = api.create("configmaps", {"metadata": {"name": "a"}}, "default")
     stamp = "2020-01-01T00:00:00Z"
     assert (
-        refused_change(api, "configmaps", old, {"metadata": {"deletionTimestamp": stamp}})
+        get_update_causes(api, "configmaps", old, {"metadata": {"deletionTimestamp": stamp}})
         == [f'metadata.deletionTimestamp: Invalid value: "{stamp}": field is immutable'] * 2
     )
 
 
-def test_a_dry_run_stores_nothing_that_could_have_a_version() -> None:
+def test_a_dry_run_returns_no_resource_version() -> None:
     api = new_cluster()
     body = {"metadata": {"name": "a", "resourceVersion": "5"}}
     dry = Caller(dry_run=True)

@@ -5,7 +5,7 @@ import pytest
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, causes, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_causes, get_create_causes, get_update_causes
 
 INGRESSES = "ingresses.networking.k8s.io"
 CLASSES = "ingressclasses.networking.k8s.io"
@@ -71,14 +71,14 @@ PATH = "spec.rules[0].http.paths[0]"
     ],
 )
 def test_ingresses(spec: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), INGRESSES, {"spec": spec}) == texts
+    assert get_create_causes(new_cluster(), INGRESSES, {"spec": spec}) == texts
 
 
-def test_the_class_of_an_ingress_is_named_once() -> None:
+def test_ingress_class_annotation_and_field_are_exclusive() -> None:
     annotations = {"kubernetes.io/ingress.class": "x"}
     body: Obj = {"metadata": {"name": "a", "annotations": annotations}}
     body["spec"] = {"defaultBackend": BACKEND, "ingressClassName": "y"}
-    assert refused(new_cluster(), INGRESSES, body) == [
+    assert get_create_causes(new_cluster(), INGRESSES, body) == [
         'annotations.kubernetes.io/ingress.class: Invalid value: "x": must match '
         "`ingressClassName` when both are specified"
     ]
@@ -119,17 +119,17 @@ def test_the_class_of_an_ingress_is_named_once() -> None:
     ],
 )
 def test_ingress_classes(spec: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), CLASSES, {"spec": spec}) == texts
+    assert get_create_causes(new_cluster(), CLASSES, {"spec": spec}) == texts
 
 
-def test_what_never_changes_is_told_before_metadata_is_looked_at_again() -> None:
+def test_immutable_ingress_class_fields_are_reported_before_metadata() -> None:
     api = new_cluster()
     old = api.create(CLASSES, {"metadata": {"name": "a"}, "spec": {"controller": "a.example/b"}})
     change = {
         "metadata": {"finalizers": ["a.b"], "annotations": {"a b": "c"}},
         "spec": {"controller": "a.example/c"},
     }
-    fields = [text.partition(":")[0] for text in refused_change(api, CLASSES, old, change)]
+    fields = [text.partition(":")[0] for text in get_update_causes(api, CLASSES, old, change)]
     place = fields.index("spec.controller")
     assert "metadata.annotations" in fields[:place]
     assert "metadata.annotations" in fields[place:]
@@ -183,10 +183,12 @@ def test_what_never_changes_is_told_before_metadata_is_looked_at_again() -> None
     ],
 )
 def test_network_policies(spec: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), POLICIES, {"spec": {"podSelector": {}, **spec}}) == texts
+    assert (
+        get_create_causes(new_cluster(), POLICIES, {"spec": {"podSelector": {}, **spec}}) == texts
+    )
 
 
-def test_what_an_ingress_is_said_to_answer_at() -> None:
+def test_ingress_status() -> None:
     api = new_cluster()
     body = {"metadata": {"name": "a"}, "spec": {"defaultBackend": BACKEND}}
     old = api.create(INGRESSES, body, "default")
@@ -194,7 +196,7 @@ def test_what_an_ingress_is_said_to_answer_at() -> None:
     new = {**old, "status": {"loadBalancer": {"ingress": points}}}
     with pytest.raises(StatusError) as caught:
         api.update(INGRESSES, new, subresource="status", caller=Caller())
-    assert causes(caught.value) == [
+    assert get_causes(caught.value) == [
         'status.loadBalancer.ingress[0].ip: Invalid value: "x": must be a valid IP address, (e.g. '
         "10.9.8.7 or 2001:db8::ffff)",
         'status.loadBalancer.ingress[1].hostname: Invalid value: "1.2.3.4": must be a DNS name, '

@@ -5,7 +5,7 @@ import pytest
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, causes, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_causes, get_create_causes, get_update_causes
 
 RUNTIMES = "runtimeclasses.node.k8s.io"
 PRIORITIES = "priorityclasses.scheduling.k8s.io"
@@ -46,29 +46,29 @@ PRIORITIES = "priorityclasses.scheduling.k8s.io"
     ],
 )
 def test_nodes(node: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), "nodes", node) == texts
+    assert get_create_causes(new_cluster(), "nodes", node) == texts
 
 
-def test_what_a_node_is_given_it_keeps() -> None:
+def test_immutable_node_fields() -> None:
     api = new_cluster()
     spec = {"providerID": "p", "podCIDR": "10.1.0.0/24"}
     old = api.create("nodes", {"metadata": {"name": "n"}, "spec": spec})
     assert old["spec"]["podCIDRs"] == ["10.1.0.0/24"]
     kept = 'Forbidden: node updates may not change {} except from "" to valid'
-    assert refused_change(api, "nodes", old, {"spec": {"podCIDR": "10.2.0.0/24"}}) == [
+    assert get_update_causes(api, "nodes", old, {"spec": {"podCIDR": "10.2.0.0/24"}}) == [
         f"spec.podCIDRs: {kept.format('podCIDR')}",
         f"spec.providerID: {kept.format('providerID')}",
     ]
 
 
-def test_what_a_node_is_said_to_have() -> None:
+def test_node_status() -> None:
     api = new_cluster()
     old = api.create("nodes", {"metadata": {"name": "n"}})
     address = {"type": "A", "address": "b"}
     status = {"capacity": {"cpu": "-1"}, "addresses": [address, address]}
     with pytest.raises(StatusError) as caught:
         api.update("nodes", {**old, "status": status}, subresource="status", caller=Caller())
-    assert causes(caught.value) == [
+    assert get_causes(caught.value) == [
         'status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0',
         'status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0',
         'status.addresses[1]: Duplicate value: {"Type":"A","Address":"b"}',
@@ -76,10 +76,10 @@ def test_what_a_node_is_said_to_have() -> None:
     taints = {"spec": {"taints": [{"key": "a", "effect": "Odd"}]}}
     wrong = "metadata.taints[0].effect: Unsupported value: "
     wrong += '"Odd": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"'
-    assert refused_change(api, "nodes", old, taints) == [wrong, wrong]
+    assert get_update_causes(api, "nodes", old, taints) == [wrong, wrong]
 
 
-def test_a_node_that_a_client_makes_is_not_ready_at_first() -> None:
+def test_a_new_node_is_not_ready() -> None:
     caller = Caller(manager="kubectl", dry_run=True)
     node = new_cluster().create("nodes", {"metadata": {"name": "n"}}, caller=caller)
     assert node["spec"]["taints"] == [
@@ -87,12 +87,12 @@ def test_a_node_that_a_client_makes_is_not_ready_at_first() -> None:
     ]
 
 
-def test_all_is_allocatable_that_there_is() -> None:
+def test_allocatable_defaults_to_capacity() -> None:
     body = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "2"}}}
     assert new_cluster().create("nodes", body)["status"]["allocatable"] == {"cpu": "2"}
 
 
-def test_what_nodes_no_longer_have_is_warned_of() -> None:
+def test_deprecated_node_fields_are_warned_of() -> None:
     caller = Caller(dry_run=True)
     body = {"metadata": {"name": "n"}, "spec": {"externalID": "x"}}
     new_cluster().create("nodes", body, caller=caller)
@@ -101,27 +101,27 @@ def test_what_nodes_no_longer_have_is_warned_of() -> None:
     ]
 
 
-def test_finalizers_of_namespaces_have_names() -> None:
+def test_namespace_finalizers() -> None:
     spec = {"finalizers": ["x", "a.example/b"]}
-    assert refused(new_cluster(), "namespaces", {"spec": spec}) == [
+    assert get_create_causes(new_cluster(), "namespaces", {"spec": spec}) == [
         'spec.finalizers: Invalid value: "x": name is neither a standard finalizer name nor is it '
         "fully qualified"
     ]
 
 
-def test_a_namespace_ends_by_being_deleted() -> None:
+def test_a_namespace_terminates_only_by_deletion() -> None:
     api = new_cluster()
     old = api.create("namespaces", {"metadata": {"name": "a"}})
     new = {**old, "status": {"phase": "Terminating"}}
     with pytest.raises(StatusError) as caught:
         api.update("namespaces", new, subresource="status", caller=Caller())
-    assert causes(caught.value) == [
+    assert get_causes(caught.value) == [
         "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` "
         "is empty"
     ]
 
 
-def test_the_namespace_of_what_has_none_is_not_looked_at() -> None:
+def test_the_namespace_of_cluster_scoped_objects_is_ignored() -> None:
     body = {"metadata": {"name": "a", "namespace": "x"}}
     assert "namespace" not in new_cluster().create("namespaces", body)["metadata"]
 
@@ -143,25 +143,25 @@ def test_the_namespace_of_what_has_none_is_not_looked_at() -> None:
     ],
 )
 def test_priority_classes(fields: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), PRIORITIES, {"value": 1, **fields}) == texts
+    assert get_create_causes(new_cluster(), PRIORITIES, {"value": 1, **fields}) == texts
 
 
 def test_runtime_classes() -> None:
     api = new_cluster()
-    assert refused(api, RUNTIMES, {}) == ["handler: Required value"]
-    assert refused(api, RUNTIMES, {"handler": "a.b"}) == [
+    assert get_create_causes(api, RUNTIMES, {}) == ["handler: Required value"]
+    assert get_create_causes(api, RUNTIMES, {"handler": "a.b"}) == [
         'handler: Invalid value: "a.b": must not contain dots'
     ]
     old = api.create(RUNTIMES, {"metadata": {"name": "a"}, "handler": "a"})
-    assert refused_change(api, RUNTIMES, old, {**old, "handler": "b"}) == [
+    assert get_update_causes(api, RUNTIMES, old, {**old, "handler": "b"}) == [
         'handler: Invalid value: "b": field is immutable'
     ]
 
 
-def test_where_a_runtime_class_runs_and_what_it_costs() -> None:
+def test_scheduling_and_overhead_of_a_runtime_class() -> None:
     scheduling = {"tolerations": [{"key": "c"}, {"key": "c"}, {"operator": "Exists", "value": "x"}]}
     body = {"handler": "h", "scheduling": scheduling, "overhead": {"podFixed": {"odd": "1"}}}
-    assert refused(new_cluster(), RUNTIMES, body) == [
+    assert get_create_causes(new_cluster(), RUNTIMES, body) == [
         'overhead.limits[odd]: Invalid value: "odd": must be a standard resource type or fully '
         "qualified",
         'overhead.limits[odd]: Invalid value: "odd": must be a standard resource for containers',
@@ -172,7 +172,7 @@ def test_where_a_runtime_class_runs_and_what_it_costs() -> None:
     ]
 
 
-def test_labels_of_nodes_that_are_on_their_way_out() -> None:
+def test_deprecated_node_labels_are_warned_of() -> None:
     caller = Caller(dry_run=True)
     selector = {"nodeSelector": {"beta.kubernetes.io/os": "linux"}}
     body = {"metadata": {"name": "a"}, "handler": "h", "scheduling": selector}
@@ -190,12 +190,12 @@ def test_priority_classes_count_no_generations() -> None:
 
 
 def test_limit_ranges_may_be_without_limits() -> None:
-    assert refused(new_cluster(), "limitranges", {}) == []
+    assert get_create_causes(new_cluster(), "limitranges", {}) == []
 
 
-def test_bindings_name_roles_that_can_be() -> None:
+def test_role_references_of_bindings() -> None:
     role = {"kind": "Role", "name": "a/b"}
     resource = "rolebindings.rbac.authorization.k8s.io"
-    assert refused(new_cluster(), resource, {"roleRef": role}) == [
+    assert get_create_causes(new_cluster(), resource, {"roleRef": role}) == [
         "roleRef.name: Invalid value: \"a/b\": may not contain '/'"
     ]

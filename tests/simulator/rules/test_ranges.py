@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_create_causes, get_update_causes
 
 RANGES = "servicecidrs.networking.k8s.io"
 ATTRIBUTES = "volumeattributesclasses.storage.k8s.io"
@@ -51,14 +51,16 @@ CAPACITIES = "csistoragecapacities.storage.k8s.io"
         ),
     ],
 )
-def test_what_is_wrong(resource: str, obj: Obj, texts: list[str]) -> None:
+def test_ip_addresses_service_cidrs_attributes_classes_and_capacities(
+    resource: str, obj: Obj, texts: list[str]
+) -> None:
     name = "10.0.0.1" if resource.startswith("ip") else "a"
-    assert refused(new_cluster(), resource, {"metadata": {"name": name}, **obj}) == texts
+    assert get_create_causes(new_cluster(), resource, {"metadata": {"name": name}, **obj}) == texts
 
 
-def test_an_address_is_named_by_itself_in_its_one_form() -> None:
+def test_an_ip_address_is_named_by_its_canonical_form() -> None:
     body = {"metadata": {"name": "fd00:0::1"}, "spec": {}}
-    assert refused(new_cluster(), "ipaddresses.networking.k8s.io", body)[0] == (
+    assert get_create_causes(new_cluster(), "ipaddresses.networking.k8s.io", body)[0] == (
         'metadata.name: Invalid value: "fd00:0::1": must be in canonical form ("fd00::1")'
     )
 
@@ -71,24 +73,24 @@ def test_an_address_is_named_by_itself_in_its_one_form() -> None:
         ([], ["spec.cidrs: Invalid value: null: field is immutable"]),
     ],
 )
-def test_a_second_range_may_come(cidrs: list[str], texts: list[str]) -> None:
+def test_a_service_cidr_may_get_a_second_range(cidrs: list[str], texts: list[str]) -> None:
     api = new_cluster()
     old = api.create(RANGES, {"metadata": {"name": "a"}, "spec": {"cidrs": ["10.0.0.0/8"]}})
-    assert refused_change(api, RANGES, old, {"spec": {"cidrs": cidrs}}) == texts
+    assert get_update_causes(api, RANGES, old, {"spec": {"cidrs": cidrs}}) == texts
 
 
-def test_attributes_stay() -> None:
+def test_volume_attributes_classes_are_immutable() -> None:
     api = new_cluster()
     body = {"metadata": {"name": "a"}, "driverName": "d", "parameters": {"a": "b"}}
     old = api.create(ATTRIBUTES, body)
-    assert refused_change(api, ATTRIBUTES, old, {"driverName": "e", "parameters": {"a": "b"}}) == [
-        "driverName: Forbidden: updates to driverName are forbidden."
-    ]
+    assert get_update_causes(
+        api, ATTRIBUTES, old, {"driverName": "e", "parameters": {"a": "b"}}
+    ) == ["driverName: Forbidden: updates to driverName are forbidden."]
 
 
-def test_a_capacity_is_of_one_class() -> None:
+def test_the_class_of_a_storage_capacity_is_immutable() -> None:
     api = new_cluster()
     old = api.create(CAPACITIES, {"metadata": {"name": "a"}, "storageClassName": "s"}, "default")
-    assert refused_change(api, CAPACITIES, old, {"storageClassName": "t"}) == [
+    assert get_update_causes(api, CAPACITIES, old, {"storageClassName": "t"}) == [
         'storageClassName: Invalid value: "t": field is immutable'
     ]

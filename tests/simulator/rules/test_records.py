@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.caller import Caller
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_create_causes, get_update_causes
 
 LEASES = "leases.coordination.k8s.io"
 NEWER = "events.events.k8s.io"
@@ -35,7 +35,7 @@ KEY = (
     ],
 )
 def test_config_maps(obj: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), "configmaps", obj) == texts
+    assert get_create_causes(new_cluster(), "configmaps", obj) == texts
 
 
 @pytest.mark.parametrize(
@@ -77,21 +77,21 @@ def test_config_maps(obj: Obj, texts: list[str]) -> None:
         ),
     ],
 )
-def test_types_of_secrets_need_their_keys(
+def test_required_keys_of_secret_types(
     kind: str, texts: dict[str, str], refusals: list[str]
 ) -> None:
     obj = {"type": f"kubernetes.io/{kind}", "stringData": texts}
-    assert refused(new_cluster(), "secrets", obj) == refusals
+    assert get_create_causes(new_cluster(), "secrets", obj) == refusals
 
 
-def test_a_secret_has_a_size() -> None:
+def test_size_limit_of_secrets() -> None:
     data = {"a": base64.b64encode(b"x" * ((1 << 20) + 1)).decode()}
-    assert refused(new_cluster(), "secrets", {"data": data}) == [
+    assert get_create_causes(new_cluster(), "secrets", {"data": data}) == [
         "data: Too long: may not be more than 1048576 bytes"
     ]
 
 
-def test_what_is_immutable_stays() -> None:
+def test_immutable_config_maps_and_secrets() -> None:
     api = new_cluster()
     body = {"metadata": {"name": "a"}, "immutable": True, "data": {"a": "Yg=="}}
     for resource, extra in (("configmaps", []), ("secrets", ["type: Invalid value: "])):
@@ -99,7 +99,7 @@ def test_what_is_immutable_stays() -> None:
         change: Obj = {"data": {"a": "Yw=="}, "immutable": False}
         if resource == "secrets":
             change["type"] = "x"
-        texts = refused_change(api, resource, old, change)
+        texts = get_update_causes(api, resource, old, change)
         assert texts == [
             *(f'{text}"x": field is immutable' for text in extra),
             f"immutable: {FROZEN}",
@@ -107,7 +107,7 @@ def test_what_is_immutable_stays() -> None:
         ]
 
 
-def test_a_certificate_that_is_none_is_warned_of() -> None:
+def test_an_invalid_certificate_in_a_secret_is_warned_of() -> None:
     for certificate, text in (
         ("a", "tls: failed to find any PEM data in certificate input"),
         (
@@ -123,9 +123,9 @@ def test_a_certificate_that_is_none_is_warned_of() -> None:
         assert caller.warnings == [text]
 
 
-def test_leases_count_up() -> None:
+def test_lease_numbers() -> None:
     spec = {"leaseDurationSeconds": 0, "leaseTransitions": -1}
-    assert refused(new_cluster(), LEASES, {"spec": spec}) == [
+    assert get_create_causes(new_cluster(), LEASES, {"spec": spec}) == [
         "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
         "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
     ]
@@ -168,24 +168,27 @@ def event(**fields: object) -> Obj:
         ),
     ],
 )
-def test_events_of_the_newer_version(fields: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), NEWER, event(**fields)) == texts
+def test_events_v1_events(fields: Obj, texts: list[str]) -> None:
+    assert get_create_causes(new_cluster(), NEWER, event(**fields)) == texts
 
 
-def test_events_of_the_older_version_lie_beside_what_they_are_about() -> None:
+def test_core_events_are_in_the_namespace_of_their_object() -> None:
     about = {"involvedObject": {"namespace": "other"}}
-    assert refused(new_cluster(), "events", about) == [
+    assert get_create_causes(new_cluster(), "events", about) == [
         'involvedObject.namespace: Invalid value: "other": does not match event.namespace'
     ]
-    assert refused(new_cluster(), "events", {"involvedObject": {"namespace": "default"}}) == []
-    assert refused(new_cluster(), "events", {"involvedObject": {}}) == []
+    assert (
+        get_create_causes(new_cluster(), "events", {"involvedObject": {"namespace": "default"}})
+        == []
+    )
+    assert get_create_causes(new_cluster(), "events", {"involvedObject": {}}) == []
 
 
-def test_only_the_series_of_a_newer_event_changes() -> None:
+def test_only_the_series_of_an_events_v1_event_is_mutable() -> None:
     api = new_cluster()
     old = api.create(NEWER, {"metadata": {"name": "e"}, **event()}, "default")
     change = {**event(reason="x", regarding={"namespace": "default", "name": "n"})}
-    assert refused_change(api, NEWER, old, change) == [
+    assert get_update_causes(api, NEWER, old, change) == [
         'involvedObject: Invalid value: {"Kind":"","Namespace":"default","Name":"n","UID":"",'
         '"APIVersion":"","ResourceVersion":"","FieldPath":""}: field is immutable',
         'reason: Invalid value: "x": field is immutable',

@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, causes, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_causes, get_create_causes, get_update_causes
 
 PORTS = [{"port": 80}]
 BALANCERS_ONLY = "Forbidden: may only be used when `type` is 'LoadBalancer'"
@@ -108,8 +108,8 @@ BALANCERS_ONLY = "Forbidden: may only be used when `type` is 'LoadBalancer'"
         ),
     ],
 )
-def test_a_service_is_refused_with_the_servers_words(spec: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), "services", {"spec": spec}) == texts
+def test_field_errors_of_services(spec: Obj, texts: list[str]) -> None:
+    assert get_create_causes(new_cluster(), "services", {"spec": spec}) == texts
 
 
 def made(api: Any, name: str, **spec: Any) -> Obj:
@@ -117,16 +117,16 @@ def made(api: Any, name: str, **spec: Any) -> Obj:
     return stored
 
 
-def test_an_address_never_changes() -> None:
+def test_the_cluster_ip_is_immutable() -> None:
     api = new_cluster()
     service = made(api, "a", ports=PORTS)
     spec = {**service["spec"], "clusterIP": "10.0.0.99", "clusterIPs": ["10.0.0.99"]}
-    assert refused_change(api, "services", service, {"spec": spec}) == [
+    assert get_update_causes(api, "services", service, {"spec": spec}) == [
         'spec.clusterIPs[0]: Invalid value: ["10.0.0.99"]: may not change once set'
     ]
 
 
-def test_a_node_port_is_one_services_alone() -> None:
+def test_a_node_port_belongs_to_one_service() -> None:
     api = new_cluster()
     made(api, "a", type="NodePort", ports=[{"port": 80, "nodePort": 30999}])
     for port, text in (
@@ -138,15 +138,17 @@ def test_a_node_port_is_one_services_alone() -> None:
     ):
         with pytest.raises(StatusError) as caught:
             made(api, "b", type="NodePort", ports=[{"port": 80, "nodePort": port}])
-        assert causes(caught.value) == [f"spec.ports[0].nodePort: Invalid value: {port}: {text}"]
+        assert get_causes(caught.value) == [
+            f"spec.ports[0].nodePort: Invalid value: {port}: {text}"
+        ]
 
 
-def test_an_address_is_one_services_alone() -> None:
+def test_a_cluster_ip_belongs_to_one_service() -> None:
     api = new_cluster()
     address = made(api, "a", ports=PORTS)["spec"]["clusterIP"]
     with pytest.raises(StatusError) as caught:
         made(api, "b", clusterIP=address, ports=PORTS)
-    assert causes(caught.value) == [
+    assert get_causes(caught.value) == [
         f'spec.clusterIPs: Invalid value: ["{address}"]: failed to allocate IP {address}: provided '
         "IP is already allocated"
     ]
@@ -158,7 +160,7 @@ def test_ports_of_one_number_share_a_node_port() -> None:
     assert spec["ports"][0]["nodePort"] == spec["ports"][1]["nodePort"]
 
 
-def test_node_ports_stay_where_an_update_does_not_name_them() -> None:
+def test_node_ports_are_kept_by_an_update_without_them() -> None:
     api = new_cluster()
     old = made(api, "a", type="NodePort", ports=PORTS)
     new = {"metadata": old["metadata"], "spec": {"type": "NodePort", "ports": [{"port": 81}]}}
@@ -167,7 +169,7 @@ def test_node_ports_stay_where_an_update_does_not_name_them() -> None:
     assert stored["spec"]["clusterIP"] == old["spec"]["clusterIP"]
 
 
-def test_what_a_type_has_no_use_for_goes_with_the_type() -> None:
+def test_fields_of_the_old_type_are_dropped() -> None:
     api = new_cluster()
     old = made(api, "a", type="LoadBalancer", externalTrafficPolicy="Local", ports=PORTS)
     assert old["spec"]["healthCheckNodePort"] >= 30000
@@ -183,7 +185,7 @@ def test_a_headless_service_without_selector_is_of_both_families() -> None:
     assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4", "IPv6"], "RequireDualStack")
 
 
-def test_what_is_deprecated_or_ignored_is_told() -> None:
+def test_warnings_of_services() -> None:
     caller = Caller(dry_run=True)
     spec = {"externalIPs": ["1.2.3.4"], "externalName": "a", "ports": PORTS}
     body = {"metadata": {"name": "a"}, "spec": {**spec, "trafficDistribution": "PreferClose"}}
@@ -195,13 +197,13 @@ def test_what_is_deprecated_or_ignored_is_told() -> None:
     ]
 
 
-def test_only_load_balancers_answer_elsewhere() -> None:
+def test_only_load_balancers_have_a_status() -> None:
     api = new_cluster()
     old = made(api, "a", ports=PORTS)
     new = {**old, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
     with pytest.raises(StatusError) as caught:
         api.update("services", new, subresource="status", caller=Caller())
-    assert causes(caught.value) == [
+    assert get_causes(caught.value) == [
         "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is "
         "'LoadBalancer'"
     ]

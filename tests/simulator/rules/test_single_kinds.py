@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, refused
+from tests.simulator.rules.refusals import Obj, get_create_causes
 
 SCALED: Obj = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "D", "name": "d"}}
 
@@ -43,13 +43,13 @@ def autoscaler(**rules: Any) -> Obj:
         ),
     ],
 )
-def test_what_single_kinds_are_refused_for(resource: str, obj: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), resource, obj) == texts
+def test_field_errors(resource: str, obj: Obj, texts: list[str]) -> None:
+    assert get_create_causes(new_cluster(), resource, obj) == texts
 
 
-def test_networks_of_a_node_that_are_none() -> None:
+def test_invalid_pod_cidrs_of_a_node() -> None:
     node = {"spec": {"podCIDRs": ["10.0.0.0/24", "x"]}}
-    assert refused(new_cluster(), "nodes", node)[1:] == [
+    assert get_create_causes(new_cluster(), "nodes", node)[1:] == [
         "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with "
         "error:invalid CIDR[1]: <nil> (invalid CIDR address: x)",
         'spec.podCIDRs: Invalid value: ["10.0.0.0/24","x"]: may specify no more than one CIDR for '
@@ -57,13 +57,13 @@ def test_networks_of_a_node_that_are_none() -> None:
     ]
 
 
-def test_of_a_service_accounts_secrets_names_are_kept() -> None:
+def test_only_names_of_a_service_accounts_secrets_are_kept() -> None:
     account = {"metadata": {"name": "a"}, "secrets": [{"name": "s", "namespace": "x"}, {}]}
     made = new_cluster().create("serviceaccounts", account, "default")
     assert made["secrets"] == [{"name": "s"}, {}]
 
 
-def test_a_class_of_attributes_is_protected() -> None:
+def test_a_volume_attributes_class_gets_a_protection_finalizer() -> None:
     found = {"metadata": {"name": "a"}, "driverName": "d", "parameters": {"a": "b"}}
     made = new_cluster().create("volumeattributesclasses.storage.k8s.io", found)
     assert made["metadata"]["finalizers"] == ["kubernetes.io/vac-protection"]

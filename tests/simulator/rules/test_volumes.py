@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.simulator.caller import Caller
 from pytest_kwait.simulator.status_error import StatusError
 from tests.simulator.cluster import new_cluster
-from tests.simulator.rules.refusals import Obj, causes, refused, refused_change
+from tests.simulator.rules.refusals import Obj, get_causes, get_create_causes, get_update_causes
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 CLASSES = "storageclasses.storage.k8s.io"
@@ -54,7 +54,7 @@ def claim(**spec: Any) -> Obj:
     ],
 )
 def test_claims(fields: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), CLAIMS, claim(**fields)) == texts
+    assert get_create_causes(new_cluster(), CLAIMS, claim(**fields)) == texts
 
 
 SECOND = "Forbidden: may not specify more than 1 volume type"
@@ -100,9 +100,9 @@ RESERVED = "kubernetes.io and k8s.io namespaces are reserved"
         ),
     ],
 )
-def test_what_is_behind_a_volume(sources: Obj, texts: list[str]) -> None:
+def test_sources_of_persistent_volumes(sources: Obj, texts: list[str]) -> None:
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], **sources}
-    assert refused(new_cluster(), VOLUMES, {"spec": spec}) == texts
+    assert get_create_causes(new_cluster(), VOLUMES, {"spec": spec}) == texts
 
 
 def test_an_attachment_of_an_inline_volume() -> None:
@@ -110,7 +110,7 @@ def test_an_attachment_of_an_inline_volume() -> None:
     attachment = {"spec": {"attacher": "a.example", "nodeName": "n", "source": source}}
     at = "spec.source.inlineVolumeSpec"
     context = "in the context of inline volumes"
-    assert refused(new_cluster(), "volumeattachments.storage.k8s.io", attachment) == [
+    assert get_create_causes(new_cluster(), "volumeattachments.storage.k8s.io", attachment) == [
         f"{at}.capacity: Forbidden: may not be specified {context}",
         f"{at}.csi: Required value: has to be specified {context}",
         f"{at}.accessModes: Required value",
@@ -125,11 +125,11 @@ def made(api: Any, **spec: Any) -> Obj:
     return stored
 
 
-def test_what_a_claim_asks_for_stays() -> None:
+def test_the_spec_of_a_claim_is_immutable() -> None:
     api = new_cluster()
     old = made(api)
     change = claim(storageClassName="other", volumeMode="Filesystem")
-    assert refused_change(api, CLAIMS, old, change) == [
+    assert get_update_causes(api, CLAIMS, old, change) == [
         "spec: Forbidden: spec is immutable after creation except resources.requests and "
         "volumeAttributesClassName for bound claims\n"
         "@@ -10,7 +10,7 @@\n"
@@ -143,12 +143,12 @@ def test_what_a_claim_asks_for_stays() -> None:
         '  "DataSourceRef": null,\n'
     ]
     same = claim(storageClassName="none", resources={"requests": {"storage": "1024Mi"}})
-    assert refused_change(api, CLAIMS, old, same) == []
+    assert get_update_causes(api, CLAIMS, old, same) == []
     bound = claim(storageClassName="none", volumeName="v")
-    assert refused_change(api, CLAIMS, old, bound) == []
+    assert get_update_causes(api, CLAIMS, old, bound) == []
 
 
-def test_a_claim_that_is_bound_may_grow_and_not_shrink() -> None:
+def test_a_bound_claim_may_grow_but_not_shrink() -> None:
     api = new_cluster()
     grows = {"provisioner": "example.com/x", "allowVolumeExpansion": True}
     api.create("storageclasses.storage.k8s.io", {"metadata": {"name": "none"}, **grows})
@@ -157,14 +157,14 @@ def test_a_claim_that_is_bound_may_grow_and_not_shrink() -> None:
     old = api.update_status(CLAIMS, {**old, "status": status})
     spec = old["spec"]
     more = {"spec": {**spec, "resources": {"requests": {"storage": "2Gi"}}}}
-    assert refused_change(api, CLAIMS, old, more) == []
+    assert get_update_causes(api, CLAIMS, old, more) == []
     less = {"spec": {**spec, "resources": {"requests": {"storage": "512Mi"}}}}
-    assert refused_change(api, CLAIMS, old, less) == [
+    assert get_update_causes(api, CLAIMS, old, less) == [
         "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
     ]
 
 
-def test_a_source_is_told_in_both_ways_or_dropped() -> None:
+def test_data_source_and_data_source_ref_are_synchronized_or_dropped() -> None:
     api = new_cluster()
     spec = made(api, dataSource={"kind": "PersistentVolumeClaim", "name": "b"})["spec"]
     assert spec["dataSourceRef"] == spec["dataSource"]
@@ -173,7 +173,7 @@ def test_a_source_is_told_in_both_ways_or_dropped() -> None:
     assert "dataSource" not in api.create(CLAIMS, body, "default")["spec"]
 
 
-def test_odd_claims_are_warned_of() -> None:
+def test_warnings_of_claims() -> None:
     caller = Caller(dry_run=True)
     annotations = {"volume.beta.kubernetes.io/storage-class": "x"}
     body = {"metadata": {"name": "a", "annotations": annotations}}
@@ -187,13 +187,13 @@ def test_odd_claims_are_warned_of() -> None:
     ]
 
 
-def test_what_a_claim_is_said_to_have() -> None:
+def test_claim_status() -> None:
     api = new_cluster()
     old = made(api)
     status = {"phase": "Bound", "capacity": {"storage": "-1"}}
     with pytest.raises(StatusError) as caught:
         api.update(CLAIMS, {**old, "status": status}, subresource="status", caller=Caller())
-    assert causes(caught.value) == [
+    assert get_causes(caught.value) == [
         "status.capacity[storage]: Invalid value: -1: must be a valid resource quantity"
     ]
 
@@ -252,15 +252,15 @@ def volume(**spec: Any) -> Obj:
         ),
     ],
 )
-def test_volumes(fields: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), VOLUMES, volume(**fields)) == texts
+def test_persistent_volumes(fields: Obj, texts: list[str]) -> None:
+    assert get_create_causes(new_cluster(), VOLUMES, volume(**fields)) == texts
 
 
-def test_what_is_behind_a_volume_stays() -> None:
+def test_the_source_of_a_persistent_volume_is_immutable() -> None:
     api = new_cluster()
     csi = {"driver": "d", "volumeHandle": "h"}
     old = api.create(VOLUMES, {"metadata": {"name": "v"}, **volume(csi=csi)})
-    (text,) = refused_change(
+    (text,) = get_update_causes(
         api, VOLUMES, old, {"spec": {**old["spec"], "csi": {**csi, "volumeHandle": "i"}}}
     )
     assert text.startswith(
@@ -269,16 +269,16 @@ def test_what_is_behind_a_volume_stays() -> None:
     )
     assert '-  "VolumeHandle": "h",\n+  "VolumeHandle": "i",\n' in text
     later = {**csi, "controllerExpandSecretRef": {"name": "s", "namespace": "n"}}
-    assert refused_change(api, VOLUMES, old, {"spec": {**old["spec"], "csi": later}}) == []
+    assert get_update_causes(api, VOLUMES, old, {"spec": {**old["spec"], "csi": later}}) == []
 
 
-def test_how_a_volume_is_given_to_containers_stays() -> None:
+def test_the_volume_mode_is_immutable() -> None:
     api = new_cluster()
     old = api.create(VOLUMES, {"metadata": {"name": "v"}, **volume(hostPath={"path": "/tmp"})})
     assert old["status"]["lastPhaseTransitionTime"] == old["metadata"]["creationTimestamp"]
-    assert refused_change(api, VOLUMES, old, {"spec": {**old["spec"], "volumeMode": "Block"}}) == [
-        'volumeMode: Invalid value: "Block": field is immutable'
-    ]
+    assert get_update_causes(
+        api, VOLUMES, old, {"spec": {**old["spec"], "volumeMode": "Block"}}
+    ) == ['volumeMode: Invalid value: "Block": field is immutable']
 
 
 @pytest.mark.parametrize(
@@ -299,18 +299,18 @@ def test_how_a_volume_is_given_to_containers_stays() -> None:
     ],
 )
 def test_storage_classes(fields: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), CLASSES, fields) == texts
+    assert get_create_causes(new_cluster(), CLASSES, fields) == texts
 
 
-def test_who_provisions_never_changes() -> None:
+def test_the_provisioner_is_immutable() -> None:
     api = new_cluster()
     old = api.create(CLASSES, {"metadata": {"name": "a"}, "provisioner": "a"})
-    assert refused_change(api, CLASSES, old, {**old, "provisioner": "b"}) == [
+    assert get_update_causes(api, CLASSES, old, {**old, "provisioner": "b"}) == [
         'provisioner: Invalid value: "b": field is immutable'
     ]
 
 
-def test_what_is_on_its_way_out_is_warned_of() -> None:
+def test_deprecated_volume_fields_are_warned_of() -> None:
     rule = {"key": "failure-domain.beta.kubernetes.io/zone", "operator": "Exists"}
     terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
     api, caller = new_cluster(), Caller(dry_run=True)
@@ -357,5 +357,5 @@ def test_what_is_on_its_way_out_is_warned_of() -> None:
         ),
     ],
 )
-def test_what_serves_volumes(resource: str, spec: Obj, texts: list[str]) -> None:
-    assert refused(new_cluster(), resource, {"spec": spec}) == texts
+def test_csi_drivers_csi_nodes_and_attachments(resource: str, spec: Obj, texts: list[str]) -> None:
+    assert get_create_causes(new_cluster(), resource, {"spec": spec}) == texts

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.findings import Findings
+from pytest_kwait.simulator.findings import ErrorList
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.workload_rules.counts import check_counts
-from pytest_kwait.simulator.workload_rules.job_changes import check_job_change
-from pytest_kwait.simulator.workload_rules.job_status import check_job_status
-from pytest_kwait.simulator.workload_rules.replicated import check_stateful_set_change
+from pytest_kwait.simulator.workload_rules.counts import validate_status_counts
+from pytest_kwait.simulator.workload_rules.job_changes import validate_job_update
+from pytest_kwait.simulator.workload_rules.job_status import validate_job_status_update
+from pytest_kwait.simulator.workload_rules.replicated import validate_stateful_set_spec_update
 from tests.simulator.cluster import job, new_cluster
 
 Obj = dict[str, Any]
@@ -27,8 +27,8 @@ def change(spec: Obj, status: Obj, new: Obj, pod: Obj | None = None) -> list[str
     changed = clone(stored)
     changed["spec"].update(new)
     changed["spec"]["template"]["spec"].update(pod or {})
-    found = Findings()
-    check_job_change(changed, stored, found)
+    found = ErrorList()
+    validate_job_update(changed, stored, found)
     return [str(one) for one in found]
 
 
@@ -57,7 +57,7 @@ def change(spec: Obj, status: Obj, new: Obj, pod: Obj | None = None) -> list[str
         ),
     ],
 )
-def test_what_may_change_of_a_job(spec: Obj, status: Obj, new: Obj, found: list[str]) -> None:
+def test_mutable_job_fields(spec: Obj, status: Obj, new: Obj, found: list[str]) -> None:
     assert change(spec, status, new) == found
 
 
@@ -76,7 +76,7 @@ SUSPENDED = {"type": "Suspended", "status": "True"}
         (False, {}, False),
     ],
 )
-def test_where_pods_go_changes_while_a_job_waits(
+def test_scheduling_directives_of_a_suspended_job_are_mutable(
     suspend: bool,
     status: Obj,
     allowed: bool,
@@ -86,7 +86,7 @@ def test_where_pods_go_changes_while_a_job_waits(
     assert all(text.endswith(": field is immutable") for text in found)
 
 
-def test_a_job_that_waits_keeps_the_rest() -> None:
+def test_other_template_fields_of_a_suspended_job_are_immutable() -> None:
     (found,) = change({"suspend": True}, {}, {}, NAMED)
     assert found.startswith('spec.template.spec: Invalid value: {"Volumes":null,')
     (found,) = change({}, {}, {}, NAMED)
@@ -151,9 +151,9 @@ def test_a_job_that_waits_keeps_the_rest() -> None:
         ),
     ],
 )
-def test_what_may_be_said_of_a_job(status: Obj, before: Obj, found: list[str]) -> None:
-    errors = Findings()
-    check_job_status({"spec": {}, "status": status}, {"status": before}, errors)
+def test_job_status(status: Obj, before: Obj, found: list[str]) -> None:
+    errors = ErrorList()
+    validate_job_status_update({"spec": {}, "status": status}, {"status": before}, errors)
     assert [str(one) for one in errors] == found
 
 
@@ -190,23 +190,23 @@ def test_what_may_be_said_of_a_job(status: Obj, before: Obj, found: list[str]) -
         ),
     ],
 )
-def test_what_may_be_counted(kind: str, status: Obj, before: Obj, found: list[str]) -> None:
-    errors = Findings()
-    check_counts(kind, {"status": status}, {"status": before}, errors)
+def test_status_counts_of_workloads(kind: str, status: Obj, before: Obj, found: list[str]) -> None:
+    errors = ErrorList()
+    validate_status_counts(kind, {"status": status}, {"status": before}, errors)
     assert [str(one) for one in errors] == found
 
 
-def test_most_of_a_stateful_set_is_fixed() -> None:
+def test_immutable_stateful_set_fields() -> None:
     labels = {"metadata": {"labels": {"a": "b"}}}
     template = {**labels, "spec": {"containers": [{"name": "c", "image": "a:1"}]}}
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template, "serviceName": "s"}
     stored = new_cluster().create(
         "statefulsets.apps", {"metadata": {"name": "s"}, "spec": spec}, "default"
     )["spec"]
-    found = Findings()
-    check_stateful_set_change({**stored, "replicas": 3}, stored, found)
+    found = ErrorList()
+    validate_stateful_set_spec_update({**stored, "replicas": 3}, stored, found)
     assert found == []
-    check_stateful_set_change({**stored, "serviceName": "t"}, stored, found)
+    validate_stateful_set_spec_update({**stored, "serviceName": "t"}, stored, found)
     assert [str(one) for one in found] == [
         "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', "
         "'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "

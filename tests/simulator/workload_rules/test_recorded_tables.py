@@ -11,14 +11,14 @@ from tests.simulator.cluster import new_cluster
 from tests.simulator.recorded_tables import check_row, rows
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
 
 @pytest.fixture(scope="module")
-def api() -> ClusterApi:
+def api() -> SimulatedCluster:
     return new_cluster()
 
 
 @pytest.mark.parametrize("row", rows(Path(__file__).parent))
-def test_the_answer_is_that_of_a_real_server(api: ClusterApi, row: dict[str, Any]) -> None:
+def test_recorded_rows(api: SimulatedCluster, row: dict[str, Any]) -> None:
     check_row(api, row)

@@ -7,19 +7,19 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
-from pytest_kwait.simulator.conditions import is_being_deleted, moment
-from pytest_kwait.simulator.controllers.cron_jobs.times import missed, pause
-from pytest_kwait.simulator.controllers.ownership import controller_reference, key_of, split_key
+from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.cron_jobs.times import find_due_time, seconds_until_next
+from pytest_kwait.simulator.controllers.ownership import key_of, make_controller_ref, split_key
 from pytest_kwait.simulator.controllers.pods import is_namespace_terminating
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, owner_of, uid_of
-from pytest_kwait.simulator.schedules import Every, Schedule, parse_schedule
+from pytest_kwait.simulator.schedules import ConstantDelaySchedule, SpecSchedule, parse_schedule
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
 
 __all__ = ["CronJobController"]
 
@@ -29,7 +29,7 @@ _KIND = ("batch/v1", "CronJob")
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-def _ended(job: Obj) -> str | None:
+def _finished_type(job: Obj) -> str | None:
     """Return `Complete` or `Failed` for a Job that has ended."""
     for one in (job.get("status") or {}).get("conditions") or ():
         if one["type"] in ("Complete", "Failed") and one["status"] == "True":
@@ -37,7 +37,7 @@ def _ended(job: Obj) -> str | None:
     return None
 
 
-def _when(spec: Obj) -> tuple[str, str | None]:
+def _parse_spec_schedule(spec: Obj) -> tuple[str, str | None]:
     return spec["schedule"], spec.get("timeZone")
 
 
@@ -51,7 +51,7 @@ class CronJobController:
     Source: kube-controller-manager, cronjob/cronjob_controllerv2.go.
     """
 
-    def __init__(self, api: ClusterApi, jobs: Dependents) -> None:
+    def __init__(self, api: SimulatedCluster, jobs: ControllerRefManager) -> None:
         self._api = api
         self._jobs = jobs
         self._recorder = EventRecorder(api, "cronjob-controller")
@@ -67,7 +67,9 @@ class CronJobController:
             self._queue.forget(key)
             return
         self._by_uid[uid_of(new)] = key
-        if old is not None and _when(old["spec"]) != _when(new["spec"]):
+        if old is not None and _parse_spec_schedule(old["spec"]) != _parse_spec_schedule(
+            new["spec"]
+        ):
             self._wait(key, new)
         else:
             self._queue.add(key)
@@ -81,7 +83,7 @@ class CronJobController:
         if found is None:
             return
         try:
-            wait = pause(cron_job, self._api.clock.time(), found[0])
+            wait = seconds_until_next(cron_job, self._api.clock.time(), found[0])
         except ValueError:
             return
         if wait is not None:
@@ -120,7 +122,7 @@ class CronJobController:
         status = cron_job["status"]
         active = {one["uid"]: one for one in status.get("active") or ()}
         for job in jobs:
-            ended, listed = _ended(job), uid_of(job) in active
+            ended, listed = _finished_type(job), uid_of(job) in active
             if ended is None:
                 if not listed:
                     message = (
@@ -134,7 +136,11 @@ class CronJobController:
                 self._tell(cron_job, NORMAL, "SawCompletedJob", message)
             end = (job.get("status") or {}).get("completionTime")
             last = status.get("lastSuccessfulTime")
-            if ended == "Complete" and end and (last is None or moment(end) > moment(last)):
+            if (
+                ended == "Complete"
+                and end
+                and (last is None or parse_timestamp(end) > parse_timestamp(last))
+            ):
                 status["lastSuccessfulTime"] = end
         present = {uid_of(job) for job in jobs}
         for uid, reference in list(active.items()):
@@ -144,7 +150,9 @@ class CronJobController:
                 self._tell(cron_job, NORMAL, "MissingJob", message)
         status["active"] = list(active.values())
 
-    def _schedule(self, cron_job: Obj) -> tuple[Schedule | Every, tzinfo] | None:
+    def _schedule(
+        self, cron_job: Obj
+    ) -> tuple[SpecSchedule | ConstantDelaySchedule, tzinfo] | None:
         spec = cron_job["spec"]
         zone: tzinfo = UTC
         if spec.get("timeZone"):
@@ -174,7 +182,7 @@ class CronJobController:
         schedule, zone = found
         now = self._api.clock.time()
         try:
-            due, many = missed(cron_job, now, schedule)
+            due, many = find_due_time(cron_job, now, schedule)
         except ValueError as error:
             text = f"invalid schedule: {cron_job['spec']['schedule']} : {error}"
             self._tell(cron_job, WARNING, "InvalidSchedule", text)
@@ -187,7 +195,7 @@ class CronJobController:
             self._tell(cron_job, WARNING, "TooManyMissedTimes", text)
         if due is not None and self._may_start(cron_job, due, now):
             self._start(cron_job, due, zone)
-        wait = pause(cron_job, now, schedule)
+        wait = seconds_until_next(cron_job, now, schedule)
         if wait is not None:
             self._queue.add_after(key, wait, scaled=False)
 
@@ -228,7 +236,7 @@ class CronJobController:
                     **(source.get("annotations") or {}),
                     _SCHEDULED: when.replace("+00:00", "Z"),
                 },
-                "ownerReferences": [controller_reference(cron_job, *_KIND)],
+                "ownerReferences": [make_controller_ref(cron_job, *_KIND)],
             },
             "spec": clone(template["spec"]),
         }
@@ -267,7 +275,7 @@ class CronJobController:
             ("Failed", "failedJobsHistoryLimit"),
         ):
             limit = cron_job["spec"].get(field)
-            some = [job for job in jobs if _ended(job) == ended]
+            some = [job for job in jobs if _finished_type(job) == ended]
             if limit is None or len(some) <= limit:
                 continue
             some.sort(key=lambda job: ((job["status"].get("startTime") or ""), name_of(job)))

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import moment
+from pytest_kwait.simulator.conditions import parse_timestamp
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.schedules import Every, Schedule
+    from pytest_kwait.simulator.schedules import ConstantDelaySchedule, SpecSchedule
 
-__all__ = ["missed", "pause"]
+__all__ = ["find_due_time", "seconds_until_next"]
 
-_MANY = 100
-_DELTA = 0.1
+_MAX_MISSED = 100
+_NEXT_SCHEDULE_DELTA = 0.1
 
 
-def _recent(
-    cron_job: Obj, now: float, schedule: Schedule | Every, *, deadline: bool
+def _find_recent_times(
+    cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule, *, deadline: bool
 ) -> tuple[float, float | None, int]:
     """Return since when, the last time until now, and how many there were about."""
-    since = moment(cron_job["metadata"]["creationTimestamp"])
+    since = parse_timestamp(cron_job["metadata"]["creationTimestamp"])
     last = (cron_job.get("status") or {}).get("lastScheduleTime")
     if last:
-        since = moment(last)
+        since = parse_timestamp(last)
     seconds = cron_job["spec"].get("startingDeadlineSeconds")
     if deadline and seconds is not None:
         since = max(since, now - seconds)
@@ -45,23 +45,27 @@ def _recent(
     return since, latest, count
 
 
-def missed(cron_job: Obj, now: float, schedule: Schedule | Every) -> tuple[float | None, bool]:
+def find_due_time(
+    cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule
+) -> tuple[float | None, bool]:
     """Return the time that is due, and whether very many were missed.
 
     Raises:
         ValueError: the schedule never comes.
     """
-    _, latest, count = _recent(cron_job, now, schedule, deadline=True)
-    return latest, latest is not None and count > _MANY
+    _, latest, count = _find_recent_times(cron_job, now, schedule, deadline=True)
+    return latest, latest is not None and count > _MAX_MISSED
 
 
-def pause(cron_job: Obj, now: float, schedule: Schedule | Every) -> float | None:
+def seconds_until_next(
+    cron_job: Obj, now: float, schedule: SpecSchedule | ConstantDelaySchedule
+) -> float | None:
     """Return the seconds until the next look; None where no time ever comes."""
     try:
-        since, latest, count = _recent(cron_job, now, schedule, deadline=False)
+        since, latest, count = _find_recent_times(cron_job, now, schedule, deadline=False)
     except ValueError:
         return None
     if latest is None:
         latest = now if count else since
     following = schedule.after(latest)
-    return None if following is None else following + _DELTA - now
+    return None if following is None else following + _NEXT_SCHEDULE_DELTA - now

@@ -8,24 +8,24 @@ from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.daemon_sets.placement import (
     HASH_LABEL,
     KIND,
-    Placement,
-    target_node,
+    NodePlacement,
+    find_target_node,
 )
 from pytest_kwait.simulator.controllers.daemon_sets.revisions import Revisions
 from pytest_kwait.simulator.controllers.daemon_sets.rolling import (
-    Change,
-    View,
-    oldest_first,
-    rolling_update,
+    DaemonSetView,
+    PodChanges,
+    plan_rolling_update,
+    sort_oldest_first,
 )
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
-from pytest_kwait.simulator.controllers.pod_owners import PodOwners
+from pytest_kwait.simulator.controllers.pod_owners import PodOwnerIndex
 from pytest_kwait.simulator.controllers.pods import (
     PodControl,
     SlowStartError,
     is_namespace_terminating,
     is_ready,
-    slow_start,
+    slow_start_batch,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
@@ -34,8 +34,8 @@ from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
     from pytest_kwait.simulator.status_error import StatusError
 
 __all__ = ["DaemonSetController"]
@@ -60,7 +60,9 @@ class DaemonSetController:
         revisions: the cluster's ControllerRevisions by owner.
     """
 
-    def __init__(self, api: ClusterApi, pods: Dependents, revisions: Dependents) -> None:
+    def __init__(
+        self, api: SimulatedCluster, pods: ControllerRefManager, revisions: ControllerRefManager
+    ) -> None:
         self._api = api
         self._pods = pods
         self._revisions = Revisions(api, revisions)
@@ -68,7 +70,7 @@ class DaemonSetController:
         self._control = PodControl(api, self._recorder, *KIND)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
         self._failures: dict[str, dict[str, tuple[int, float]]] = {}
-        self._sets = PodOwners(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
+        self._sets = PodOwnerIndex(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
         api.subscribe(_SETS, self._changed)
         api.subscribe("nodes", self._node_changed)
 
@@ -77,7 +79,11 @@ class DaemonSetController:
             self._failures.pop(uid_of(new), None)
 
     def _node_changed(self, change: str, new: Obj, old: Obj | None) -> None:
-        if old is not None and change != "DELETED" and _matters(new) == _matters(old):
+        if (
+            old is not None
+            and change != "DELETED"
+            and _scheduling_fields(new) == _scheduling_fields(old)
+        ):
             return
         for key in self._sets.keys:
             self._queue.add(key)
@@ -89,36 +95,36 @@ class DaemonSetController:
             return
         revision, old = self._revisions.of(daemon_set)
         digest = labels_of(revision)[HASH_LABEL]
-        placement = Placement(daemon_set)
+        placement = NodePlacement(daemon_set)
         view = self._view(daemon_set, placement, digest)
         failure = self._apply(view, self._manage(view))
         strategy = (daemon_set["spec"].get("updateStrategy") or {}).get("type")
         if failure is None and strategy != "OnDelete":
             view = self._view(daemon_set, placement, digest)
-            failure = self._apply(view, rolling_update(view))
+            failure = self._apply(view, plan_rolling_update(view))
         if failure is None:
             self._revisions.clean_up(daemon_set, old, self._pods.of(uid_of(daemon_set)))
         self._write_status(self._view(daemon_set, placement, digest))
         if failure is not None:
             raise failure
 
-    def _view(self, daemon_set: Obj, placement: Placement, digest: str) -> View:
+    def _view(self, daemon_set: Obj, placement: NodePlacement, digest: str) -> DaemonSetView:
         pods: dict[str, list[Obj]] = {}
         for pod in self._pods.claim(daemon_set, *KIND, daemon_set["spec"]["selector"]):
             ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            node = target_node(pod)
+            node = find_target_node(pod)
             if node is not None and not (ended and is_being_deleted(pod)):
                 pods.setdefault(node, []).append(pod)
         nodes = {name_of(node): node for node in self._api.list("nodes")}
         now = self._api.clock.time()
-        return View(daemon_set, placement, digest, nodes, pods, now)
+        return DaemonSetView(daemon_set, placement, digest, nodes, pods, now)
 
-    def _manage(self, view: View) -> Change:
+    def _manage(self, view: DaemonSetView) -> PodChanges:
         """Return what nodes lack and have too much.
 
         Source: kube-controller-manager, daemon_controller.go, `podsShouldBeOnNode`.
         """
-        change = Change()
+        change = PodChanges()
         for name, node in view.nodes.items():
             comes, stays = view.placement.on(node)
             pods = view.pods.get(name)
@@ -136,7 +142,9 @@ class DaemonSetController:
                 change.delete += [pod for pod in pods if not pod["spec"].get("nodeName")]
         return change
 
-    def _running(self, view: View, node: str, pods: Sequence[Obj], change: Change) -> list[Obj]:
+    def _running(
+        self, view: DaemonSetView, node: str, pods: Sequence[Obj], change: PodChanges
+    ) -> list[Obj]:
         running = []
         for pod in pods:
             if is_being_deleted(pod):
@@ -172,12 +180,12 @@ class DaemonSetController:
         failures[place] = (1 if expired else count + 1, now)
         return False
 
-    def _apply(self, view: View, change: Change) -> StatusError | None:
+    def _apply(self, view: DaemonSetView, change: PodChanges) -> StatusError | None:
         """Make and remove pods; returns what was refused first."""
         daemon_set, nodes = view.daemon_set, change.create
         failure = None
         try:
-            slow_start(
+            slow_start_batch(
                 min(len(nodes), _BURST),
                 1,
                 lambda index: self._control.create(
@@ -190,7 +198,7 @@ class DaemonSetController:
             self._control.delete(pod, daemon_set)
         return failure
 
-    def _write_status(self, view: View) -> None:
+    def _write_status(self, view: DaemonSetView) -> None:
         """Count, and write what has changed.
 
         Source: kube-controller-manager, daemon_controller.go, `updateDaemonSetStatus`.
@@ -206,7 +214,7 @@ class DaemonSetController:
             if not pods:
                 continue
             scheduled += 1
-            pod = oldest_first(pods)[0]
+            pod = sort_oldest_first(pods)[0]
             ready += is_ready(pod)
             available += view.is_available(pod)
             updated += view.is_new(pod)
@@ -236,5 +244,5 @@ class DaemonSetController:
             self._queue.add_after(key_of(daemon_set), seconds, scaled=False)
 
 
-def _matters(node: Obj) -> tuple[object, object]:
+def _scheduling_fields(node: Obj) -> tuple[object, object]:
     return labels_of(node), (node.get("spec") or {}).get("taints")

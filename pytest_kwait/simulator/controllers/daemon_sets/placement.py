@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from pytest_kwait.scheduler.algorithm.malformed import InvalidObject
-from pytest_kwait.scheduler.algorithm.node_selectors import RequiredNodes
+from pytest_kwait.scheduler.algorithm.node_selectors import RequiredNodeAffinity
 from pytest_kwait.scheduler.algorithm.tolerations import (
-    REPELLING,
-    tolerations_of,
-    untolerated_taint,
+    DO_NOT_SCHEDULE_EFFECTS,
+    find_untolerated_taint,
+    read_tolerations,
 )
-from pytest_kwait.simulator.controllers.pods import pod_from_template
+from pytest_kwait.simulator.controllers.pods import make_pod_from_template
 from pytest_kwait.simulator.objects import Obj, clone, labels_of, name_of
 
-__all__ = ["GENERATION", "GENERATION_LABEL", "HASH_LABEL", "KIND", "Placement", "target_node"]
+__all__ = [
+    "GENERATION",
+    "GENERATION_LABEL",
+    "HASH_LABEL",
+    "KIND",
+    "NodePlacement",
+    "find_target_node",
+]
 
 KIND = ("apps/v1", "DaemonSet")
 HASH_LABEL = "controller-revision-hash"
@@ -34,7 +41,7 @@ _TOLERATED = (
 _TOLERATED_ON_HOST_NETWORK = (f"{_NODE}/network-unavailable", "NoSchedule")
 
 
-def target_node(pod: Obj) -> str | None:
+def find_target_node(pod: Obj) -> str | None:
     """Return the node a pod is on or is to be on; None where it does not say."""
     spec = pod["spec"]
     if spec.get("nodeName"):
@@ -48,7 +55,7 @@ def target_node(pod: Obj) -> str | None:
     return None
 
 
-class Placement:
+class NodePlacement:
     """What one DaemonSet asks of nodes; read once for all of them.
 
     Args:
@@ -61,9 +68,9 @@ class Placement:
         self._set = daemon_set
         template = daemon_set["spec"]["template"]
         self._spec: Obj = template["spec"]
-        self._tolerations = tolerations_of({"tolerations": self._all_tolerations()})
+        self._tolerations = read_tolerations({"tolerations": self._all_tolerations()})
         try:
-            self._required: RequiredNodes | None = RequiredNodes(self._spec)
+            self._required: RequiredNodeAffinity | None = RequiredNodeAffinity(self._spec)
         except InvalidObject:
             self._required = None
 
@@ -86,15 +93,15 @@ class Placement:
         if self._required is None or not self._required.matches(name, labels_of(node)):
             return False, False
         taints = (node.get("spec") or {}).get("taints") or ()
-        repelling = [one for one in taints if one.get("effect") in REPELLING]
-        if untolerated_taint(repelling, self._tolerations) is None:
+        repelling = [one for one in taints if one.get("effect") in DO_NOT_SCHEDULE_EFFECTS]
+        if find_untolerated_taint(repelling, self._tolerations) is None:
             return True, True
         evicting = [one for one in repelling if one["effect"] == "NoExecute"]
-        return False, untolerated_taint(evicting, self._tolerations) is None
+        return False, find_untolerated_taint(evicting, self._tolerations) is None
 
     def pod(self, node: str, digest: str) -> Obj:
         """Return the pod for a node."""
-        pod = pod_from_template(self._set["spec"]["template"], self._set, *KIND)
+        pod = make_pod_from_template(self._set["spec"]["template"], self._set, *KIND)
         labels = pod["metadata"].setdefault("labels", {})
         generation = (self._set["metadata"].get("annotations") or {}).get(GENERATION)
         if generation is not None:

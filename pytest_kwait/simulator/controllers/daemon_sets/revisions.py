@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.daemon_sets.placement import HASH_LABEL, KIND
-from pytest_kwait.simulator.controllers.deployments.arithmetic import template_hash
+from pytest_kwait.simulator.controllers.deployments.arithmetic import compute_template_hash
 from pytest_kwait.simulator.controllers.histories import (
     REVISIONS,
-    by_age,
-    next_number,
-    numbered,
-    template_data,
+    make_template_patch,
+    next_revision_number,
+    sort_revisions,
+    update_revision_number,
 )
-from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.controllers.ownership import make_controller_ref
 from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
 
 __all__ = ["Revisions"]
 
@@ -38,7 +38,7 @@ class Revisions:
     Source: kube-controller-manager, daemon/update.go, `constructHistory`, `cleanupHistory`.
     """
 
-    def __init__(self, api: ClusterApi, revisions: Dependents) -> None:
+    def __init__(self, api: SimulatedCluster, revisions: ControllerRefManager) -> None:
         self._api = api
         self._revisions = revisions
 
@@ -49,21 +49,21 @@ class Revisions:
             StatusError: there is another one by its name, and the next try finds another name.
         """
         found = self._revisions.claim(daemon_set, *KIND, daemon_set["spec"]["selector"])
-        data = template_data(daemon_set["spec"]["template"])
-        same = by_age(one for one in found if one["data"] == data)
+        data = make_template_patch(daemon_set["spec"]["template"])
+        same = sort_revisions(one for one in found if one["data"] == data)
         old = [one for one in found if one["data"] != data]
-        number = next_number(old)
+        number = next_revision_number(old)
         if not same:
             return self._create(daemon_set, data, number), old
         *duplicates, current = same
         for duplicate in duplicates:
             self._delete(duplicate)
-        return numbered(self._api, current, max(number, current["revision"])), old
+        return update_revision_number(self._api, current, max(number, current["revision"])), old
 
     def _create(self, daemon_set: Obj, data: Obj, number: int) -> Obj:
         collisions = (daemon_set.get("status") or {}).get("collisionCount") or 0
         template, namespace = daemon_set["spec"]["template"], namespace_of(daemon_set)
-        digest = template_hash(template, collisions)
+        digest = compute_template_hash(template, collisions)
         labels = (template.get("metadata") or {}).get("labels") or {}
         name = f"{name_of(daemon_set)}-{digest}"
         revision = {
@@ -72,7 +72,7 @@ class Revisions:
                 "namespace": namespace,
                 "labels": {**labels, HASH_LABEL: digest},
                 "annotations": dict(daemon_set["metadata"].get("annotations") or {}),
-                "ownerReferences": [controller_reference(daemon_set, *KIND)],
+                "ownerReferences": [make_controller_ref(daemon_set, *KIND)],
             },
             "data": data,
             "revision": number,
@@ -99,7 +99,7 @@ class Revisions:
         """Remove the oldest revisions beyond the limit that no pod is of."""
         surplus = len(old) - daemon_set["spec"].get("revisionHistoryLimit", 10)
         live = {labels_of(pod).get(HASH_LABEL) for pod in pods} if surplus > 0 else set()
-        for revision in by_age(old):
+        for revision in sort_revisions(old):
             if surplus <= 0:
                 break
             if labels_of(revision).get(HASH_LABEL) not in live:

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.deployments.arithmetic import scaled_value
-from pytest_kwait.simulator.controllers.pods import available_in, is_ready
+from pytest_kwait.simulator.controllers.deployments.arithmetic import resolve_int_or_percent
+from pytest_kwait.simulator.controllers.pods import is_ready, seconds_until_available
 from pytest_kwait.simulator.objects import Obj, labels_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.simulator.controllers.daemon_sets.placement import Placement
+    from pytest_kwait.simulator.controllers.daemon_sets.placement import NodePlacement
 
-__all__ = ["Change", "View", "oldest_first", "rolling_update"]
+__all__ = ["DaemonSetView", "PodChanges", "plan_rolling_update", "sort_oldest_first"]
 
 
 @dataclass(slots=True)
-class Change:
+class PodChanges:
     """Nodes that need a pod, and pods that go."""
 
     create: list[str] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DaemonSetView:
     """What one look at a DaemonSet sees.
 
     Args:
@@ -40,7 +40,7 @@ class View:
     """
 
     daemon_set: Obj
-    placement: Placement
+    placement: NodePlacement
     digest: str
     nodes: Mapping[str, Obj]
     pods: Mapping[str, Sequence[Obj]]
@@ -49,7 +49,7 @@ class View:
     def is_available(self, pod: Obj) -> bool:
         """Whether it has been ready for long enough."""
         seconds = self.daemon_set["spec"].get("minReadySeconds") or 0
-        return available_in(pod, seconds, self.now) == 0
+        return seconds_until_available(pod, seconds, self.now) == 0
 
     def is_new(self, pod: Obj) -> bool:
         """Whether it is of the present template."""
@@ -61,14 +61,14 @@ class View:
         if strategy.get("type") != "RollingUpdate":
             return 0
         value = (strategy.get("rollingUpdate") or {}).get(name, 0)
-        return scaled_value(value, nodes, up=True)
+        return resolve_int_or_percent(value, nodes, up=True)
 
     def excess(self, running: list[Obj]) -> tuple[bool, list[Obj]]:
         """Return whether one more is needed on a node, and which of those there go."""
         surges = self.share("maxSurge", 1) > 0
         if len(running) <= 1:
             return surges and not running, []
-        ordered = oldest_first(running)
+        ordered = sort_oldest_first(running)
         if not surges:
             return False, ordered[1:]
         going: list[Obj] = []
@@ -82,7 +82,7 @@ class View:
         return False, going
 
 
-def oldest_first(pods: Sequence[Obj]) -> list[Obj]:
+def sort_oldest_first(pods: Sequence[Obj]) -> list[Obj]:
     """Return the pods that have a node first, then by age."""
     return sorted(
         pods,
@@ -94,7 +94,7 @@ def oldest_first(pods: Sequence[Obj]) -> list[Obj]:
     )
 
 
-def rolling_update(view: View) -> Change:
+def plan_rolling_update(view: DaemonSetView) -> PodChanges:
     """Return what one step of a rolling update changes.
 
     Source: kube-controller-manager, daemon/update.go, `rollingUpdate`.
@@ -105,16 +105,20 @@ def rolling_update(view: View) -> Change:
     if wanted and not surge and not unavailable:
         unavailable = 1
     pairs = {
-        node: _new_and_old(view, view.pods.get(node, ()))
+        node: _split_new_and_old(view, view.pods.get(node, ()))
         for node in [*view.pods, *sorted(wanted - view.pods.keys())]
     }
-    return _surging(view, pairs, wanted, surge) if surge else _replacing(view, pairs, unavailable)
+    return (
+        _plan_max_surge(view, pairs, wanted, surge)
+        if surge
+        else _plan_max_unavailable(view, pairs, unavailable)
+    )
 
 
 _Pair = tuple[Obj | None, Obj | None] | None
 
 
-def _new_and_old(view: View, pods: Sequence[Obj]) -> _Pair:
+def _split_new_and_old(view: DaemonSetView, pods: Sequence[Obj]) -> _Pair:
     """Return the new and the old pod of a node; None where there is more than one of either."""
     found: dict[bool, Obj] = {}
     for pod in pods:
@@ -127,7 +131,7 @@ def _new_and_old(view: View, pods: Sequence[Obj]) -> _Pair:
     return found.get(True), found.get(False)
 
 
-def _replacing(view: View, pairs: Mapping[str, _Pair], most: int) -> Change:
+def _plan_max_unavailable(view: DaemonSetView, pairs: Mapping[str, _Pair], most: int) -> PodChanges:
     missing, at_once, candidates = 0, [], []
     for pair in pairs.values():
         new, old = pair if pair is not None else (None, None)
@@ -140,11 +144,13 @@ def _replacing(view: View, pairs: Mapping[str, _Pair], most: int) -> Change:
             missing += 1
         elif missing < most:
             candidates.append(old)
-    return Change(delete=[*at_once, *candidates[: max(0, most - missing)]])
+    return PodChanges(delete=[*at_once, *candidates[: max(0, most - missing)]])
 
 
-def _surging(view: View, pairs: Mapping[str, _Pair], wanted: set[str], most: int) -> Change:
-    change, surging, available = Change(), 0, 0
+def _plan_max_surge(
+    view: DaemonSetView, pairs: Mapping[str, _Pair], wanted: set[str], most: int
+) -> PodChanges:
+    change, surging, available = PodChanges(), 0, 0
     candidates: list[str] = []
     leaving: list[Obj] = []
     for node, pair in pairs.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.simulator.conditions import condition_of, moment
+from pytest_kwait.simulator.conditions import get_condition, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HASH_LABEL",
-    "annotations_to_copy",
-    "complete",
-    "deployment_status",
-    "desired",
-    "fenceposts",
-    "new_replica_count",
-    "next_revision",
-    "progressing",
-    "proportions",
-    "scaled_value",
+    "calculate_new_replicas",
+    "calculate_next_revision",
+    "calculate_proportions",
+    "calculate_status",
+    "compute_template_hash",
+    "get_desired_replicas",
+    "has_timed_out",
+    "is_complete",
+    "is_progressing",
+    "resolve_fenceposts",
+    "resolve_int_or_percent",
+    "select_annotations",
     "set_condition",
-    "template_hash",
-    "timed_out",
-    "total",
+    "sum_replicas",
 ]
 
 HASH_LABEL = "pod-template-hash"
-DESIRED = "deployment.kubernetes.io/desired-replicas"
-MAX = "deployment.kubernetes.io/max-replicas"
+DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_NEVER = 2**31 - 1
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+_NO_DEADLINE = 2**31 - 1
+_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def scaled_value(value: int | str, of: int, *, up: bool) -> int:
+def resolve_int_or_percent(value: int | str, of: int, *, up: bool) -> int:
     """Return a number as it is, a percentage as its share of `of`, rounded up or down."""
     if isinstance(value, int):
         return value
@@ -50,13 +50,13 @@ def scaled_value(value: int | str, of: int, *, up: bool) -> int:
     return math.ceil(share) if up else math.floor(share)
 
 
-def desired(deployment: Obj) -> int:
+def get_desired_replicas(deployment: Obj) -> int:
     """How many replicas are asked for."""
     replicas: int = deployment["spec"].get("replicas", 1)
     return replicas
 
 
-def fenceposts(deployment: Obj) -> tuple[int, int]:
+def resolve_fenceposts(deployment: Obj) -> tuple[int, int]:
     """How many pods more and how many fewer than desired a rollout may have; never both zero.
 
     Surge rounds up, unavailability down. A Recreate rollout has neither.
@@ -67,54 +67,54 @@ def fenceposts(deployment: Obj) -> tuple[int, int]:
     if strategy.get("type") == "Recreate":
         return 0, 0
     rolling = strategy.get("rollingUpdate") or {}
-    replicas = desired(deployment)
-    surge = scaled_value(rolling.get("maxSurge", "25%"), replicas, up=True)
-    unavailable = scaled_value(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    replicas = get_desired_replicas(deployment)
+    surge = resolve_int_or_percent(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = resolve_int_or_percent(rolling.get("maxUnavailable", "25%"), replicas, up=False)
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return surge, min(unavailable, replicas)
 
 
-def total(sets: Iterable[Obj], field: str) -> int:
+def sum_replicas(sets: Iterable[Obj], field: str) -> int:
     """Return the sum of `spec.replicas` or of one of the counts in the status."""
     if field == "spec":
         return sum(one["spec"].get("replicas", 1) for one in sets)
     return sum((one.get("status") or {}).get(field, 0) for one in sets)
 
 
-def new_replica_count(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None) -> int:
+def calculate_new_replicas(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None) -> int:
     """How many replicas the newest ReplicaSet may have now.
 
     Source: kube-controller-manager, deployment_util.go, `NewRSNewReplicas`.
     """
-    wanted = desired(deployment)
+    wanted = get_desired_replicas(deployment)
     if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
         return wanted
-    surge, _ = fenceposts(deployment)
-    current = total(sets, "spec")
+    surge, _ = resolve_fenceposts(deployment)
+    current = sum_replicas(sets, "spec")
     own: int = new_set["spec"].get("replicas", 1) if new_set is not None else 0
     if current >= wanted + surge:
         return own
     return own + min(wanted + surge - current, wanted - own)
 
 
-def proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
+def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
     """Return the sizes of several ReplicaSets by name after a scaling in mid-rollout.
 
     Source: kube-controller-manager, sync.go, `scale`; deployment_util.go, `getReplicaSetFraction`.
     """
-    wanted = desired(deployment)
-    surge, _ = fenceposts(deployment)
+    wanted = get_desired_replicas(deployment)
+    surge, _ = resolve_fenceposts(deployment)
     allowed = wanted + surge if wanted > 0 else 0
-    to_add = allowed - total(sets, "spec")
+    to_add = allowed - sum_replicas(sets, "spec")
     newest_first = to_add > 0
     ordered = sorted(
         sets,
         key=lambda one: (
             -one["spec"].get("replicas", 1),
-            -moment(one["metadata"]["creationTimestamp"])
+            -parse_timestamp(one["metadata"]["creationTimestamp"])
             if newest_first
-            else moment(one["metadata"]["creationTimestamp"]),
+            else parse_timestamp(one["metadata"]["creationTimestamp"]),
         ),
     )
     sizes: dict[str, int] = {}
@@ -123,8 +123,10 @@ def proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
         size = one["spec"].get("replicas", 1)
         share = 0
         if to_add and size and added != to_add:
-            before = int((one["metadata"].get("annotations") or {}).get(MAX) or wanted)
-            fraction = _rounded(size * allowed / before) - size if wanted and before else -size
+            before = int((one["metadata"].get("annotations") or {}).get(MAX_REPLICAS) or wanted)
+            fraction = (
+                _round_half_away(size * allowed / before) - size if wanted and before else -size
+            )
             left = to_add - added
             share = min(fraction, left) if to_add > 0 else max(fraction, left)
         sizes[one["metadata"]["name"]] = size + share
@@ -135,12 +137,12 @@ def proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
     return sizes
 
 
-def _rounded(value: float) -> int:
+def _round_half_away(value: float) -> int:
     """To the nearest whole number, halves away from zero."""
     return math.floor(value + 0.5)
 
 
-def template_hash(template: Obj, collisions: int = 0) -> str:
+def compute_template_hash(template: Obj, collisions: int = 0) -> str:
     """Return the name of a pod template: equal for equal ones, whoever computes it.
 
     Upstream hashes Go's memory layout, which nothing can depend on; only its alphabet is kept.
@@ -148,29 +150,29 @@ def template_hash(template: Obj, collisions: int = 0) -> str:
     value = 0x811C9DC5
     for byte in msgspec.json.encode([template, collisions], order="deterministic"):
         value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(value))
+    return "".join(_SAFE_ALPHABET[ord(digit) % len(_SAFE_ALPHABET)] for digit in str(value))
 
 
-def next_revision(sets: Iterable[Obj]) -> int:
+def calculate_next_revision(sets: Iterable[Obj]) -> int:
     """One more than the highest revision of the given ReplicaSets."""
-    return 1 + max((revision(one) for one in sets), default=0)
+    return 1 + max((get_revision(one) for one in sets), default=0)
 
 
-def revision(obj: Obj) -> int:
+def get_revision(obj: Obj) -> int:
     """Return the revision that the object carries; 0 without one."""
     text = (obj["metadata"].get("annotations") or {}).get(REVISION, "0")
     return int(text) if text.isdecimal() else 0
 
 
-def annotations_to_copy(deployment: Obj) -> dict[str, str]:
+def select_annotations(deployment: Obj) -> dict[str, str]:
     """Return the Deployment's annotations that its ReplicaSets get too."""
-    own = (_LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED, MAX)
+    own = (_LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS)
     annotations: dict[str, str] = deployment["metadata"].get("annotations") or {}
     return {key: value for key, value in annotations.items() if key not in own}
 
 
 def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
-    """Return the conditions with `condition` among them; unchanged if status and reason are.
+    """Return the conditions with `make_condition` among them; unchanged if status and reason are.
 
     A changed one moves to the end and keeps its transition time while its status stays.
 
@@ -184,7 +186,7 @@ def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
     return [one for one in conditions if one["type"] != condition["type"]] + [condition]
 
 
-def condition(kind: str, status: str, reason: str, message: str, stamp: str) -> Obj:
+def make_condition(kind: str, status: str, reason: str, message: str, stamp: str) -> Obj:
     """Return a Deployment's condition that changed just now."""
     return {
         "type": kind, "status": status, "lastUpdateTime": stamp, "lastTransitionTime": stamp,
@@ -192,28 +194,28 @@ def condition(kind: str, status: str, reason: str, message: str, stamp: str) -> 
     }  # fmt: skip
 
 
-def deployment_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, stamp: str) -> Obj:
+def calculate_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, stamp: str) -> Obj:
     """Return the counts and the Available condition for what the ReplicaSets say.
 
     Source: kube-controller-manager, sync.go, `calculateStatus`.
     """
     last = deployment.get("status") or {}
-    available = total(sets, "availableReplicas")
+    available = sum_replicas(sets, "availableReplicas")
     newest = [new_set] if new_set is not None else []
     counts = {
         "observedGeneration": deployment["metadata"].get("generation", 0),
-        "replicas": total(sets, "replicas"),
-        "updatedReplicas": total(newest, "replicas"),
-        "readyReplicas": total(sets, "readyReplicas"),
+        "replicas": sum_replicas(sets, "replicas"),
+        "updatedReplicas": sum_replicas(newest, "replicas"),
+        "readyReplicas": sum_replicas(sets, "readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, total(sets, "spec") - available),
+        "unavailableReplicas": max(0, sum_replicas(sets, "spec") - available),
     }
     status: Obj = {name: count for name, count in counts.items() if count}
-    status["terminatingReplicas"] = total(sets, "terminatingReplicas")
+    status["terminatingReplicas"] = sum_replicas(sets, "terminatingReplicas")
     if last.get("collisionCount") is not None:
         status["collisionCount"] = last["collisionCount"]
-    _, unavailable = fenceposts(deployment)
-    if available >= desired(deployment) - unavailable:
+    _, unavailable = resolve_fenceposts(deployment)
+    if available >= get_desired_replicas(deployment) - unavailable:
         told = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         told = (
@@ -222,14 +224,14 @@ def deployment_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None,
             "Deployment does not have minimum availability.",
         )
     status["conditions"] = set_condition(
-        list(last.get("conditions") or ()), condition("Available", *told, stamp)
+        list(last.get("conditions") or ()), make_condition("Available", *told, stamp)
     )
     return status
 
 
-def complete(deployment: Obj, status: Obj) -> bool:
+def is_complete(deployment: Obj, status: Obj) -> bool:
     """Whether every replica is new and available, and the status is up to date."""
-    wanted = desired(deployment)
+    wanted = get_desired_replicas(deployment)
     return bool(
         status.get("updatedReplicas", 0) == wanted
         and status.get("replicas", 0) == wanted
@@ -238,7 +240,7 @@ def complete(deployment: Obj, status: Obj) -> bool:
     )
 
 
-def progressing(deployment: Obj, status: Obj) -> bool:
+def is_progressing(deployment: Obj, status: Obj) -> bool:
     """Whether `status` is a step on from the Deployment's last one."""
     last = deployment.get("status") or {}
 
@@ -254,18 +256,18 @@ def progressing(deployment: Obj, status: Obj) -> bool:
     )
 
 
-def progress_deadline(deployment: Obj) -> int | None:
+def get_progress_deadline(deployment: Obj) -> int | None:
     """Seconds without progress after which the rollout counts as stuck; None for no limit."""
     seconds = deployment["spec"].get("progressDeadlineSeconds")
-    return None if seconds is None or seconds == _NEVER else seconds
+    return None if seconds is None or seconds == _NO_DEADLINE else seconds
 
 
-def timed_out(deployment: Obj, status: Obj, now: float) -> bool:
+def has_timed_out(deployment: Obj, status: Obj, now: float) -> bool:
     """Whether the last step on is longer ago than the progress deadline."""
-    deadline = progress_deadline(deployment)
-    current = condition_of({"status": status}, "Progressing")
+    deadline = get_progress_deadline(deployment)
+    current = get_condition({"status": status}, "Progressing")
     if deadline is None or current is None or current.get("reason") == "NewReplicaSetAvailable":
         return False
     if current.get("reason") == "ProgressDeadlineExceeded":
         return True
-    return bool(moment(current["lastUpdateTime"]) + deadline < now)
+    return bool(parse_timestamp(current["lastUpdateTime"]) + deadline < now)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.deployments.rolling import Rollout
 from pytest_kwait.simulator.controllers.deployments.view import (
-    DEPLOYMENTS,
+    DEPLOYMENT_RESOURCE,
     KIND,
-    SETS,
+    REPLICA_SET_RESOURCE,
     DeploymentView,
 )
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
@@ -17,8 +17,8 @@ from pytest_kwait.simulator.events import EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, namespace_of, owner_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
 
 __all__ = ["DeploymentController"]
 
@@ -32,7 +32,9 @@ class DeploymentController:
         pods: the cluster's pods by owner.
     """
 
-    def __init__(self, api: ClusterApi, sets: Dependents, pods: Dependents) -> None:
+    def __init__(
+        self, api: SimulatedCluster, sets: ControllerRefManager, pods: ControllerRefManager
+    ) -> None:
         self._api = api
         self._sets = sets
         self._pods = pods
@@ -40,7 +42,7 @@ class DeploymentController:
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "deployment-controller")
         self._by_uid: dict[str, str] = {}
         self._by_namespace: dict[str, set[str]] = {}
-        api.subscribe(DEPLOYMENTS, self._changed)
+        api.subscribe(DEPLOYMENT_RESOURCE, self._changed)
         sets.listen(self._set_changed)
         pods.listen(self._pod_changed)
 
@@ -72,13 +74,13 @@ class DeploymentController:
         reference = owner_of(pod)
         if reference is None or reference["kind"] != "ReplicaSet":
             return
-        replica_set = self._api.find(SETS, reference["name"], namespace_of(pod))
+        replica_set = self._api.find(REPLICA_SET_RESOURCE, reference["name"], namespace_of(pod))
         owner = owner_of(replica_set) if replica_set is not None else None
         key = self._by_uid.get(owner["uid"]) if owner is not None else None
         if key is None:
             return
         namespace, name = split_key(key)
-        deployment = self._api.find(DEPLOYMENTS, name, namespace)
+        deployment = self._api.find(DEPLOYMENT_RESOURCE, name, namespace)
         if (
             deployment is not None
             and (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
@@ -87,7 +89,7 @@ class DeploymentController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        deployment = self._api.find(DEPLOYMENTS, name, namespace)
+        deployment = self._api.find(DEPLOYMENT_RESOURCE, name, namespace)
         if deployment is None:
             return
         sets = self._sets.claim(deployment, *KIND, deployment["spec"]["selector"])

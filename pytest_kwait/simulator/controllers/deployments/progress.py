@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.controllers.deployments import arithmetic
 from pytest_kwait.simulator.controllers.ownership import key_of
 from pytest_kwait.simulator.objects import Obj, name_of
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.controllers.deployments.view import DeploymentView
     from pytest_kwait.simulator.controllers.workqueue import Workqueue
 
-__all__ = ["Progress"]
+__all__ = ["ProgressSync"]
 
 
-class Progress:
+class ProgressSync:
     """Writes the status, and has the Deployment looked at when its deadline ends."""
 
     def __init__(self, view: DeploymentView, queue: Workqueue[str]) -> None:
@@ -30,7 +30,7 @@ class Progress:
         """
         deployment = self.view.deployment
         stamp = self.view.api.clock.stamp()
-        status = arithmetic.deployment_status(deployment, self.view.all, self.view.new_set, stamp)
+        status = arithmetic.calculate_status(deployment, self.view.all, self.view.new_set, stamp)
         if not only_counts and not is_being_deleted(deployment):
             status["conditions"] = self._progress(status, stamp)
             status["conditions"] = self._failures(status["conditions"])
@@ -38,14 +38,14 @@ class Progress:
             deployment["status"] = status
             self.view.write()
         else:
-            self._look_again(status)
+            self._requeue_at_deadline(status)
 
     def _progress(self, status: Obj, stamp: str) -> list[Obj]:
         deployment, conditions = self.view.deployment, status["conditions"]
         others: list[Obj] = [one for one in conditions if one["type"] != "Progressing"]
-        if arithmetic.progress_deadline(deployment) is None:
+        if arithmetic.get_progress_deadline(deployment) is None:
             return others
-        current = condition_of(deployment, "Progressing")
+        current = get_condition(deployment, "Progressing")
         if (
             status.get("replicas", 0) == status.get("updatedReplicas", 0)
             and current is not None
@@ -58,22 +58,24 @@ class Progress:
             if new_set is not None
             else f'Deployment "{name_of(deployment)}"'
         )
-        if arithmetic.complete(deployment, status):
+        if arithmetic.is_complete(deployment, status):
             message = f"{subject} has successfully progressed."
-            told = arithmetic.condition(
+            told = arithmetic.make_condition(
                 "Progressing", "True", "NewReplicaSetAvailable", message, stamp
             )
             return arithmetic.set_condition(conditions, told)
-        if arithmetic.progressing(deployment, status):
+        if arithmetic.is_progressing(deployment, status):
             message = f"{subject} is progressing."
-            told = arithmetic.condition("Progressing", "True", "ReplicaSetUpdated", message, stamp)
+            told = arithmetic.make_condition(
+                "Progressing", "True", "ReplicaSetUpdated", message, stamp
+            )
             if current is not None and current["status"] == "True":
                 told["lastTransitionTime"] = current["lastTransitionTime"]
             # Written anew even for its update time alone: the deadline counts from that.
             return [*others, told]
-        if arithmetic.timed_out(deployment, status, self.view.api.clock.time()):
+        if arithmetic.has_timed_out(deployment, status, self.view.api.clock.time()):
             message = f"{subject} has timed out progressing."
-            told = arithmetic.condition(
+            told = arithmetic.make_condition(
                 "Progressing", "False", "ProgressDeadlineExceeded", message, stamp
             )
             return arithmetic.set_condition(conditions, told)
@@ -85,22 +87,24 @@ class Progress:
             *self.view.old_sets,
         ]
         for one in sets:
-            found = condition_of(one, "ReplicaFailure")
+            found = get_condition(one, "ReplicaFailure")
             if found is not None:
                 told = {"lastUpdateTime": found["lastTransitionTime"], **found}
                 return arithmetic.set_condition(conditions, told)
         return [one for one in conditions if one["type"] != "ReplicaFailure"]
 
-    def _look_again(self, status: Obj) -> None:
-        deadline = arithmetic.progress_deadline(self.view.deployment)
-        current = condition_of(self.view.deployment, "Progressing")
+    def _requeue_at_deadline(self, status: Obj) -> None:
+        deadline = arithmetic.get_progress_deadline(self.view.deployment)
+        current = get_condition(self.view.deployment, "Progressing")
         if (
             deadline is None
             or current is None
             or current.get("reason") == "ProgressDeadlineExceeded"
-            or arithmetic.complete(self.view.deployment, status)
+            or arithmetic.is_complete(self.view.deployment, status)
         ):
             return
         # A second more, as stamps are cut to seconds.
-        after = moment(current["lastUpdateTime"]) + deadline + 1 - self.view.api.clock.time()
+        after = (
+            parse_timestamp(current["lastUpdateTime"]) + deadline + 1 - self.view.api.clock.time()
+        )
         self._queue.add_after(key_of(self.view.deployment), max(after, 0.1), scaled=False)

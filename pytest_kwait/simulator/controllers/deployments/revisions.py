@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from pytest_kwait.simulator.conditions import condition_of
+from pytest_kwait.simulator.conditions import get_condition
 from pytest_kwait.simulator.controllers.deployments import arithmetic
-from pytest_kwait.simulator.controllers.deployments.view import KIND, SETS, DeploymentView
-from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.controllers.deployments.view import (
+    KIND,
+    REPLICA_SET_RESOURCE,
+    DeploymentView,
+)
+from pytest_kwait.simulator.controllers.ownership import make_controller_ref
 from pytest_kwait.simulator.controllers.pods import is_namespace_terminating
 from pytest_kwait.simulator.events import WARNING
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
@@ -25,7 +29,7 @@ class Revisions:
 
         Source: kube-controller-manager, sync.go, `getNewReplicaSet`.
         """
-        number = arithmetic.next_revision(self.view.old_sets)
+        number = arithmetic.calculate_next_revision(self.view.old_sets)
         if self.view.new_set is not None:
             self._update_new_set(number)
         elif create:
@@ -34,8 +38,8 @@ class Revisions:
     def _update_new_set(self, number: int) -> None:
         new_set = clone(self.view.new_set)
         annotations = new_set["metadata"].setdefault("annotations", {})
-        annotations.update(arithmetic.annotations_to_copy(self.view.deployment))
-        last = arithmetic.revision(new_set)
+        annotations.update(arithmetic.select_annotations(self.view.deployment))
+        last = arithmetic.get_revision(new_set)
         if last < number:
             if last:
                 history = annotations.get(arithmetic.REVISION_HISTORY)
@@ -50,11 +54,11 @@ class Revisions:
             new_set["spec"].pop("minReadySeconds", None)
         if new_set != self.view.new_set:
             # Upstream has a conflict with its own write here, and goes on in the next try.
-            new_set = self.view.new_set = self.view.api.update(SETS, new_set)
-        changed = self._set_revision(arithmetic.revision(new_set))
+            new_set = self.view.new_set = self.view.api.update(REPLICA_SET_RESOURCE, new_set)
+        changed = self._set_revision(arithmetic.get_revision(new_set))
         if (
-            arithmetic.progress_deadline(self.view.deployment) is not None
-            and condition_of(self.view.deployment, "Progressing") is None
+            arithmetic.get_progress_deadline(self.view.deployment) is not None
+            and get_condition(self.view.deployment, "Progressing") is None
         ):
             message = f'Found new replica set "{name_of(new_set)}"'
             self.view.write_condition("True", "FoundNewReplicaSet", message)
@@ -71,18 +75,20 @@ class Revisions:
     def _create_new_set(self, number: int) -> None:
         deployment, spec = self.view.deployment, self.view.deployment["spec"]
         status = deployment.get("status") or {}
-        digest = arithmetic.template_hash(spec["template"], status.get("collisionCount") or 0)
+        digest = arithmetic.compute_template_hash(
+            spec["template"], status.get("collisionCount") or 0
+        )
         template = clone(spec["template"])
         labels = template.setdefault("metadata", {}).setdefault("labels", {})
         labels[arithmetic.HASH_LABEL] = digest
         selector = clone(spec["selector"])
         selector.setdefault("matchLabels", {})[arithmetic.HASH_LABEL] = digest
-        count = arithmetic.new_replica_count(deployment, self.view.old_sets, None)
-        surge, _ = arithmetic.fenceposts(deployment)
+        count = arithmetic.calculate_new_replicas(deployment, self.view.old_sets, None)
+        surge, _ = arithmetic.resolve_fenceposts(deployment)
         annotations = {
-            **arithmetic.annotations_to_copy(deployment),
-            arithmetic.DESIRED: str(arithmetic.desired(deployment)),
-            arithmetic.MAX: str(arithmetic.desired(deployment) + surge),
+            **arithmetic.select_annotations(deployment),
+            arithmetic.DESIRED_REPLICAS: str(arithmetic.get_desired_replicas(deployment)),
+            arithmetic.MAX_REPLICAS: str(arithmetic.get_desired_replicas(deployment) + surge),
             arithmetic.REVISION: str(number),
         }
         new_set: Obj = {
@@ -91,21 +97,23 @@ class Revisions:
                 "namespace": namespace_of(deployment),
                 "labels": dict(labels),
                 "annotations": annotations,
-                "ownerReferences": [controller_reference(deployment, *KIND)],
+                "ownerReferences": [make_controller_ref(deployment, *KIND)],
             },
             "spec": {"replicas": count, "selector": selector, "template": template},
         }
         if spec.get("minReadySeconds"):
             new_set["spec"]["minReadySeconds"] = spec["minReadySeconds"]
         try:
-            self.view.new_set = self.view.api.create(SETS, new_set, namespace_of(deployment))
+            self.view.new_set = self.view.api.create(
+                REPLICA_SET_RESOURCE, new_set, namespace_of(deployment)
+            )
         except StatusError as error:
             self._creation_refused(error, name_of(new_set))
             raise
         if count > 0:
             self.view.tell(f"Scaled up replica set {name_of(self.view.new_set)} from 0 to {count}")
         self._set_revision(number)
-        if arithmetic.progress_deadline(deployment) is not None:
+        if arithmetic.get_progress_deadline(deployment) is not None:
             message = f'Created new replica set "{name_of(self.view.new_set)}"'
             self.view.write_condition("True", "NewReplicaSetCreated", message)
         else:
@@ -119,7 +127,7 @@ class Revisions:
             self.view.write()
         elif not is_namespace_terminating(error):
             message = f'Failed to create new replica set "{name}": {error.message}'
-            if arithmetic.progress_deadline(self.view.deployment) is not None:
+            if arithmetic.get_progress_deadline(self.view.deployment) is not None:
                 self.view.write_condition("False", "ReplicaSetCreateError", message)
             self.view.recorder.event(
                 self.view.deployment, KIND, WARNING, "ReplicaSetCreateError", message

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
 from pytest_kwait.simulator.controllers.deployments import arithmetic
-from pytest_kwait.simulator.controllers.deployments.progress import Progress
+from pytest_kwait.simulator.controllers.deployments.progress import ProgressSync
 from pytest_kwait.simulator.controllers.deployments.revisions import Revisions
-from pytest_kwait.simulator.controllers.deployments.view import SETS, DeploymentView
+from pytest_kwait.simulator.controllers.deployments.view import REPLICA_SET_RESOURCE, DeploymentView
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
     from pytest_kwait.simulator.controllers.workqueue import Workqueue
 
 __all__ = ["Rollout"]
@@ -27,11 +27,13 @@ class Rollout:
         queue: where the Deployment is looked at again.
     """
 
-    def __init__(self, view: DeploymentView, pods: Dependents, queue: Workqueue[str]) -> None:
+    def __init__(
+        self, view: DeploymentView, pods: ControllerRefManager, queue: Workqueue[str]
+    ) -> None:
         self.view = view
         self._pods = pods
         self._revisions = Revisions(view)
-        self._progress = Progress(view, queue)
+        self._progress = ProgressSync(view, queue)
 
     def run(self) -> None:
         """Look, act, write."""
@@ -55,9 +57,9 @@ class Rollout:
 
         Source: kube-controller-manager, sync.go, `checkPausedConditions`.
         """
-        if arithmetic.progress_deadline(self.view.deployment) is None:
+        if arithmetic.get_progress_deadline(self.view.deployment) is None:
             return
-        current = condition_of(self.view.deployment, "Progressing")
+        current = get_condition(self.view.deployment, "Progressing")
         if current is not None and current.get("reason") == "ProgressDeadlineExceeded":
             return
         was_paused = current is not None and current.get("reason") == "DeploymentPaused"
@@ -68,9 +70,10 @@ class Rollout:
             self.view.write_condition("Unknown", "DeploymentResumed", "Deployment is resumed")
 
     def _was_scaled(self) -> bool:
-        wanted = str(arithmetic.desired(self.view.deployment))
+        wanted = str(arithmetic.get_desired_replicas(self.view.deployment))
         return any(
-            (one["metadata"].get("annotations") or {}).get(arithmetic.DESIRED, wanted) != wanted
+            (one["metadata"].get("annotations") or {}).get(arithmetic.DESIRED_REPLICAS, wanted)
+            != wanted
             for one in self.view.all
             if one["spec"].get("replicas", 1) > 0
         )
@@ -80,7 +83,7 @@ class Rollout:
 
         Source: kube-controller-manager, sync.go, `scale`.
         """
-        wanted = arithmetic.desired(self.view.deployment)
+        wanted = arithmetic.get_desired_replicas(self.view.deployment)
         active = [*self.view.active_old]
         if self.view.new_set is not None and self.view.new_set["spec"].get("replicas", 1) > 0:
             active.append(self.view.new_set)
@@ -97,7 +100,7 @@ class Rollout:
                 self.view.scale_set(old, 0)
             return
         if (self.view.deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
-            sizes = arithmetic.proportions(self.view.deployment, active)
+            sizes = arithmetic.calculate_proportions(self.view.deployment, active)
             for one in active:
                 self.view.scale_set(one, sizes[name_of(one)], always=True)
 
@@ -106,7 +109,7 @@ class Rollout:
         return (
             new_set is not None
             and new_set["spec"].get("replicas", 1) == wanted
-            and (new_set["metadata"].get("annotations") or {}).get(arithmetic.DESIRED)
+            and (new_set["metadata"].get("annotations") or {}).get(arithmetic.DESIRED_REPLICAS)
             == str(wanted)
             and (new_set.get("status") or {}).get("availableReplicas", 0) == wanted
         )
@@ -124,12 +127,14 @@ class Rollout:
         if self.view.new_set is None:
             self._revisions.sync(create=True)
         if self.view.new_set is not None:
-            self.view.scale_set(self.view.new_set, arithmetic.desired(self.view.deployment))
+            self.view.scale_set(
+                self.view.new_set, arithmetic.get_desired_replicas(self.view.deployment)
+            )
         self._clean_up_if_complete()
         self._progress.sync()
 
     def _old_pods_run(self) -> bool:
-        if arithmetic.total(self.view.old_sets, "replicas") > 0:
+        if arithmetic.sum_replicas(self.view.old_sets, "replicas") > 0:
             return True
         return any(
             (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
@@ -153,35 +158,38 @@ class Rollout:
         new_set = self.view.new_set
         if new_set is None:
             return False
-        wanted, size = arithmetic.desired(self.view.deployment), new_set["spec"].get("replicas", 1)
+        wanted, size = (
+            arithmetic.get_desired_replicas(self.view.deployment),
+            new_set["spec"].get("replicas", 1),
+        )
         if size == wanted:
             return False
         if size > wanted:
             return self.view.scale_set(new_set, wanted)
         return self.view.scale_set(
-            new_set, arithmetic.new_replica_count(self.view.deployment, self.view.all, new_set)
+            new_set, arithmetic.calculate_new_replicas(self.view.deployment, self.view.all, new_set)
         )
 
     def _shrink_old_sets(self) -> bool:
-        if arithmetic.total(self.view.old_sets, "spec") == 0 or self.view.new_set is None:
+        if arithmetic.sum_replicas(self.view.old_sets, "spec") == 0 or self.view.new_set is None:
             return False
-        _, unavailable = arithmetic.fenceposts(self.view.deployment)
-        least = arithmetic.desired(self.view.deployment) - unavailable
-        coming = self.view.new_set["spec"].get("replicas", 1) - arithmetic.total(
+        _, unavailable = arithmetic.resolve_fenceposts(self.view.deployment)
+        least = arithmetic.get_desired_replicas(self.view.deployment) - unavailable
+        coming = self.view.new_set["spec"].get("replicas", 1) - arithmetic.sum_replicas(
             [self.view.new_set], "availableReplicas"
         )
-        removable = arithmetic.total(self.view.all, "spec") - least - coming
+        removable = arithmetic.sum_replicas(self.view.all, "spec") - least - coming
         if removable <= 0:
             return False
         scaled = False
         # Pods that do not work go first, whatever their age.
         for old in self.view.active_old:
             size = old["spec"].get("replicas", 1)
-            broken = min(removable, size - arithmetic.total([old], "availableReplicas"))
+            broken = min(removable, size - arithmetic.sum_replicas([old], "availableReplicas"))
             if broken > 0:
                 scaled = self.view.scale_set(old, size - broken) or scaled
                 removable -= broken
-        spare = arithmetic.total(self.view.all, "availableReplicas") - least
+        spare = arithmetic.sum_replicas(self.view.all, "availableReplicas") - least
         for old in self.view.active_old:
             size = old["spec"].get("replicas", 1)
             count = min(size, spare)
@@ -193,16 +201,18 @@ class Rollout:
     def _clean_up_if_complete(self, *, paused: bool = False) -> None:
         """Forget the oldest empty ReplicaSets beyond the history limit."""
         limit = self.view.deployment["spec"].get("revisionHistoryLimit", 10)
-        if paused or not arithmetic.complete(
+        if paused or not arithmetic.is_complete(
             self.view.deployment, self.view.deployment.get("status") or {}
         ):
             return
         empty = [
             one
-            for one in sorted(self.view.old_sets, key=arithmetic.revision)
+            for one in sorted(self.view.old_sets, key=arithmetic.get_revision)
             if one["spec"].get("replicas", 1) == 0
             and not (one.get("status") or {}).get("replicas")
             and not is_being_deleted(one)
         ]
         for one in empty[: max(0, len(self.view.old_sets) - limit)]:
-            self.view.api.delete(SETS, name_of(one), namespace_of(one), propagation="Background")
+            self.view.api.delete(
+                REPLICA_SET_RESOURCE, name_of(one), namespace_of(one), propagation="Background"
+            )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import moment
+from pytest_kwait.simulator.conditions import parse_timestamp
 from pytest_kwait.simulator.controllers.deployments import arithmetic
 from pytest_kwait.simulator.events import NORMAL
 from pytest_kwait.simulator.objects import Obj, clone, name_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.events import EventRecorder
 
-__all__ = ["DEPLOYMENTS", "KIND", "SETS", "DeploymentView"]
+__all__ = ["DEPLOYMENT_RESOURCE", "KIND", "REPLICA_SET_RESOURCE", "DeploymentView"]
 
 KIND = ("apps/v1", "Deployment")
-SETS = "replicasets.apps"
-DEPLOYMENTS = "deployments.apps"
+REPLICA_SET_RESOURCE = "replicasets.apps"
+DEPLOYMENT_RESOURCE = "deployments.apps"
 
 
 class DeploymentView:
@@ -31,16 +31,17 @@ class DeploymentView:
     """
 
     def __init__(
-        self, api: ClusterApi, recorder: EventRecorder, deployment: Obj, sets: list[Obj]
+        self, api: SimulatedCluster, recorder: EventRecorder, deployment: Obj, sets: list[Obj]
     ) -> None:
         self.api = api
         self.recorder = recorder
         self.deployment = deployment
         by_age = sorted(
-            sets, key=lambda one: (moment(one["metadata"]["creationTimestamp"]), name_of(one))
+            sets,
+            key=lambda one: (parse_timestamp(one["metadata"]["creationTimestamp"]), name_of(one)),
         )
         template = deployment["spec"]["template"]
-        self.new_set = next((one for one in by_age if _same_template(one, template)), None)
+        self.new_set = next((one for one in by_age if _has_same_template(one, template)), None)
         self.old_sets = [one for one in by_age if one is not self.new_set]
 
     @property
@@ -56,7 +57,7 @@ class DeploymentView:
     def write_condition(self, status: str, reason: str, message: str) -> None:
         """Set the Progressing condition and write the status."""
         current = self.deployment.setdefault("status", {})
-        changed = arithmetic.condition(
+        changed = arithmetic.make_condition(
             "Progressing", status, reason, message, self.api.clock.stamp()
         )
         current["conditions"] = arithmetic.set_condition(
@@ -66,7 +67,7 @@ class DeploymentView:
 
     def write(self) -> None:
         """Write the status, and the revision with it."""
-        self.deployment = clone(self.api.update_status(DEPLOYMENTS, self.deployment))
+        self.deployment = clone(self.api.update_status(DEPLOYMENT_RESOURCE, self.deployment))
 
     def tell(self, message: str) -> None:
         """Tell of a change of size in an event."""
@@ -77,16 +78,16 @@ class DeploymentView:
         before = replica_set["spec"].get("replicas", 1)
         if before == size and not always:
             return False
-        wanted = arithmetic.desired(self.deployment)
-        surge, _ = arithmetic.fenceposts(self.deployment)
+        wanted = arithmetic.get_desired_replicas(self.deployment)
+        surge, _ = arithmetic.resolve_fenceposts(self.deployment)
         changed = clone(replica_set)
         changed["spec"]["replicas"] = size
         annotations = changed["metadata"].setdefault("annotations", {})
-        annotations[arithmetic.DESIRED] = str(wanted)
-        annotations[arithmetic.MAX] = str(wanted + surge)
+        annotations[arithmetic.DESIRED_REPLICAS] = str(wanted)
+        annotations[arithmetic.MAX_REPLICAS] = str(wanted + surge)
         if changed == replica_set:
             return False
-        stored = self.api.update(SETS, changed)
+        stored = self.api.update(REPLICA_SET_RESOURCE, changed)
         if replica_set is self.new_set:
             self.new_set = stored
         else:
@@ -98,7 +99,7 @@ class DeploymentView:
         return True
 
 
-def _same_template(replica_set: Obj, template: Obj) -> bool:
+def _has_same_template(replica_set: Obj, template: Obj) -> bool:
     """Whether the ReplicaSet was made from `template`, its hash label aside."""
     theirs = clone(replica_set["spec"]["template"])
     (theirs.get("metadata") or {}).get("labels", {}).pop(arithmetic.HASH_LABEL, None)

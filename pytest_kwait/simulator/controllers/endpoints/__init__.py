@@ -7,13 +7,13 @@ services, pods and nodes, and write nothing but endpoints.
 from __future__ import annotations
 
 from pytest_kwait.simulator.controllers.endpoints.legacy import EndpointsController
-from pytest_kwait.simulator.controllers.endpoints.mirroring import MirroringController
-from pytest_kwait.simulator.controllers.endpoints.selected_pods import SelectedPods
+from pytest_kwait.simulator.controllers.endpoints.mirroring import EndpointSliceMirroringController
+from pytest_kwait.simulator.controllers.endpoints.selected_pods import ServicePods
 from pytest_kwait.simulator.controllers.endpoints.slices import EndpointSliceController
 
 __all__ = [
     "EndpointSliceController",
+    "EndpointSliceMirroringController",
     "EndpointsController",
-    "MirroringController",
-    "SelectedPods",
+    "ServicePods",
 ]

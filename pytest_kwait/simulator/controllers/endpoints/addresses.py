@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
 from pytest_kwait.simulator.objects import Obj, name_of
 
 if TYPE_CHECKING:
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADLESS",
     "TRIGGER_TIME",
-    "TriggerTimes",
-    "belongs",
-    "found_port",
-    "has_address",
-    "hostname",
-    "pod_addresses",
+    "TriggerTimeTracker",
+    "find_pod_port",
+    "get_endpoint_hostname",
+    "has_cluster_ip",
+    "is_endpoint_pod",
+    "list_pod_addresses",
 ]
 
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
 
 
-def belongs(pod: Obj, *, terminating: bool) -> bool:
+def is_endpoint_pod(pod: Obj, *, terminating: bool) -> bool:
     """Whether a pod is among the endpoints at all.
 
     Args:
@@ -43,7 +43,7 @@ def belongs(pod: Obj, *, terminating: bool) -> bool:
     return terminating or not is_being_deleted(pod)
 
 
-def pod_addresses(pod: Obj, family: str) -> list[str]:
+def list_pod_addresses(pod: Obj, family: str) -> list[str]:
     """Return the pod's addresses of `IPv4` or `IPv6`."""
     status = pod.get("status") or {}
     texts = [one["ip"] for one in status.get("podIPs") or ()]
@@ -51,20 +51,20 @@ def pod_addresses(pod: Obj, family: str) -> list[str]:
     return [text for text in texts if f"IPv{ipaddress.ip_address(text).version}" == family]
 
 
-def has_address(service: Obj) -> bool:
+def has_cluster_ip(service: Obj) -> bool:
     """Whether the service has a cluster address; one without is headless."""
     return service["spec"].get("clusterIP") not in (None, "", "None")
 
 
-def hostname(pod: Obj, service: Obj) -> str | None:
+def get_endpoint_hostname(pod: Obj, service: Obj) -> str | None:
     """Return the name the pod has below the service; None for pods without."""
     spec = pod["spec"]
     if spec.get("hostname") and spec.get("subdomain") == name_of(service):
-        return str(spec["hostname"])
+        return str(spec["get_endpoint_hostname"])
     return None
 
 
-def found_port(pod: Obj, port: Obj) -> int | None:
+def find_pod_port(pod: Obj, port: Obj) -> int | None:
     """Return the number of a service's port at the pod; None for a name that the pod has not.
 
     Source: k8s.io/endpointslice utils.go, `FindPort`.
@@ -87,7 +87,7 @@ def found_port(pod: Obj, port: Obj) -> int | None:
     return None
 
 
-class TriggerTimes:
+class TriggerTimeTracker:
     """When what an update tells has happened.
 
     Source: k8s.io/endpointslice util/trigger_time_tracker.go.
@@ -101,7 +101,7 @@ class TriggerTimes:
         service_before, pods_before = self._seen.get(key, ("", {}))
         times, changed = {}, []
         for pod in pods:
-            ready = condition_of(pod, "Ready")
+            ready = get_condition(pod, "Ready")
             since = ready.get("lastTransitionTime") if ready is not None else None
             if since:
                 times[name_of(pod)] = since

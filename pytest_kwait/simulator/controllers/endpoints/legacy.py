@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.controllers.endpoints.addresses import (
     HEADLESS,
     TRIGGER_TIME,
-    TriggerTimes,
-    belongs,
-    found_port,
-    has_address,
-    hostname,
-    pod_addresses,
+    TriggerTimeTracker,
+    find_pod_port,
+    get_endpoint_hostname,
+    has_cluster_ip,
+    is_endpoint_pod,
+    list_pod_addresses,
 )
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.pods import is_namespace_terminating, is_ready
@@ -25,21 +25,21 @@ from pytest_kwait.simulator.status_error import StatusError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.endpoints.selected_pods import SelectedPods
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.endpoints.selected_pods import ServicePods
 
-__all__ = ["ENDPOINTS", "WRITER", "EndpointsController", "subsets_of"]
+__all__ = ["ENDPOINTS", "MANAGED_BY_LABEL", "EndpointsController", "build_subsets"]
 
 ENDPOINTS = "endpoints"
-WRITER = "endpoints.kubernetes.io/managed-by"
+MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
 _NAME = "endpoint-controller"
 _OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 # Addresses of one object; what is beyond is told in slices only.
 # Source: kube-controller-manager, endpoints_controller.go, `maxCapacity`.
-_MOST = 1000
+_MAX_CAPACITY = 1000
 
 
-def subsets_of(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
+def build_subsets(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
     """Return the addresses of `pods`, the ports with the same ones together.
 
     The order of ports is the service's; upstream's is that of a hash.
@@ -50,16 +50,16 @@ def subsets_of(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
     always = bool(spec.get("publishNotReadyAddresses"))
     family = (spec.get("ipFamilies") or ["IPv4"])[0]
     ports: list[Obj | None] = [*(spec.get("ports") or ())]
-    if not ports and not has_address(service):
+    if not ports and not has_cluster_ip(service):
         ports = [None]
     by_port: dict[str, tuple[Obj | None, list[tuple[bool, Obj]]]] = {}
     for pod in pods:
-        addresses = pod_addresses(pod, family)
-        if not addresses or not belongs(pod, terminating=always):
+        addresses = list_pod_addresses(pod, family)
+        if not addresses or not is_endpoint_pod(pod, terminating=always):
             continue
-        address = _address(service, pod, addresses[0])
+        address = _make_address(service, pod, addresses[0])
         for port in ports:
-            shown = _port(pod, port) if port is not None else None
+            shown = _make_port(pod, port) if port is not None else None
             if port is None or shown is not None:
                 group = by_port.setdefault(repr(shown), (shown, []))
                 group[1].append((always or is_ready(pod), address))
@@ -82,8 +82,8 @@ def subsets_of(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
     return subsets
 
 
-def _port(pod: Obj, port: Obj) -> Obj | None:
-    number = found_port(pod, port)
+def _make_port(pod: Obj, port: Obj) -> Obj | None:
+    number = find_pod_port(pod, port)
     if number is None:
         return None
     shown: Obj = {"port": number, "protocol": port.get("protocol", "TCP")}
@@ -93,7 +93,7 @@ def _port(pod: Obj, port: Obj) -> Obj | None:
     return shown
 
 
-def _address(service: Obj, pod: Obj, ip: str) -> Obj:
+def _make_address(service: Obj, pod: Obj, ip: str) -> Obj:
     metadata = pod["metadata"]
     address: Obj = {
         "ip": ip,
@@ -106,18 +106,18 @@ def _address(service: Obj, pod: Obj, ip: str) -> Obj:
     }
     if pod["spec"].get("nodeName"):
         address["nodeName"] = pod["spec"]["nodeName"]
-    name = hostname(pod, service)
+    name = get_endpoint_hostname(pod, service)
     if name is not None:
-        address["hostname"] = name
+        address["get_endpoint_hostname"] = name
     return address
 
 
-def _cut(subsets: list[Obj]) -> bool:
+def _truncate_subsets(subsets: list[Obj]) -> bool:
     """Leave out what is beyond the most that fits, ready ones last; whether there was any."""
     names = ("addresses", "notReadyAddresses")
-    if sum(len(one.get(name, ())) for one in subsets for name in names) <= _MOST:
+    if sum(len(one.get(name, ())) for one in subsets for name in names) <= _MAX_CAPACITY:
         return False
-    room = _MOST
+    room = _MAX_CAPACITY
     for name in names:
         for subset in subsets:
             kept = subset.get(name, [])[:room]
@@ -139,12 +139,12 @@ class EndpointsController:
     Source: kube-controller-manager, endpoints_controller.go.
     """
 
-    def __init__(self, api: ClusterApi, selected: SelectedPods) -> None:
+    def __init__(self, api: SimulatedCluster, selected: ServicePods) -> None:
         self._api = api
         self._selected = selected
         self._recorder = EventRecorder(api, _NAME)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
-        self._times = TriggerTimes()
+        self._times = TriggerTimeTracker()
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
         api.subscribe(ENDPOINTS, self._changed)
 
@@ -165,11 +165,11 @@ class EndpointsController:
             return
         pods = self._selected.of(key)
         time = self._times.next(key, service, pods)
-        subsets = subsets_of(service, pods)
-        truncated = _cut(subsets)
-        labels = {**labels_of(service), WRITER: _NAME}
+        subsets = build_subsets(service, pods)
+        truncated = _truncate_subsets(subsets)
+        labels = {**labels_of(service), MANAGED_BY_LABEL: _NAME}
         labels.pop(HEADLESS, None)
-        if not has_address(service):
+        if not has_cluster_ip(service):
             labels[HEADLESS] = ""
         present = self._api.find(ENDPOINTS, name, namespace)
         if present is not None:

@@ -7,29 +7,33 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.endpoints.addresses import TRIGGER_TIME
 from pytest_kwait.simulator.controllers.endpoints.legacy import ENDPOINTS
-from pytest_kwait.simulator.controllers.endpoints.packing import MANAGED_BY, SERVICE, packed
+from pytest_kwait.simulator.controllers.endpoints.packing import (
+    SERVICE_NAME_LABEL,
+    SLICE_MANAGED_BY_LABEL,
+    plan_slices,
+)
 from pytest_kwait.simulator.controllers.endpoints.slices import SLICES, SliceIndex
-from pytest_kwait.simulator.controllers.ownership import controller_reference, key_of, split_key
+from pytest_kwait.simulator.controllers.ownership import key_of, make_controller_ref, split_key
 from pytest_kwait.simulator.controllers.pods import is_namespace_terminating
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.endpoints.selected_pods import SelectedPods
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.endpoints.selected_pods import ServicePods
 
-__all__ = ["MirroringController", "mirrored"]
+__all__ = ["EndpointSliceMirroringController", "mirror_endpoints"]
 
-_NAME = "endpointslicemirroring-controller.k8s.io"
+_MIRRORING_CONTROLLER = "endpointslicemirroring-controller.k8s.io"
 _SKIP = "endpointslice.kubernetes.io/skip-mirror"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Addresses that are copied of one subset, at most.
 # Source: kube-controller-manager, `mirroring-max-endpoints-per-subset`.
-_MOST = 1000
+_MAX_ENDPOINTS_PER_SUBSET = 1000
 
 
-def mirrored(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj]]]]:
+def mirror_endpoints(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj]]]]:
     """Return ports and endpoints by family of what `endpoints` tells.
 
     Source: kube-controller-manager, endpointslicemirroring reconciler.go.
@@ -37,7 +41,7 @@ def mirrored(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj]]]]:
     groups: dict[str, dict[str, tuple[list[Obj], list[Obj]]]] = {}
     for subset in endpoints.get("subsets") or ():
         ports = [{"name": "", "protocol": "TCP", **port} for port in subset.get("ports") or ()]
-        room = _MOST
+        room = _MAX_ENDPOINTS_PER_SUBSET
         for field, ready in (("addresses", True), ("notReadyAddresses", False)):
             for address in (subset.get(field) or ())[:room]:
                 room -= 1
@@ -51,7 +55,7 @@ def mirrored(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj]]]]:
     return {family: list(of_family.values()) for family, of_family in groups.items()}
 
 
-class MirroringController:
+class EndpointSliceMirroringController:
     """Keeps slices of Endpoints whose service selects no pods.
 
     Args:
@@ -61,13 +65,13 @@ class MirroringController:
     Source: kube-controller-manager, endpointslicemirroring_controller.go.
     """
 
-    def __init__(self, api: ClusterApi, selected: SelectedPods) -> None:
+    def __init__(self, api: SimulatedCluster, selected: ServicePods) -> None:
         self._api = api
         self._selected = selected
         self._queue: Workqueue[str] = Workqueue(
             api.clock, self._sync, "endpoint-slice-mirroring-controller"
         )
-        self._slices = SliceIndex(api, _NAME, self._queue)
+        self._slices = SliceIndex(api, _MIRRORING_CONTROLLER, self._queue)
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
         api.subscribe(ENDPOINTS, lambda _change, new, _old: self._queue.add(key_of(new)))
 
@@ -85,15 +89,21 @@ class MirroringController:
             for unwanted in existing:
                 self._delete(unwanted)
             return
-        labels = {**labels_of(endpoints), SERVICE: name, MANAGED_BY: _NAME}
+        labels = {
+            **labels_of(endpoints),
+            SERVICE_NAME_LABEL: name,
+            SLICE_MANAGED_BY_LABEL: _MIRRORING_CONTROLLER,
+        }
         told = endpoints["metadata"].get("annotations") or {}
         annotations = {
             key: value for key, value in told.items() if key not in (TRIGGER_TIME, _LAST_APPLIED)
         }
-        groups = mirrored(endpoints)
+        groups = mirror_endpoints(endpoints)
         for family in sorted({*groups, *(one["addressType"] for one in existing)}):
             present = [one for one in existing if one["addressType"] == family]
-            plan = packed(groups.get(family, []), present, labels, most=_MOST, empty=False)
+            plan = plan_slices(
+                groups.get(family, []), present, labels, most=_MAX_ENDPOINTS_PER_SUBSET, empty=False
+            )
             for content in plan.create:
                 self._create(endpoints, labels, annotations, {"addressType": family, **content})
             for changed in plan.update:
@@ -110,7 +120,7 @@ class MirroringController:
             "namespace": namespace_of(endpoints),
             "labels": labels,
             "annotations": annotations,
-            "ownerReferences": [controller_reference(endpoints, "v1", "Endpoints")],
+            "ownerReferences": [make_controller_ref(endpoints, "v1", "Endpoints")],
         }
         try:
             self._api.create(SLICES, {"metadata": metadata, **content}, namespace_of(endpoints))

@@ -13,17 +13,23 @@ from pytest_kwait.simulator.objects import Obj, labels_of, name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MANAGED_BY", "MOST", "SERVICE", "Plan", "packed"]
+__all__ = [
+    "MAX_ENDPOINTS_PER_SLICE",
+    "SERVICE_NAME_LABEL",
+    "SLICE_MANAGED_BY_LABEL",
+    "SliceChanges",
+    "plan_slices",
+]
 
-SERVICE = "kubernetes.io/service-name"
-MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 
-MOST = 100
+MAX_ENDPOINTS_PER_SLICE = 100
 """Endpoints in a slice, at most; upstream, `max-endpoints-per-slice`."""
 
 
 @dataclass(slots=True)
-class Plan:
+class SliceChanges:
     """What to write: new contents, slices with other contents, slices that go."""
 
     create: list[Obj] = field(default_factory=list)
@@ -36,14 +42,14 @@ def _identity(endpoint: Obj) -> tuple[object, ...]:
     return (target.get("uid") or target.get("name"), *sorted(endpoint["addresses"]))
 
 
-def packed(
+def plan_slices(
     wanted: Sequence[tuple[list[Obj], list[Obj]]],
     present: Sequence[Obj],
     labels: dict[str, str],
     *,
-    most: int = MOST,
+    most: int = MAX_ENDPOINTS_PER_SLICE,
     empty: bool = True,
-) -> Plan:
+) -> SliceChanges:
     """Return how `present` becomes `wanted`.
 
     Args:
@@ -53,12 +59,12 @@ def packed(
         most: how many endpoints one slice may have.
         empty: whether an empty slice stands for a service without endpoints.
     """
-    plan = Plan()
+    plan = SliceChanges()
     left = list(present)
     for ports, endpoints in wanted:
         same = [one for one in left if (one.get("ports") or []) == ports]
         left = [one for one in left if one not in same]
-        _pack(plan, ports, endpoints, same, labels, most)
+        _fill_slices(plan, ports, endpoints, same, labels, most)
     plan.delete += left
     if empty and len(plan.delete) == len(present) and not plan.create:
         if len(plan.delete) == 1 and _is_placeholder(plan.delete[0], labels):
@@ -76,8 +82,8 @@ def _is_placeholder(slice_: Obj, labels: dict[str, str]) -> bool:
     return empty and labels_of(slice_) == labels
 
 
-def _pack(
-    plan: Plan,
+def _fill_slices(
+    plan: SliceChanges,
     ports: list[Obj],
     endpoints: list[Obj],
     slices: list[Obj],

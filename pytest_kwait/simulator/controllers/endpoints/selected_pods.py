@@ -11,16 +11,16 @@ from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["SelectedPods"]
+__all__ = ["ServicePods"]
 
 # Seconds of patience per pod of a service: a service of 1,000 pods is looked at once a second at
 # most, so that a pod's change costs the same however many there are.
 _PAUSE_PER_POD = 0.001
 
 
-def _projection(pod: Obj) -> tuple[object, ...]:
+def _endpoint_fields(pod: Obj) -> tuple[object, ...]:
     """What of a pod shows in endpoints.
 
     Source: k8s.io/endpointslice util/controller_utils.go, `podEndpointsChanged`.
@@ -37,14 +37,14 @@ def _projection(pod: Obj) -> tuple[object, ...]:
     )
 
 
-class SelectedPods:
+class ServicePods:
     """The services of a cluster and their pods.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._selectors: dict[str, dict[str, Obj]] = {}
         self._pods: dict[str, dict[str, Obj]] = {}
@@ -95,7 +95,9 @@ class SelectedPods:
         selectors = self._selectors.get(namespace_of(new))
         if not selectors:
             return
-        matters = change == "DELETED" or old is None or _projection(new) != _projection(old)
+        matters = (
+            change == "DELETED" or old is None or _endpoint_fields(new) != _endpoint_fields(old)
+        )
         uid, labels = uid_of(new), labels_of(new).items()
         for name, selector in selectors.items():
             key = f"{namespace_of(new)}/{name}"

@@ -8,15 +8,19 @@ from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.endpoints.addresses import (
     HEADLESS,
     TRIGGER_TIME,
-    TriggerTimes,
-    belongs,
-    found_port,
-    has_address,
-    hostname,
-    pod_addresses,
+    TriggerTimeTracker,
+    find_pod_port,
+    get_endpoint_hostname,
+    has_cluster_ip,
+    is_endpoint_pod,
+    list_pod_addresses,
 )
-from pytest_kwait.simulator.controllers.endpoints.packing import MANAGED_BY, SERVICE, packed
-from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.controllers.endpoints.packing import (
+    SERVICE_NAME_LABEL,
+    SLICE_MANAGED_BY_LABEL,
+    plan_slices,
+)
+from pytest_kwait.simulator.controllers.ownership import make_controller_ref
 from pytest_kwait.simulator.controllers.pods import is_namespace_terminating, is_ready
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import WARNING, EventRecorder
@@ -24,13 +28,13 @@ from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.endpoints.selected_pods import SelectedPods
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.endpoints.selected_pods import ServicePods
 
 __all__ = ["SLICES", "EndpointSliceController", "SliceIndex"]
 
 SLICES = "endpointslices.discovery.k8s.io"
-_NAME = "endpointslice-controller.k8s.io"
+_SLICE_CONTROLLER = "endpointslice-controller.k8s.io"
 _ZONE = "topology.kubernetes.io/zone"
 
 
@@ -43,7 +47,7 @@ class SliceIndex:
         queue: where a service goes whose slices somebody changes.
     """
 
-    def __init__(self, api: ClusterApi, writer: str, queue: Workqueue[str]) -> None:
+    def __init__(self, api: SimulatedCluster, writer: str, queue: Workqueue[str]) -> None:
         self._writer = writer
         self._queue = queue
         self._by_service: dict[str, dict[str, Obj]] = {}
@@ -55,9 +59,9 @@ class SliceIndex:
         return [one for one in found if not is_being_deleted(one)]
 
     def _key(self, obj: Obj | None) -> str | None:
-        if obj is None or labels_of(obj).get(MANAGED_BY) != self._writer:
+        if obj is None or labels_of(obj).get(SLICE_MANAGED_BY_LABEL) != self._writer:
             return None
-        name = labels_of(obj).get(SERVICE)
+        name = labels_of(obj).get(SERVICE_NAME_LABEL)
         return f"{namespace_of(obj)}/{name}" if name else None
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
@@ -87,13 +91,13 @@ class EndpointSliceController:
     endpointslice_controller.go.
     """
 
-    def __init__(self, api: ClusterApi, selected: SelectedPods) -> None:
+    def __init__(self, api: SimulatedCluster, selected: ServicePods) -> None:
         self._api = api
         self._selected = selected
         self._recorder = EventRecorder(api, "endpoint-slice-controller")
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "endpoint-slice-controller")
-        self._slices = SliceIndex(api, _NAME, self._queue)
-        self._times = TriggerTimes()
+        self._slices = SliceIndex(api, _SLICE_CONTROLLER, self._queue)
+        self._times = TriggerTimeTracker()
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
 
     def _sync(self, key: str) -> None:
@@ -128,17 +132,17 @@ class EndpointSliceController:
         for family in families:
             wanted: dict[str, tuple[list[Obj], list[Obj]]] = {}
             for pod in pods:
-                addresses = pod_addresses(pod, family)
-                if addresses and belongs(pod, terminating=True):
+                addresses = list_pod_addresses(pod, family)
+                if addresses and is_endpoint_pod(pod, terminating=True):
                     ports = self._ports(service, pod)
                     group = wanted.setdefault(repr(ports), (ports, []))
                     group[1].append(self._endpoint(service, pod, addresses))
             present = [one for one in existing if one["addressType"] == family]
-            plan = packed(list(wanted.values()), present, labels)
+            plan = plan_slices(list(wanted.values()), present, labels)
             for content in plan.create:
                 self._create(service, family, labels, content, time)
             for changed in plan.update:
-                self._api.update(SLICES, _stamped({**changed, "metadata": {
+                self._api.update(SLICES, _with_trigger_time({**changed, "metadata": {
                     **changed["metadata"], "labels": labels}}, time))  # fmt: skip
             for unwanted in plan.delete:
                 self._delete(unwanted)
@@ -151,12 +155,12 @@ class EndpointSliceController:
                 "generateName": f"{name_of(service)}-",
                 "namespace": namespace_of(service),
                 "labels": labels,
-                "ownerReferences": [controller_reference(service, "v1", "Service")],
+                "ownerReferences": [make_controller_ref(service, "v1", "Service")],
             },
             "addressType": family,
             **content,
         }
-        self._api.create(SLICES, _stamped(slice_, time), namespace_of(service))
+        self._api.create(SLICES, _with_trigger_time(slice_, time), namespace_of(service))
 
     def _delete(self, slice_: Obj) -> None:
         try:
@@ -166,16 +170,20 @@ class EndpointSliceController:
                 raise
 
     def _labels(self, service: Obj) -> dict[str, str]:
-        reserved = (SERVICE, MANAGED_BY, HEADLESS)
+        reserved = (SERVICE_NAME_LABEL, SLICE_MANAGED_BY_LABEL, HEADLESS)
         labels = {name: one for name, one in labels_of(service).items() if name not in reserved}
-        if not has_address(service):
+        if not has_cluster_ip(service):
             labels[HEADLESS] = ""
-        return {**labels, SERVICE: name_of(service), MANAGED_BY: _NAME}
+        return {
+            **labels,
+            SERVICE_NAME_LABEL: name_of(service),
+            SLICE_MANAGED_BY_LABEL: _SLICE_CONTROLLER,
+        }
 
     def _ports(self, service: Obj, pod: Obj) -> list[Obj]:
         ports = []
         for port in service["spec"].get("ports") or ():
-            number = found_port(pod, port)
+            number = find_pod_port(pod, port)
             if number is not None:
                 shown = {
                     "name": port.get("name", ""),
@@ -205,9 +213,9 @@ class EndpointSliceController:
                 "uid": metadata["uid"],
             },
         }
-        name = hostname(pod, service)
+        name = get_endpoint_hostname(pod, service)
         if name is not None:
-            endpoint["hostname"] = name
+            endpoint["get_endpoint_hostname"] = name
         if node:
             endpoint["nodeName"] = node
             found = self._api.find("nodes", node)
@@ -217,7 +225,7 @@ class EndpointSliceController:
         return endpoint
 
 
-def _stamped(slice_: Obj, time: str | None) -> Obj:
+def _with_trigger_time(slice_: Obj, time: str | None) -> Obj:
     metadata = slice_["metadata"]
     annotations = {**(metadata.get("annotations") or {})}
     annotations.pop(TRIGGER_TIME, None)

@@ -7,6 +7,6 @@ is run.
 from __future__ import annotations
 
 from pytest_kwait.simulator.controllers.jobs.controller import JobController
-from pytest_kwait.simulator.controllers.jobs.expiry import ExpiryController
+from pytest_kwait.simulator.controllers.jobs.expiry import TTLAfterFinishedController
 
-__all__ = ["ExpiryController", "JobController"]
+__all__ = ["JobController", "TTLAfterFinishedController"]

@@ -12,20 +12,25 @@ from dataclasses import dataclass
 
 from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.jobs import indexes, rules
-from pytest_kwait.simulator.controllers.jobs.view import Ending, JobView, count, remove_finalizer
+from pytest_kwait.simulator.controllers.jobs.view import (
+    JobOutcome,
+    SyncJobContext,
+    remove_finalizer,
+    set_count,
+)
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.objects import Obj, uid_of
 
-__all__ = ["Accounting"]
+__all__ = ["FinalizerTracking"]
 
-_MOST_UNCOUNTED = 500
+_MAX_UNCOUNTED_PODS = 500
 
 
 @dataclass(slots=True)
-class Accounting:
+class FinalizerTracking:
     """What a look writes."""
 
-    view: JobView
+    view: SyncJobContext
 
     def track(self, flush: bool) -> None:
         """Note who ended, write, let them go, count them, write again.
@@ -68,7 +73,7 @@ class Accounting:
             left = [uid for uid in uids if uid in tracked]
             if len(left) != len(uids):
                 changed = True
-                count(status, kind, status.get(kind, 0) + len(uids) - len(left))
+                set_count(status, kind, status.get(kind, 0) + len(uids) - len(left))
                 if left:
                     status["uncountedTerminatedPods"][kind] = left
                 else:
@@ -80,7 +85,7 @@ class Accounting:
         release: list[Obj] = []
         noted = False
         for pod in (
-            sorted(self.view.pods, key=lambda one: indexes.index_of(one) or 0)
+            sorted(self.view.pods, key=lambda one: indexes.get_completion_index(one) or 0)
             if self.view.indexed
             else self.view.pods
         ):
@@ -93,7 +98,7 @@ class Accounting:
             noted = self._note(pod, failed) or noted
             if (
                 len(self.view.uncounted("succeeded")) + len(self.view.uncounted("failed"))
-                >= _MOST_UNCOUNTED
+                >= _MAX_UNCOUNTED_PODS
             ):
                 return release, noted, True
         return release, noted, False
@@ -105,7 +110,7 @@ class Accounting:
             return True
         if not failed:
             return False
-        index = indexes.index_of(pod)
+        index = indexes.get_completion_index(pod)
         delayed = (
             self.view.delayed.get(index) if self.view.per_index and index is not None else None
         )
@@ -113,7 +118,9 @@ class Accounting:
 
     def _note(self, pod: Obj, failed: bool) -> bool:
         uid, uncounted = uid_of(pod), self.view.status["uncountedTerminatedPods"]
-        valid = not self.view.indexed or indexes.valid_index(pod, self.view.completions) is not None
+        valid = (
+            not self.view.indexed or indexes.get_valid_index(pod, self.view.completions) is not None
+        )
         if (pod.get("status") or {}).get("phase") == "Succeeded" and uid not in self.view.uncounted(
             "failed"
         ):
@@ -127,7 +134,7 @@ class Accounting:
         )
         if not (failed or given_up) or uid in self.view.uncounted("failed") or not valid:
             return False
-        if not rules.match_failure(self.view.spec.get("podFailurePolicy"), pod).counts:
+        if not rules.match_failure_policy(self.view.spec.get("podFailurePolicy"), pod).counts:
             return False
         uncounted.setdefault("failed", []).append(uid)
         return True
@@ -138,20 +145,20 @@ class Accounting:
             index
             for pod in release
             if (pod.get("status") or {}).get("phase") == "Succeeded"
-            and (index := indexes.valid_index(pod, self.view.completions)) is not None
+            and (index := indexes.get_valid_index(pod, self.view.completions)) is not None
         }
-        text = indexes.write_indexes(counted)
+        text = indexes.format_indexes(counted)
         changed = bool(text != status.get("completedIndexes", ""))
         if text:
             status["completedIndexes"] = text
-        count(status, "succeeded", len(counted))
+        set_count(status, "succeeded", len(counted))
         if self.view.failed_indexes is not None:
-            failed = indexes.write_indexes(self.view.failed_indexes)
+            failed = indexes.format_indexes(self.view.failed_indexes)
             changed = changed or bool(failed != status.get("failedIndexes"))
             status["failedIndexes"] = failed
         return changed
 
-    def _finish(self, ending: Ending) -> bool:
+    def _finish(self, ending: JobOutcome) -> bool:
         """Set the last condition, unless pods are still to be counted or going."""
         if (
             self.view.uncounted("succeeded")

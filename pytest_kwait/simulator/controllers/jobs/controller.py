@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.jobs.rules import Retries
-from pytest_kwait.simulator.controllers.jobs.tracking import JobTracking
+from pytest_kwait.simulator.controllers.jobs.rules import BackoffRecord
+from pytest_kwait.simulator.controllers.jobs.tracking import JobSync
 from pytest_kwait.simulator.controllers.jobs.view import (
-    BATCH_PERIOD,
     FINALIZER,
     KIND,
-    Context,
-    JobView,
+    SYNC_BATCH_PERIOD,
+    JobControllerContext,
+    SyncJobContext,
     is_finished,
     remove_finalizer,
 )
@@ -22,8 +22,8 @@ from pytest_kwait.simulator.events import EventRecorder
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of, owner_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["JobController"]
@@ -41,17 +41,17 @@ class JobController:
         pods: the cluster's pods by owner.
     """
 
-    def __init__(self, api: ClusterApi, pods: Dependents) -> None:
+    def __init__(self, api: SimulatedCluster, pods: ControllerRefManager) -> None:
         self._api = api
         self._pods = pods
         recorder = EventRecorder(api, "job-controller")
-        self._context = Context(api, recorder, PodControl(api, recorder, *KIND))
+        self._context = JobControllerContext(api, recorder, PodControl(api, recorder, *KIND))
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "job-controller")
         self._orphans: Workqueue[str] = Workqueue(
             api.clock, self._release, "job-controller orphans"
         )
         self._by_uid: dict[str, str] = {}
-        self._retries: dict[str, Retries] = {}
+        self._retries: dict[str, BackoffRecord] = {}
         api.subscribe("jobs.batch", self._changed)
         pods.listen(self._pod_changed)
 
@@ -71,7 +71,7 @@ class JobController:
         if old is not None and old["metadata"].get("generation") == new["metadata"].get(
             "generation"
         ):
-            self._queue.add_after(key, BATCH_PERIOD)
+            self._queue.add_after(key, SYNC_BATCH_PERIOD)
         else:
             self._queue.add(key)
 
@@ -81,7 +81,7 @@ class JobController:
             if uid is not None and uid in self._by_uid:
                 known = True
                 self._context.note_end(pod, owner_uid is None)
-                self._queue.add_after(self._by_uid[uid], BATCH_PERIOD)
+                self._queue.add_after(self._by_uid[uid], SYNC_BATCH_PERIOD)
         tracked = FINALIZER in (pod["metadata"].get("finalizers") or ())
         if tracked and (owner_uid is None or not known):
             self._orphans.add(key_of(pod))
@@ -114,8 +114,10 @@ class JobController:
                     self._orphans.add(key_of(pod))
             return
         pods = self._pods.claim(job, *KIND, job["spec"]["selector"])
-        view = JobView(self._context, clone(job), pods, self._retries.get(uid, Retries()))
-        JobTracking(view).run()
+        view = SyncJobContext(
+            self._context, clone(job), pods, self._retries.get(uid, BackoffRecord())
+        )
+        JobSync(view).run()
         self._retries[uid] = view.retries
         for delay in view.look_again:
             self._queue.add_after(f"{namespace_of(job)}/{name_of(job)}", delay, scaled=False)

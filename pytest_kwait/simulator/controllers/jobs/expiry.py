@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import is_being_deleted, moment
+from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ExpiryController", "seconds_to_live"]
+__all__ = ["TTLAfterFinishedController", "seconds_until_expiry"]
 
 
-def seconds_to_live(job: Obj, now: float) -> float | None:
+def seconds_until_expiry(job: Obj, now: float) -> float | None:
     """Seconds until the Job may go: at most 0 if now, None if it never does or has not finished."""
     ttl = job["spec"].get("ttlSecondsAfterFinished")
     if ttl is None:
         return None
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
-            return moment(condition["lastTransitionTime"]) + float(ttl) - now
+            return parse_timestamp(condition["lastTransitionTime"]) + float(ttl) - now
     return None
 
 
-class ExpiryController:
+class TTLAfterFinishedController:
     """Removes finished Jobs, dependents first.
 
     Source: kube-controller-manager, ttlafterfinished_controller.go.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(
             api.clock, self._sync, "ttl-after-finished-controller"
@@ -42,7 +42,7 @@ class ExpiryController:
         api.subscribe("jobs.batch", self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        if change != "DELETED" and seconds_to_live(new, 0) is not None:
+        if change != "DELETED" and seconds_until_expiry(new, 0) is not None:
             self._queue.add(key_of(new))
 
     def _sync(self, key: str) -> None:
@@ -50,7 +50,7 @@ class ExpiryController:
         job = self._api.find("jobs.batch", name, namespace)
         if job is None or is_being_deleted(job):
             return
-        left = seconds_to_live(job, self._api.clock.time())
+        left = seconds_until_expiry(job, self._api.clock.time())
         if left is None:
             return
         if left > 0:

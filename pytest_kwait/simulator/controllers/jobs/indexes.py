@@ -13,13 +13,13 @@ __all__ = [
     "FAILURE_COUNT",
     "IGNORED_FAILURE_COUNT",
     "INDEX",
-    "duplicated",
-    "failure_count",
-    "index_of",
-    "pending",
-    "read_indexes",
-    "valid_index",
-    "write_indexes",
+    "first_pending_indexes",
+    "format_indexes",
+    "get_completion_index",
+    "get_index_failure_count",
+    "get_valid_index",
+    "parse_indexes",
+    "split_duplicates",
 ]
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -27,7 +27,7 @@ FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 # Two neighbours are written as a list, three and more as a range.
-_RANGE_FROM = 3
+_MIN_RANGE_LENGTH = 3
 
 
 def _annotation(pod: Obj, name: str) -> int | None:
@@ -35,24 +35,24 @@ def _annotation(pod: Obj, name: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def index_of(pod: Obj) -> int | None:
+def get_completion_index(pod: Obj) -> int | None:
     """Return the pod's completion index; None where it has none."""
     return _annotation(pod, INDEX)
 
 
-def valid_index(pod: Obj, completions: int) -> int | None:
+def get_valid_index(pod: Obj, completions: int) -> int | None:
     """Return the pod's completion index; None where it has none that counts for the Job."""
-    index = index_of(pod)
+    index = get_completion_index(pod)
     return index if index is not None and index < completions else None
 
 
-def failure_count(pod: Obj, *, ignored_too: bool = False) -> int:
+def get_index_failure_count(pod: Obj, *, ignored_too: bool = False) -> int:
     """How many pods of the same index failed before this one."""
     counted = _annotation(pod, FAILURE_COUNT) or 0
     return counted + ((_annotation(pod, IGNORED_FAILURE_COUNT) or 0) if ignored_too else 0)
 
 
-def read_indexes(text: str, completions: int) -> set[int]:
+def parse_indexes(text: str, completions: int) -> set[int]:
     """Return the indexes that `1,3-5,7` names, as far as they are below `completions`."""
     indexes: set[int] = set()
     for part in filter(None, text.split(",")):
@@ -61,14 +61,16 @@ def read_indexes(text: str, completions: int) -> set[int]:
     return indexes
 
 
-def write_indexes(indexes: Collection[int]) -> str:
+def format_indexes(indexes: Collection[int]) -> str:
     """`{1, 3, 4, 5, 7}` as `1,3-5,7`; empty for none."""
     parts: list[str] = []
     run: list[int] = []
     for index in [*sorted(indexes), None]:
         if run and (index is None or index > run[-1] + 1):
             parts.extend(
-                [f"{run[0]}-{run[-1]}"] if len(run) >= _RANGE_FROM else [str(one) for one in run]
+                [f"{run[0]}-{run[-1]}"]
+                if len(run) >= _MIN_RANGE_LENGTH
+                else [str(one) for one in run]
             )
             run = []
         if index is not None:
@@ -76,7 +78,7 @@ def write_indexes(indexes: Collection[int]) -> str:
     return ",".join(parts)
 
 
-def pending(count: int, completions: int, taken: Collection[int]) -> list[int]:
+def first_pending_indexes(count: int, completions: int, taken: Collection[int]) -> list[int]:
     """Return the `count` lowest indexes that are not taken; fewer where there are no more."""
     found: list[int] = []
     for index in range(completions):
@@ -87,12 +89,12 @@ def pending(count: int, completions: int, taken: Collection[int]) -> list[int]:
     return found
 
 
-def duplicated(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
+def split_duplicates(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
     """Return the pods that are one too many for their index or have none, and the others."""
     remove: list[Obj] = []
     keep: dict[int, Obj] = {}
     for pod in pods:
-        index = valid_index(pod, completions)
+        index = get_valid_index(pod, completions)
         if index is None or index in keep:
             remove.append(pod)
         else:

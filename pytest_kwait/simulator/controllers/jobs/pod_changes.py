@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.jobs import indexes, rules
 from pytest_kwait.simulator.controllers.jobs.view import (
-    BATCH_PERIOD,
     FINALIZER,
     KIND,
-    JobView,
+    SYNC_BATCH_PERIOD,
+    SyncJobContext,
     remove_finalizer,
 )
 from pytest_kwait.simulator.controllers.pods import (
@@ -18,29 +18,29 @@ from pytest_kwait.simulator.controllers.pods import (
     is_namespace_terminating,
     is_ready,
     is_terminating,
-    pod_from_template,
-    rank_for_removal,
-    slow_start,
+    make_pod_from_template,
+    rank_for_deletion,
+    slow_start_batch,
 )
 from pytest_kwait.simulator.objects import Obj, clone, name_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import StatusError
 
-__all__ = ["PodChanges"]
+__all__ = ["JobPods"]
 
 # Upstream makes up to 500 side by side; here they are made in turn, and requests served between.
-_MOST_PODS_PER_LOOK = 100
+_MAX_PODS_PER_SYNC = 100
 
 
 @dataclass(slots=True)
-class PodChanges:
+class JobPods:
     """What a look does to pods.
 
     Source: kube-controller-manager, job_controller.go, `manageJob`.
     """
 
-    view: JobView
+    view: SyncJobContext
 
     def remove_active(self) -> None:
         """Delete what runs; the finalizers stay until it is counted."""
@@ -68,11 +68,13 @@ class PodChanges:
             wanted = active if self.view.succeeded > 0 else parallelism
         else:
             wanted = max(0, min(parallelism, spec["completions"] - self.view.succeeded))
-        removable = self._removable(max(0, active - wanted))[:_MOST_PODS_PER_LOOK]
+        removable = self._removable(max(0, active - wanted))[:_MAX_PODS_PER_SYNC]
         if removable:
             return active - self._remove(removable), None
-        terminating = self.view.terminating if rules.replaces_only_failed(self.view.job) else 0
-        missing = min(wanted - terminating - active, _MOST_PODS_PER_LOOK)
+        terminating = (
+            self.view.terminating if rules.has_failed_replacement_policy(self.view.job) else 0
+        )
+        missing = min(wanted - terminating - active, _MAX_PODS_PER_SYNC)
         if missing <= 0:
             return active, None
         if not self.view.per_index:
@@ -92,38 +94,48 @@ class PodChanges:
         remove: list[Obj] = []
         keep = self.view.active
         if self.view.indexed:
-            remove, keep = indexes.duplicated(self.view.active, self.view.completions)
+            remove, keep = indexes.split_duplicates(self.view.active, self.view.completions)
         if len(remove) < least:
-            remove = remove + rank_for_removal(keep, {})[: least - len(remove)]
+            remove = remove + rank_for_deletion(keep, {})[: least - len(remove)]
         return remove
 
     def _wait_for(self, failures: int, last: float) -> float:
         """Real seconds until the next try may be made, at least the batch period if any."""
         clock = self.view.context.api.clock
-        left = last + rules.retry_delay(failures) * clock.scale - clock.time() if failures else 0.0
-        return max(left, BATCH_PERIOD * clock.scale) if left > 0 else 0.0
+        left = (
+            last + rules.calculate_backoff(failures) * clock.scale - clock.time()
+            if failures
+            else 0.0
+        )
+        return max(left, SYNC_BATCH_PERIOD * clock.scale) if left > 0 else 0.0
 
     def _next_indexes(self, count: int) -> tuple[list[int], float]:
         taken = set(self.view.succeeded_indexes) | (self.view.failed_indexes or set())
-        taken |= {index for pod in self.view.active if (index := indexes.index_of(pod)) is not None}
-        if rules.replaces_only_failed(self.view.job):
+        taken |= {
+            index
+            for pod in self.view.active
+            if (index := indexes.get_completion_index(pod)) is not None
+        }
+        if rules.has_failed_replacement_policy(self.view.job):
             going = [pod for pod in self.view.pods if is_terminating(pod)]
-            taken |= {index for pod in going if (index := indexes.index_of(pod)) is not None}
-        chosen = indexes.pending(count, self.view.completions, taken)
+            taken |= {
+                index for pod in going if (index := indexes.get_completion_index(pod)) is not None
+            }
+        chosen = indexes.first_pending_indexes(count, self.view.completions, taken)
         if not self.view.per_index:
             return chosen, 0.0
         waits: dict[int, float] = {}
         for index in chosen:
             last = self.view.delayed.get(index)
             if last is not None:
-                failures = indexes.failure_count(last, ignored_too=True) + 1
+                failures = indexes.get_index_failure_count(last, ignored_too=True) + 1
                 waits[index] = self._wait_for(failures, self.view.context.ended(last))
         due = [index for index in chosen if waits.get(index, 0.0) <= 0]
         return (due, 0.0) if due else ([], min(waits.values(), default=0.0))
 
     def _create(self, chosen: list[int | None], active: int) -> tuple[int, StatusError | None]:
         template = self.view.spec["template"]
-        plain = pod_from_template(template, self.view.job, *KIND)
+        plain = make_pod_from_template(template, self.view.job, *KIND)
         finalizers = plain["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
@@ -136,7 +148,7 @@ class PodChanges:
             self.view.context.control.create(pod, self.view.job)
 
         try:
-            return active + slow_start(len(chosen), 1, create), None
+            return active + slow_start_batch(len(chosen), 1, create), None
         except SlowStartError as error:
             refusal = None if is_namespace_terminating(error.cause) else error.cause
             return active + error.done, refusal
@@ -156,9 +168,11 @@ class PodChanges:
             last = self.view.delayed.get(index)
             counted, ignored = 0, 0
             if last is not None:
-                counted = indexes.failure_count(last)
-                ignored = indexes.failure_count(last, ignored_too=True) - counted
-                counts = rules.match_failure(self.view.spec.get("podFailurePolicy"), last).counts
+                counted = indexes.get_index_failure_count(last)
+                ignored = indexes.get_index_failure_count(last, ignored_too=True) - counted
+                counts = rules.match_failure_policy(
+                    self.view.spec.get("podFailurePolicy"), last
+                ).counts
                 counted, ignored = counted + counts, ignored + (not counts)
             metadata["annotations"][indexes.FAILURE_COUNT] = str(counted)
             if ignored:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted, moment
-from pytest_kwait.simulator.controllers.jobs.indexes import read_indexes
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.jobs.indexes import parse_indexes
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -15,52 +15,54 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "RETRY_FIRST",
-    "RETRY_MOST",
-    "Failure",
-    "Retries",
-    "failed_job_message",
-    "finished_at",
+    "BASE_BACKOFF",
+    "MAX_BACKOFF",
+    "BackoffRecord",
+    "FailurePolicyMatch",
+    "calculate_backoff",
+    "find_failed_job_message",
+    "get_finish_time",
+    "has_exceeded_restart_limit",
+    "has_failed_replacement_policy",
     "is_failed",
-    "match_failure",
-    "met_success_policy",
-    "past_deadline",
-    "past_restart_limit",
-    "replaces_only_failed",
-    "retry_delay",
+    "match_failure_policy",
+    "match_success_policy",
+    "seconds_until_deadline",
 ]
 
 # Seconds; source: kube-controller-manager, job_controller.go, `DefaultJobPodFailureBackOff`.
-RETRY_FIRST = 10.0
-RETRY_MOST = 600.0
+BASE_BACKOFF = 10.0
+MAX_BACKOFF = 600.0
 
 
-def retry_delay(failures: int) -> float:
+def calculate_backoff(failures: int) -> float:
     """Seconds from the last failure to the next try: 10, doubling up to 600."""
     if failures <= 0:
         return 0.0
-    return float(min(RETRY_FIRST * 2 ** min(failures - 1, 16), RETRY_MOST))
+    return float(min(BASE_BACKOFF * 2 ** min(failures - 1, 16), MAX_BACKOFF))
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
+class BackoffRecord:
     """Failures since the last success, and when the last one was."""
 
     failures: int = 0
     last: float = 0.0
 
-    def counting(self, succeeded: Sequence[float], failed: Sequence[float]) -> Retries:
+    def counting(self, succeeded: Sequence[float], failed: Sequence[float]) -> BackoffRecord:
         """Return the same after pods that ended at these times.
 
         Source: kube-controller-manager, backoff_utils.go, `newBackoffRecord`.
         """
         if not succeeded:
-            return Retries(self.failures + len(failed), max(failed)) if failed else replace(self)
+            return (
+                BackoffRecord(self.failures + len(failed), max(failed)) if failed else replace(self)
+            )
         later = [moment_ for moment_ in failed if moment_ > max(succeeded)]
-        return Retries(len(later), max(later, default=0.0))
+        return BackoffRecord(len(later), max(later, default=0.0))
 
 
-def finished_at(pod: Obj) -> float:
+def get_finish_time(pod: Obj) -> float:
     """When the pod ended, in seconds since the epoch, as well as its status tells.
 
     Source: kube-controller-manager, backoff_utils.go, `getFinishedTime`.
@@ -70,19 +72,19 @@ def finished_at(pod: Obj) -> float:
         ((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in statuses
     ]
     if ends and all(ends):
-        return max(moment(str(end)) for end in ends)
-    ready = condition_of(pod, "Ready")
+        return max(parse_timestamp(str(end)) for end in ends)
+    ready = get_condition(pod, "Ready")
     if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
-        return moment(ready["lastTransitionTime"])
+        return parse_timestamp(ready["lastTransitionTime"])
     metadata = pod["metadata"]
     if "deletionTimestamp" in metadata:
-        return moment(metadata["deletionTimestamp"]) - float(
+        return parse_timestamp(metadata["deletionTimestamp"]) - float(
             metadata.get("deletionGracePeriodSeconds") or 0
         )
-    return moment(metadata["creationTimestamp"])
+    return parse_timestamp(metadata["creationTimestamp"])
 
 
-def replaces_only_failed(job: Obj) -> bool:
+def has_failed_replacement_policy(job: Obj) -> bool:
     """Whether a pod that is going is replaced only once it has failed."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
@@ -93,11 +95,11 @@ def is_failed(pod: Obj, job: Obj) -> bool:
     phase = (pod.get("status") or {}).get("phase")
     if phase == "Failed":
         return True
-    return not replaces_only_failed(job) and is_being_deleted(pod) and phase != "Succeeded"
+    return not has_failed_replacement_policy(job) and is_being_deleted(pod) and phase != "Succeeded"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailurePolicyMatch:
     """What a Job's failure policy says of a failed pod.
 
     Args:
@@ -111,26 +113,28 @@ class Failure:
     message: str = ""
 
 
-def match_failure(policy: Obj | None, pod: Obj) -> Failure:
+def match_failure_policy(policy: Obj | None, pod: Obj) -> FailurePolicyMatch:
     """Return the first rule that matches, applied.
 
     Source: kube-controller-manager, pod_failure_policy.go, `matchPodFailurePolicy`.
     """
     for number, rule in enumerate((policy or {}).get("rules") or ()):
         cause = (
-            _exit_code_cause(rule, pod) if rule.get("onExitCodes") else _condition_cause(rule, pod)
+            _match_exit_codes(rule, pod)
+            if rule.get("onExitCodes")
+            else _match_conditions(rule, pod)
         )
         if not cause:
             continue
         action = rule["action"]
         if action == "Ignore":
-            return Failure(False, action)
+            return FailurePolicyMatch(False, action)
         message = f"{cause} matching FailJob rule at index {number}" if action == "FailJob" else ""
-        return Failure(True, action, message)
-    return Failure(True)
+        return FailurePolicyMatch(True, action, message)
+    return FailurePolicyMatch(True)
 
 
-def _exit_code_cause(rule: Obj, pod: Obj) -> str:
+def _match_exit_codes(rule: Obj, pod: Obj) -> str:
     wanted = rule["onExitCodes"]
     status = pod.get("status") or {}
     for one in [
@@ -149,28 +153,28 @@ def _exit_code_cause(rule: Obj, pod: Obj) -> str:
     return ""
 
 
-def _condition_cause(rule: Obj, pod: Obj) -> str:
+def _match_conditions(rule: Obj, pod: Obj) -> str:
     for pattern in rule.get("onPodConditions") or ():
-        condition = condition_of(pod, pattern["type"])
+        condition = get_condition(pod, pattern["type"])
         if condition is not None and condition["status"] == pattern.get("status", "True"):
             return f"Pod {namespace_of(pod)}/{name_of(pod)} has condition {pattern['type']}"
     return ""
 
 
-def failed_job_message(job: Obj, pods: Iterable[Obj]) -> str:
+def find_failed_job_message(job: Obj, pods: Iterable[Obj]) -> str:
     """Why the failure policy ends the Job; empty where it does not."""
     policy = job["spec"].get("podFailurePolicy")
     if policy is None:
         return ""
     for pod in pods:
         if is_failed(pod, job):
-            message = match_failure(policy, pod).message
+            message = match_failure_policy(policy, pod).message
             if message:
                 return message
     return ""
 
 
-def met_success_policy(job: Obj, succeeded: Collection[int]) -> str:
+def match_success_policy(job: Obj, succeeded: Collection[int]) -> str:
     """Which rule of the success policy holds, as a message; empty where none does.
 
     Source: kube-controller-manager, success_policy.go, `matchSuccessPolicy`.
@@ -181,7 +185,7 @@ def met_success_policy(job: Obj, succeeded: Collection[int]) -> str:
     for number, rule in enumerate(rules):
         count = rule.get("succeededCount")
         if rule.get("succeededIndexes") is not None:
-            wanted = read_indexes(rule["succeededIndexes"], job["spec"].get("completions") or 0)
+            wanted = parse_indexes(rule["succeededIndexes"], job["spec"].get("completions") or 0)
             have = len(wanted & set(succeeded))
             met = bool(wanted) and (have == len(wanted) or (count is not None and have >= count))
         else:
@@ -191,7 +195,7 @@ def met_success_policy(job: Obj, succeeded: Collection[int]) -> str:
     return ""
 
 
-def past_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
+def has_exceeded_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
     """Whether containers that restart in place did so too often (`restartPolicy: OnFailure`)."""
     if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
@@ -208,7 +212,7 @@ def past_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
     return restarts > 0 if limit == 0 else restarts >= limit
 
 
-def past_deadline(job: Obj, now: float) -> float | None:
+def seconds_until_deadline(job: Obj, now: float) -> float | None:
     """Seconds until the Job has been active for too long: at most 0 if it has; None for never.
 
     The start is a stamp cut to seconds, so a deadline comes up to a second early, as upstream.
@@ -217,4 +221,4 @@ def past_deadline(job: Obj, now: float) -> float | None:
     start = (job.get("status") or {}).get("startTime")
     if limit is None or start is None or job["spec"].get("suspend"):
         return None
-    return moment(start) + float(limit) - now
+    return parse_timestamp(start) + float(limit) - now

@@ -8,29 +8,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import condition_of, is_being_deleted
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
 from pytest_kwait.simulator.controllers.jobs import rules
-from pytest_kwait.simulator.controllers.jobs.accounting import Accounting
-from pytest_kwait.simulator.controllers.jobs.pod_changes import PodChanges
-from pytest_kwait.simulator.controllers.jobs.view import Ending, JobView, count
+from pytest_kwait.simulator.controllers.jobs.accounting import FinalizerTracking
+from pytest_kwait.simulator.controllers.jobs.pod_changes import JobPods
+from pytest_kwait.simulator.controllers.jobs.view import JobOutcome, SyncJobContext, set_count
 from pytest_kwait.simulator.controllers.pods import is_active, is_ready, is_terminating
 from pytest_kwait.simulator.events import NORMAL
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.status_error import StatusError
 
-__all__ = ["JobTracking"]
+__all__ = ["JobSync"]
 
 
 @dataclass(slots=True)
-class JobTracking:
+class JobSync:
     """Decides what becomes of the Job that `view` shows."""
 
-    view: JobView
-    changes: PodChanges = field(init=False)
+    view: SyncJobContext
+    changes: JobPods = field(init=False)
 
     def __post_init__(self) -> None:
-        self.changes = PodChanges(self.view)
+        self.changes = JobPods(self.view)
 
     def run(self) -> None:
         """Look, decide, act, write."""
@@ -57,7 +57,7 @@ class JobTracking:
                 active, refusal = self.changes.manage()
             if self._is_complete(active):
                 message = "Reached expected number of succeeded pods"
-                self.view.ending = Ending("SuccessCriteriaMet", "CompletionsReached", message)
+                self.view.ending = JobOutcome("SuccessCriteriaMet", "CompletionsReached", message)
             elif managed:
                 flush = self._note_suspension() or flush
         flush = flush or active != status.get("active", 0)
@@ -66,33 +66,35 @@ class JobTracking:
             or self.view.ready != status.get("ready")
             or self.view.terminating != status.get("terminating")
         )
-        count(status, "active", active)
+        set_count(status, "active", active)
         status["ready"] = self.view.ready
         status["terminating"] = self.view.terminating
-        Accounting(self.view).track(flush)
+        FinalizerTracking(self.view).track(flush)
         if refusal is not None:
             raise refusal
 
-    def _decided(self) -> Ending | None:
+    def _decided(self) -> JobOutcome | None:
         """Return what an earlier look decided and has not finished yet."""
-        met = condition_of(self.view.job, "SuccessCriteriaMet")
+        met = get_condition(self.view.job, "SuccessCriteriaMet")
         if met is not None and met["status"] == "True":
-            return Ending("SuccessCriteriaMet", met["reason"], met["message"])
-        target = condition_of(self.view.job, "FailureTarget")
+            return JobOutcome("SuccessCriteriaMet", met["reason"], met["message"])
+        target = get_condition(self.view.job, "FailureTarget")
         if target is not None and target["status"] == "True":
-            return Ending("Failed", target["reason"], target["message"])
-        message = rules.failed_job_message(self.view.job, self.view.pods)
-        return Ending("FailureTarget", "PodFailurePolicy", message) if message else None
+            return JobOutcome("Failed", target["reason"], target["message"])
+        message = rules.find_failed_job_message(self.view.job, self.view.pods)
+        return JobOutcome("FailureTarget", "PodFailurePolicy", message) if message else None
 
-    def _failure(self) -> Ending | None:
+    def _failure(self) -> JobOutcome | None:
         limit = self.view.spec.get("backoffLimit", 6)
-        if self.view.failed > limit or rules.past_restart_limit(self.view.job, self.view.pods):
+        if self.view.failed > limit or rules.has_exceeded_restart_limit(
+            self.view.job, self.view.pods
+        ):
             message = "Job has reached the specified backoff limit"
-            return Ending("FailureTarget", "BackoffLimitExceeded", message)
-        left = rules.past_deadline(self.view.job, self.view.context.api.clock.time())
+            return JobOutcome("FailureTarget", "BackoffLimitExceeded", message)
+        left = rules.seconds_until_deadline(self.view.job, self.view.context.api.clock.time())
         if left is not None and left <= 0:
             message = "Job was active longer than specified deadline"
-            return Ending("FailureTarget", "DeadlineExceeded", message)
+            return JobOutcome("FailureTarget", "DeadlineExceeded", message)
         if left is not None:
             self.view.look_again.append(left)
         return None
@@ -112,7 +114,7 @@ class JobTracking:
             status.pop("startTime", None)
             self.view.tell(NORMAL, "Suspended", "Job suspended")
             return True
-        if condition_of(self.view.job, "Suspended") is None:
+        if get_condition(self.view.job, "Suspended") is None:
             return False
         if not self.view.set_condition("Suspended", "False", "JobResumed", "Job resumed"):
             return False

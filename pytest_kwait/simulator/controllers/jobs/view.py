@@ -10,24 +10,24 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, ui
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.controllers.pods import PodControl
     from pytest_kwait.simulator.events import EventRecorder
 
 __all__ = [
-    "BATCH_PERIOD",
     "FINALIZER",
     "KIND",
-    "Context",
-    "Ending",
-    "JobView",
-    "count",
+    "SYNC_BATCH_PERIOD",
+    "JobControllerContext",
+    "JobOutcome",
+    "SyncJobContext",
     "is_finished",
     "remove_finalizer",
+    "set_count",
 ]
 
 # Seconds that pod events are gathered.
-BATCH_PERIOD = 1.0
+SYNC_BATCH_PERIOD = 1.0
 FINALIZER = "batch.kubernetes.io/job-tracking"
 KIND = ("batch/v1", "Job")
 
@@ -40,7 +40,7 @@ def is_finished(job: Obj) -> bool:
     )
 
 
-def remove_finalizer(api: ClusterApi, pod: Obj) -> None:
+def remove_finalizer(api: SimulatedCluster, pod: Obj) -> None:
     """Let the pod go; one that is gone already is fine."""
 
     def remove(changed: Obj) -> None:
@@ -58,7 +58,7 @@ def remove_finalizer(api: ClusterApi, pod: Obj) -> None:
             raise
 
 
-class Context:
+class JobControllerContext:
     """What every look at a Job needs, and when pods ended.
 
     Args:
@@ -67,7 +67,7 @@ class Context:
         control: makes and removes pods.
     """
 
-    def __init__(self, api: ClusterApi, recorder: EventRecorder, control: PodControl) -> None:
+    def __init__(self, api: SimulatedCluster, recorder: EventRecorder, control: PodControl) -> None:
         self.api = api
         self.recorder = recorder
         self.control = control
@@ -85,10 +85,10 @@ class Context:
 
     def ended(self, pod: Obj) -> float:
         """When the pod ended, in seconds since the epoch."""
-        return self._ends.get(uid_of(pod)) or rules.finished_at(pod)
+        return self._ends.get(uid_of(pod)) or rules.get_finish_time(pod)
 
 
-def count(status: Obj, name: str, value: int) -> None:
+def set_count(status: Obj, name: str, value: int) -> None:
     """Set a count in a status; zeros are left out, as the API does."""
     if value:
         status[name] = value
@@ -97,7 +97,7 @@ def count(status: Obj, name: str, value: int) -> None:
 
 
 @dataclass(slots=True)
-class Ending:
+class JobOutcome:
     """How the Job ends; `kind` is the interim condition's type until that is written."""
 
     kind: str
@@ -106,7 +106,7 @@ class Ending:
 
 
 @dataclass(slots=True)
-class JobView:
+class SyncJobContext:
     """One look at `job`, a private copy.
 
     Args:
@@ -116,12 +116,12 @@ class JobView:
         retries: failures counted before; `next_retries` has those of this look.
     """
 
-    context: Context
+    context: JobControllerContext
     job: Obj
     pods: list[Obj]
-    retries: rules.Retries
+    retries: rules.BackoffRecord
     look_again: list[float] = field(default_factory=list)
-    ending: Ending | None = None
+    ending: JobOutcome | None = None
     active: list[Obj] = field(default_factory=list)
     ready: int = 0
     terminating: int = 0
@@ -131,7 +131,7 @@ class JobView:
     succeeded_indexes: set[int] = field(default_factory=set)
     failed_indexes: set[int] | None = None
     delayed: dict[int, Obj] = field(default_factory=dict)
-    next_retries: rules.Retries = field(default_factory=rules.Retries)
+    next_retries: rules.BackoffRecord = field(default_factory=rules.BackoffRecord)
 
     @property
     def spec(self) -> Obj:
@@ -174,7 +174,7 @@ class JobView:
         """Whether the pod can count: it is tracked and has a valid index where it needs one."""
         if not self.tracked(pod):
             return False
-        return not self.indexed or indexes.valid_index(pod, self.completions) is not None
+        return not self.indexed or indexes.get_valid_index(pod, self.completions) is not None
 
     def count_ended(self) -> None:
         """Count who succeeded and who failed, those included that the status does not know yet."""
@@ -197,7 +197,7 @@ class JobView:
             and rules.is_failed(pod, self.job)
         ]
         policy = self.spec.get("podFailurePolicy")
-        counted = [pod for pod in failed if rules.match_failure(policy, pod).counts]
+        counted = [pod for pod in failed if rules.match_failure_policy(policy, pod).counts]
         self.succeeded = self.status.get("succeeded", 0) + len(succeeded) + len(uncounted_ok)
         self.failed = self.status.get("failed", 0) + len(counted) + len(uncounted_bad)
         self.next_retries = self.retries.counting(
@@ -210,31 +210,31 @@ class JobView:
         if not self.indexed:
             return
         completions = self.completions
-        self.before = indexes.read_indexes(self.status.get("completedIndexes") or "", completions)
+        self.before = indexes.parse_indexes(self.status.get("completedIndexes") or "", completions)
         self.succeeded_indexes = self.before | {
             index
             for pod in self.pods
             if self.tracked(pod)
             and (pod.get("status") or {}).get("phase") == "Succeeded"
-            and (index := indexes.valid_index(pod, completions)) is not None
+            and (index := indexes.get_valid_index(pod, completions)) is not None
         }
         self.succeeded = len(self.succeeded_indexes)
         if self.per_index:
             self.count_failed_indexes()
         if self.ending is None:
-            message = rules.met_success_policy(self.job, self.succeeded_indexes)
+            message = rules.match_success_policy(self.job, self.succeeded_indexes)
             if message:
-                self.ending = Ending("SuccessCriteriaMet", "SuccessPolicy", message)
+                self.ending = JobOutcome("SuccessCriteriaMet", "SuccessPolicy", message)
 
     def count_failed_indexes(self) -> None:
         """Count the indexes that failed for good, and note who waits for a replacement."""
         completions = self.completions
-        failed = indexes.read_indexes(self.status.get("failedIndexes") or "", completions)
+        failed = indexes.parse_indexes(self.status.get("failedIndexes") or "", completions)
         failed |= {
             index
             for pod in self.pods
             if self.tracked(pod)
-            and (index := indexes.valid_index(pod, completions)) is not None
+            and (index := indexes.get_valid_index(pod, completions)) is not None
             and self.index_failed(pod)
         }
         self.failed_indexes = failed
@@ -242,12 +242,12 @@ class JobView:
         if self.ending is None:
             if most is not None and len(failed) > most:
                 message = "Job has exceeded the specified maximal number of failed indexes"
-                self.ending = Ending("FailureTarget", "MaxFailedIndexesExceeded", message)
+                self.ending = JobOutcome("FailureTarget", "MaxFailedIndexesExceeded", message)
             elif failed and len(failed) + len(self.succeeded_indexes) >= completions:
-                self.ending = Ending("FailureTarget", "FailedIndexes", "Job has failed indexes")
-        alive = {indexes.index_of(pod) for pod in self.active}
+                self.ending = JobOutcome("FailureTarget", "FailedIndexes", "Job has failed indexes")
+        alive = {indexes.get_completion_index(pod) for pod in self.active}
         for pod in self.pods:
-            index = indexes.valid_index(pod, completions)
+            index = indexes.get_valid_index(pod, completions)
             if (
                 index is None
                 or not self.tracked(pod)
@@ -258,20 +258,20 @@ class JobView:
             ):
                 continue
             last = self.delayed.get(index)
-            if last is None or indexes.failure_count(
+            if last is None or indexes.get_index_failure_count(
                 last, ignored_too=True
-            ) <= indexes.failure_count(pod, ignored_too=True):
+            ) <= indexes.get_index_failure_count(pod, ignored_too=True):
                 self.delayed[index] = pod
 
     def index_failed(self, pod: Obj) -> bool:
         """Whether the pod's failure is the last its index may have."""
         if not rules.is_failed(pod, self.job):
             return False
-        failure = rules.match_failure(self.spec.get("podFailurePolicy"), pod)
+        failure = rules.match_failure_policy(self.spec.get("podFailurePolicy"), pod)
         if failure.action == "FailIndex":
             return True
         limit: int = self.spec["backoffLimitPerIndex"]
-        return failure.counts and indexes.failure_count(pod) >= limit
+        return failure.counts and indexes.get_index_failure_count(pod) >= limit
 
     def tell(self, severity: str, reason: str, message: str) -> None:
         """Tell something of the Job in an event."""

@@ -8,23 +8,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.ownership import controller_reference
+from pytest_kwait.simulator.controllers.ownership import make_controller_ref
 from pytest_kwait.simulator.controllers.stateful_sets.members import (
     KIND,
-    claims_of,
-    first_ordinal,
-    ordinal_of,
-    replicas_of,
+    get_ordinal,
+    get_replicas,
+    get_start_ordinal,
+    make_claims,
 )
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.events import EventRecorder
 
-__all__ = ["Claims", "wanted_owners"]
+__all__ = ["ClaimControl", "calculate_owners"]
 
 _CLAIMS = "persistentvolumeclaims"
 _POD = ("v1", "Pod")
@@ -36,11 +36,11 @@ def _policy(stateful_set: Obj) -> tuple[str, str]:
 
 
 def _is_condemned(stateful_set: Obj, pod: Obj) -> bool:
-    index = ordinal_of(pod) - first_ordinal(stateful_set)
-    return not 0 <= index < replicas_of(stateful_set)
+    index = get_ordinal(pod) - get_start_ordinal(stateful_set)
+    return not 0 <= index < get_replicas(stateful_set)
 
 
-def _is_about(reference: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
+def _is_reference_to(reference: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
     named = (reference.get("apiVersion"), reference.get("kind"), reference.get("name"))
     return named == (*kind, name_of(obj))
 
@@ -48,20 +48,20 @@ def _is_about(reference: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
 def _is_stale(claim: Obj, obj: Obj, kind: tuple[str, str]) -> bool:
     """Whether the claim is owned by an earlier object of that name."""
     for reference in claim["metadata"].get("ownerReferences") or ():
-        if _is_about(reference, obj, kind):
+        if _is_reference_to(reference, obj, kind):
             return bool(reference["uid"] != uid_of(obj))
     return False
 
 
-def _has_stranger(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
+def _has_other_controller(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
     """Whether somebody else controls the claim, where a policy is to be kept."""
     if _policy(stateful_set) == ("Retain", "Retain"):
         return False
     for reference in claim["metadata"].get("ownerReferences") or ():
-        if _is_about(reference, stateful_set, KIND):
+        if _is_reference_to(reference, stateful_set, KIND):
             if reference["uid"] != uid_of(stateful_set):
                 return True
-        elif _is_about(reference, pod, _POD):
+        elif _is_reference_to(reference, pod, _POD):
             if reference["uid"] != uid_of(pod):
                 return True
         elif reference.get("controller"):
@@ -69,7 +69,7 @@ def _has_stranger(claim: Obj, stateful_set: Obj, pod: Obj) -> bool:
     return False
 
 
-def wanted_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | None:
+def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | None:
     """Return the owner references that the claim must have; None where they are right.
 
     Scaled down under `Delete`, a claim is the pod's; else, `Delete` when the set is deleted makes
@@ -81,22 +81,22 @@ def wanted_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | None:
     others = [
         one
         for one in present
-        if not _is_about(one, stateful_set, KIND) and not _is_about(one, pod, _POD)
+        if not _is_reference_to(one, stateful_set, KIND) and not _is_reference_to(one, pod, _POD)
     ]
-    if not _has_stranger(claim, stateful_set, pod):
+    if not _has_other_controller(claim, stateful_set, pod):
         deleted, scaled = _policy(stateful_set)
         if scaled == "Delete" and _is_condemned(stateful_set, pod):
             if uid_of(pod):
-                others.append(controller_reference(pod, *_POD))
+                others.append(make_controller_ref(pod, *_POD))
         elif deleted == "Delete":
-            others.append(controller_reference(stateful_set, *KIND))
+            others.append(make_controller_ref(stateful_set, *KIND))
     owners = [(one["uid"], bool(one.get("controller"))) for one in others]
     if owners == [(one["uid"], bool(one.get("controller"))) for one in present]:
         return None
     return others
 
 
-class Claims:
+class ClaimControl:
     """Makes claims and keeps their owners.
 
     Args:
@@ -104,7 +104,7 @@ class Claims:
         recorder: tells what was done.
     """
 
-    def __init__(self, api: ClusterApi, recorder: EventRecorder) -> None:
+    def __init__(self, api: SimulatedCluster, recorder: EventRecorder) -> None:
         self._api = api
         self._recorder = recorder
 
@@ -114,7 +114,7 @@ class Claims:
             return False
         return any(
             found is not None and _is_stale(found, pod, _POD)
-            for found in map(self._find, claims_of(stateful_set, pod))
+            for found in map(self._find, make_claims(stateful_set, pod))
         )
 
     def _find(self, claim: Obj) -> Obj | None:
@@ -127,11 +127,11 @@ class Claims:
             StatusError: the API server refused one, or one is being deleted.
         """
         refusal = None
-        for claim in claims_of(stateful_set, pod):
+        for claim in make_claims(stateful_set, pod):
             name, found = name_of(claim), self._find(claim)
             if found is not None:
                 if is_being_deleted(found):
-                    refusal = refusal or _retold(f"pvc {name} is being deleted")
+                    refusal = refusal or _make_claim_error(f"pvc {name} is being deleted")
                 continue
             about = f"Pod {name_of(pod)} in StatefulSet {name_of(stateful_set)}"
             try:
@@ -139,7 +139,9 @@ class Claims:
             except StatusError as error:
                 message = f"Create Claim {name} for {about} failed error: {error.message}"
                 self._recorder.event(stateful_set, KIND, WARNING, "FailedCreate", message)
-                refusal = refusal or _retold(f"failed to create PVC {name}: {error.message}", error)
+                refusal = refusal or _make_claim_error(
+                    f"failed to create PVC {name}: {error.message}", error
+                )
             else:
                 message = f"Create Claim {name} {about} success"
                 self._recorder.event(stateful_set, KIND, NORMAL, "SuccessfulCreate", message)
@@ -149,23 +151,23 @@ class Claims:
     def are_owned(self, stateful_set: Obj, pod: Obj) -> bool:
         """Whether the claims have the owners that the policy gives them."""
         return all(
-            found is None or wanted_owners(found, stateful_set, pod) is None
-            for found in map(self._find, claims_of(stateful_set, pod))
+            found is None or calculate_owners(found, stateful_set, pod) is None
+            for found in map(self._find, make_claims(stateful_set, pod))
         )
 
     def own(self, stateful_set: Obj, pod: Obj) -> None:
         """Give the claims the owners that the policy gives them."""
-        for claim in claims_of(stateful_set, pod):
+        for claim in make_claims(stateful_set, pod):
             found = self._find(claim)
             if found is None:
                 continue
-            if _has_stranger(found, stateful_set, pod):
+            if _has_other_controller(found, stateful_set, pod):
                 message = (
                     f"PersistentVolumeClaim {name_of(claim)} has a conflicting OwnerReference that"
                     " acts as a manging controller, the retention policy is ignored for this claim"
                 )
                 self._recorder.event(stateful_set, KIND, WARNING, "ConflictingController", message)
-            owners = wanted_owners(found, stateful_set, pod)
+            owners = calculate_owners(found, stateful_set, pod)
             if owners is None:
                 continue
             metadata = {**found["metadata"], "ownerReferences": owners}
@@ -174,7 +176,7 @@ class Claims:
             self._api.update(_CLAIMS, {**found, "metadata": metadata})
 
 
-def _retold(message: str, cause: StatusError | None = None) -> StatusError:
+def _make_claim_error(message: str, cause: StatusError | None = None) -> StatusError:
     if cause is None:
         return StatusError(409, "Conflict", message)
     return StatusError(cause.code, cause.reason, message, cause.details)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.ownership import split_key
-from pytest_kwait.simulator.controllers.pod_owners import PodOwners
-from pytest_kwait.simulator.controllers.pods import available_in
-from pytest_kwait.simulator.controllers.stateful_sets.claims import Claims
-from pytest_kwait.simulator.controllers.stateful_sets.members import KIND, is_member, replicas_of
+from pytest_kwait.simulator.controllers.pod_owners import PodOwnerIndex
+from pytest_kwait.simulator.controllers.pods import seconds_until_available
+from pytest_kwait.simulator.controllers.stateful_sets.claims import ClaimControl
+from pytest_kwait.simulator.controllers.stateful_sets.members import (
+    KIND,
+    get_replicas,
+    is_member_of,
+)
 from pytest_kwait.simulator.controllers.stateful_sets.revisions import Revisions
-from pytest_kwait.simulator.controllers.stateful_sets.rollout import Rollout
+from pytest_kwait.simulator.controllers.stateful_sets.rollout import StatefulSetControl
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import EventRecorder
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
 
 __all__ = ["StatefulSetController"]
 
@@ -39,14 +43,16 @@ class StatefulSetController:
         revisions: the cluster's ControllerRevisions by owner.
     """
 
-    def __init__(self, api: ClusterApi, pods: Dependents, revisions: Dependents) -> None:
+    def __init__(
+        self, api: SimulatedCluster, pods: ControllerRefManager, revisions: ControllerRefManager
+    ) -> None:
         self._api = api
         self._pods = pods
         self._recorder = EventRecorder(api, _NAME)
-        self._claims = Claims(api, self._recorder)
+        self._claims = ClaimControl(api, self._recorder)
         self._revisions = Revisions(api, revisions)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
-        PodOwners(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
+        PodOwnerIndex(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
@@ -55,10 +61,12 @@ class StatefulSetController:
             return
         spec = stateful_set["spec"]
         pods = self._pods.claim(
-            stateful_set, *KIND, spec["selector"], only=lambda pod: is_member(stateful_set, pod)
+            stateful_set, *KIND, spec["selector"], only=lambda pod: is_member_of(stateful_set, pod)
         )
         versions = self._revisions.of(stateful_set)
-        rollout = Rollout(self._api, self._recorder, self._claims, stateful_set, versions, pods)
+        rollout = StatefulSetControl(
+            self._api, self._recorder, self._claims, stateful_set, versions, pods
+        )
         status, failure = rollout.run()
         self._write(stateful_set, status)
         self._revisions.truncate(stateful_set, versions, pods)
@@ -67,7 +75,7 @@ class StatefulSetController:
         if rollout.stale:
             self._queue.add_after(key, _STALE_CLAIM)
         now, min_ready = self._api.clock.time(), spec.get("minReadySeconds") or 0
-        waits = [wait for pod in pods if (wait := available_in(pod, min_ready, now))]
+        waits = [wait for pod in pods if (wait := seconds_until_available(pod, min_ready, now))]
         if waits:
             self._queue.add_after(key, min(waits), scaled=False)
 
@@ -76,7 +84,7 @@ class StatefulSetController:
 
         Source: statefulset/stateful_set_utils.go, `completeRollingUpdate`, `inconsistentStatus`.
         """
-        wanted = replicas_of(stateful_set)
+        wanted = get_replicas(stateful_set)
         rolling = (stateful_set["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"
         numbers = {status[one] for one in ("updatedReplicas", "readyReplicas", "replicas")}
         if rolling and numbers == {wanted}:

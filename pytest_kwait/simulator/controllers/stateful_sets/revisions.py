@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.histories import (
     REVISIONS,
-    by_age,
-    data_hash,
-    next_number,
-    numbered,
-    surplus,
-    template_data,
+    compute_revision_hash,
+    list_surplus_revisions,
+    make_template_patch,
+    next_revision_number,
+    sort_revisions,
+    update_revision_number,
 )
-from pytest_kwait.simulator.controllers.ownership import controller_reference
-from pytest_kwait.simulator.controllers.stateful_sets.members import KIND, revision_of
+from pytest_kwait.simulator.controllers.ownership import make_controller_ref
+from pytest_kwait.simulator.controllers.stateful_sets.members import KIND, get_pod_revision
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.ownership import Dependents
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
 
-__all__ = ["Revisions", "Versions"]
+__all__ = ["Revisions", "SetRevisions"]
 
 _HASH = "controller.kubernetes.io/hash"
-_NAME_MOST = 223
+_MAX_NAME_LENGTH = 223
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class SetRevisions:
     """What a set has and is to have.
 
     Args:
@@ -59,25 +59,29 @@ class Revisions:
     `getStatefulSetRevisions`, `truncateHistory`.
     """
 
-    def __init__(self, api: ClusterApi, revisions: Dependents) -> None:
+    def __init__(self, api: SimulatedCluster, revisions: ControllerRefManager) -> None:
         self._api = api
         self._revisions = revisions
 
-    def of(self, stateful_set: Obj) -> Versions:
+    def of(self, stateful_set: Obj) -> SetRevisions:
         """Return the revisions of a set, the one of its present template among them."""
         status = stateful_set.get("status") or {}
-        known = by_age(self._revisions.claim(stateful_set, *KIND, stateful_set["spec"]["selector"]))
-        data, collisions = template_data(stateful_set["spec"]["template"]), 0
+        known = sort_revisions(
+            self._revisions.claim(stateful_set, *KIND, stateful_set["spec"]["selector"])
+        )
+        data, collisions = make_template_patch(stateful_set["spec"]["template"]), 0
         collisions = status.get("collisionCount") or 0
         same = [one for one in known if one["data"] == data]
         if same and known[-1] is same[-1]:
             update = known[-1]
         elif same:
-            update = numbered(self._api, same[-1], next_number(known))
+            update = update_revision_number(self._api, same[-1], next_revision_number(known))
         else:
-            update, collisions = self._create(stateful_set, data, next_number(known), collisions)
+            update, collisions = self._create(
+                stateful_set, data, next_revision_number(known), collisions
+            )
         named = [one for one in known if name_of(one) == status.get("currentRevision")]
-        return Versions(named[0] if named else update, update, collisions, known)
+        return SetRevisions(named[0] if named else update, update, collisions, known)
 
     def _create(
         self, stateful_set: Obj, data: Obj, number: int, collisions: int
@@ -85,8 +89,8 @@ class Revisions:
         metadata, namespace = stateful_set["metadata"], namespace_of(stateful_set)
         template = stateful_set["spec"]["template"]
         while True:
-            digest = data_hash(data, collisions)
-            name = f"{name_of(stateful_set)[:_NAME_MOST]}-{digest}"
+            digest = compute_revision_hash(data, collisions)
+            name = f"{name_of(stateful_set)[:_MAX_NAME_LENGTH]}-{digest}"
             labels = (template.get("metadata") or {}).get("labels") or {}
             revision = {
                 "metadata": {
@@ -94,7 +98,7 @@ class Revisions:
                     "namespace": namespace,
                     "labels": {**labels, _HASH: digest},
                     "annotations": dict(metadata.get("annotations") or {}),
-                    "ownerReferences": [controller_reference(stateful_set, *KIND)],
+                    "ownerReferences": [make_controller_ref(stateful_set, *KIND)],
                 },
                 "data": data,
                 "revision": number,
@@ -109,13 +113,13 @@ class Revisions:
                     return found, collisions
                 collisions += 1
 
-    def truncate(self, stateful_set: Obj, versions: Versions, pods: Iterable[Obj]) -> None:
+    def truncate(self, stateful_set: Obj, versions: SetRevisions, pods: Iterable[Obj]) -> None:
         """Remove the oldest revisions beyond the limit that nobody is of."""
         limit = stateful_set["spec"].get("revisionHistoryLimit", 10)
         if len(versions.known) <= limit:
             return
-        live = {name_of(versions.current), name_of(versions.update), *map(revision_of, pods)}
-        for revision in surplus(versions.known, live, limit):
+        live = {name_of(versions.current), name_of(versions.update), *map(get_pod_revision, pods)}
+        for revision in list_surplus_revisions(versions.known, live, limit):
             try:
                 self._api.delete(REVISIONS, name_of(revision), namespace_of(revision))
             except StatusError as error:

@@ -5,22 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.pods import SlowStartError, available_in, slow_start
+from pytest_kwait.simulator.controllers.pods import (
+    SlowStartError,
+    seconds_until_available,
+    slow_start_batch,
+)
 from pytest_kwait.simulator.controllers.stateful_sets.members import (
     KIND,
-    claims_of,
-    counts,
-    first_ordinal,
+    add_identity_labels,
+    calculate_counts,
+    get_ordinal,
+    get_phase,
+    get_pod_revision,
+    get_replicas,
+    get_start_ordinal,
     has_identity,
     has_storage,
     is_running_and_ready,
     is_unavailable,
-    ordinal_of,
-    phase_of,
-    replicas_of,
-    revision_of,
-    versioned_pod,
-    with_identity,
+    make_claims,
+    make_versioned_pod,
 )
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of
@@ -29,15 +33,15 @@ from pytest_kwait.simulator.status_error import StatusError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_api import ClusterApi
-    from pytest_kwait.simulator.controllers.stateful_sets.claims import Claims
-    from pytest_kwait.simulator.controllers.stateful_sets.revisions import Versions
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.controllers.stateful_sets.claims import ClaimControl
+    from pytest_kwait.simulator.controllers.stateful_sets.revisions import SetRevisions
     from pytest_kwait.simulator.events import EventRecorder
 
-__all__ = ["Rollout"]
+__all__ = ["StatefulSetControl"]
 
 
-class Rollout:
+class StatefulSetControl:
     """What is to be done for a set now.
 
     Args:
@@ -53,11 +57,11 @@ class Rollout:
 
     def __init__(
         self,
-        api: ClusterApi,
+        api: SimulatedCluster,
         recorder: EventRecorder,
-        claims: Claims,
+        claims: ClaimControl,
         stateful_set: Obj,
-        versions: Versions,
+        versions: SetRevisions,
         pods: list[Obj],
     ) -> None:
         self._api = api
@@ -87,7 +91,7 @@ class Rollout:
         steps = (
             (replicas, self._keep),
             (condemned, self._own),
-            (condemned, self._condemn),
+            (condemned, self._delete_condemned),
         )
         try:
             done = all(not self._each(pods, step) for pods, step in steps)
@@ -106,17 +110,17 @@ class Rollout:
 
     def _members(self) -> tuple[list[Obj], list[Obj]]:
         """Return the pods that are to be, the missing ones as they would be made, and the rest."""
-        first, count = first_ordinal(self._set), replicas_of(self._set)
-        found = {ordinal_of(pod): pod for pod in self._pods}
+        first, count = get_start_ordinal(self._set), get_replicas(self._set)
+        found = {get_ordinal(pod): pod for pod in self._pods}
         versions = self._versions
         replicas = []
         for number in range(first, first + count):
             pod = found.pop(number, None)
             if pod is None:
-                pod = versioned_pod(self._set, versions.current, versions.update, number)
+                pod = make_versioned_pod(self._set, versions.current, versions.update, number)
             replicas.append(pod)
         condemned = sorted(
-            (pod for number, pod in found.items() if number >= 0), key=ordinal_of, reverse=True
+            (pod for number, pod in found.items() if number >= 0), key=get_ordinal, reverse=True
         )
         return replicas, condemned
 
@@ -127,7 +131,7 @@ class Rollout:
             "currentRevision": current,
             "updateRevision": update,
             "collisionCount": self._versions.collisions,
-            **counts(pods, self._min_ready, current, update, self._now),
+            **calculate_counts(pods, self._min_ready, current, update, self._now),
         }
 
     def _each(self, pods: list[Obj], step: Callable[[Obj], bool]) -> bool:
@@ -139,47 +143,50 @@ class Rollout:
             step(pods[index])
 
         try:
-            slow_start(len(pods), 1, take)
+            slow_start_batch(len(pods), 1, take)
         except SlowStartError as error:
             raise error.cause from None
         return False
 
     def _keep(self, pod: Obj) -> bool:
         """Make a pod or put it right; whether what follows has to wait for it."""
-        if phase_of(pod) in ("Failed", "Succeeded"):
+        if get_phase(pod) in ("Failed", "Succeeded"):
             if not is_being_deleted(pod):
                 self._delete(pod)
             return True
-        if not phase_of(pod):
+        if not get_phase(pod):
             if self._claims.is_stale(self._set, pod):
                 self.stale = True
                 return True
             self._create(pod)
             return self._ordered
-        if phase_of(pod) == "Pending":
+        if get_phase(pod) == "Pending":
             self._claims.make(self._set, pod)
             self._own(pod)
         if self._ordered and (
             is_being_deleted(pod)
             or not is_running_and_ready(pod)
-            or available_in(pod, self._min_ready, self._now) != 0
+            or seconds_until_available(pod, self._min_ready, self._now) != 0
         ):
             return True
         right = has_identity(self._set, pod) and has_storage(self._set, pod)
         if not right or not self._claims.are_owned(self._set, pod):
-            self._put_right(pod)
+            self._repair_pod(pod)
         return False
 
     def _own(self, pod: Obj) -> bool:
-        if claims_of(self._set, pod):
+        if make_claims(self._set, pod):
             self._claims.own(self._set, pod)
         return False
 
-    def _condemn(self, pod: Obj) -> bool:
+    def _delete_condemned(self, pod: Obj) -> bool:
         """Remove a pod that is too many; whether what follows has to wait for it."""
         if is_being_deleted(pod):
             return self._ordered
-        ready = is_running_and_ready(pod) and available_in(pod, self._min_ready, self._now) == 0
+        ready = (
+            is_running_and_ready(pod)
+            and seconds_until_available(pod, self._min_ready, self._now) == 0
+        )
         if self._ordered and not ready and pod is not self._first_unavailable:
             return True
         self._delete(pod)
@@ -189,7 +196,9 @@ class Rollout:
         """Remove the last pod of an old revision, once those after it are there again."""
         rolling = (self._set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         for pod in reversed(replicas[rolling.get("partition") or 0 :]):
-            if revision_of(pod) != name_of(self._versions.update) and not is_being_deleted(pod):
+            if get_pod_revision(pod) != name_of(self._versions.update) and not is_being_deleted(
+                pod
+            ):
                 self._delete(pod)
                 return True
             if is_unavailable(pod, self._min_ready, self._now):
@@ -207,11 +216,11 @@ class Rollout:
         self._own(pod)
         self._tell("create", pod)
 
-    def _put_right(self, pod: Obj) -> None:
+    def _repair_pod(self, pod: Obj) -> None:
         try:
             self._claims.make(self._set, pod)
             self._own(pod)
-            self._api.update("pods", with_identity(pod))
+            self._api.update("pods", add_identity_labels(pod))
         except StatusError as error:
             self._tell("update", pod, error)
             raise

@@ -9,47 +9,47 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.volumes.matching import (
-    class_of,
-    find_volume,
-    is_kept_for,
-    mismatch,
+    find_matching_volume,
+    find_mismatch,
+    get_storage_class,
+    is_bound_to_claim,
 )
-from pytest_kwait.simulator.controllers.volumes.protection import claims_of_pod
+from pytest_kwait.simulator.controllers.volumes.protection import list_pod_claims
 from pytest_kwait.simulator.controllers.volumes.provisioning import (
     BOUND_BY_CONTROLLER,
     HOST_PATH,
-    Provisioning,
-    is_delayed,
+    VolumeProvisioner,
+    is_binding_delayed,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["VolumeBinder"]
+__all__ = ["PersistentVolumeController"]
 
 _CLAIMS = "persistentvolumeclaims"
 _VOLUMES = "persistentvolumes"
 _KIND = ("v1", "PersistentVolumeClaim")
-_COMPLETED = "pv.kubernetes.io/bind-completed"
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 # Seconds until a claim without a volume is looked at again.
 # Source: kube-controller-manager, `pvclaimbinder-sync-period`.
-_RESYNC = 15.0
+_RESYNC_PERIOD = 15.0
 
 
-class VolumeBinder:
+class PersistentVolumeController:
     """Binds claims and volumes.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "persistentvolume-controller")
-        self._provisioning = Provisioning(api, self._recorder)
+        self._provisioning = VolumeProvisioner(api, self._recorder)
         name = "persistentvolume-binder-controller"
         self._claims: Workqueue[str] = Workqueue(api.clock, self._sync_claim, name)
         self._volumes: Workqueue[str] = Workqueue(api.clock, self._sync_volume, name)
@@ -62,14 +62,14 @@ class VolumeBinder:
         name = name_of(new)
         for one in (old, new):
             if one is not None:
-                self._by_class.get(class_of(one), {}).pop(name, None)
+                self._by_class.get(get_storage_class(one), {}).pop(name, None)
         if change == "DELETED":
             self._volumes.forget(name)
             key = self._by_volume.get(name)
             if key is not None:
                 self._claims.add(key)
             return
-        self._by_class.setdefault(class_of(new), {})[name] = new
+        self._by_class.setdefault(get_storage_class(new), {})[name] = new
         self._volumes.add(name)
 
     def _claim_changed(self, change: str, new: Obj, _: Obj | None) -> None:
@@ -92,25 +92,25 @@ class VolumeBinder:
         claim = self._api.find(_CLAIMS, name, namespace)
         if claim is None:
             return
-        if _COMPLETED in (claim["metadata"].get("annotations") or {}):
+        if _BIND_COMPLETED in (claim["metadata"].get("annotations") or {}):
             self._keep(claim)
             return
         volume_name = claim["spec"].get("volumeName")
         bound = self._find(claim) if not volume_name else self._take(claim, volume_name)
         if not bound:
-            self._claims.add_after(key, _RESYNC)
+            self._claims.add_after(key, _RESYNC_PERIOD)
 
     def _find(self, claim: Obj) -> bool:
         """Bind a claim to what suits it; whether there was something."""
-        delayed = is_delayed(self._api, claim)
-        candidates = self._by_class.get(class_of(claim), {}).values()
-        volume = find_volume(claim, candidates, delayed=delayed)
+        delayed = is_binding_delayed(self._api, claim)
+        candidates = self._by_class.get(get_storage_class(claim), {}).values()
+        volume = find_matching_volume(claim, candidates, delayed=delayed)
         if volume is not None:
             self._bind(volume, claim)
             return True
         if self._provisioning.give_default_class(claim):
             return True
-        if not class_of(claim):
+        if not get_storage_class(claim):
             message = "no persistent volumes available for this claim and no storage class is set"
             self._tell(claim, NORMAL, "FailedBinding", message)
         elif delayed:
@@ -127,7 +127,7 @@ class VolumeBinder:
         names = [
             name_of(pod)
             for pod in self._api.list("pods", namespace_of(claim))
-            if not pod["spec"].get("nodeName") and name_of(claim) in claims_of_pod(pod)
+            if not pod["spec"].get("nodeName") and name_of(claim) in list_pod_claims(pod)
         ]
         if not names:
             message = "waiting for first consumer to be created before binding"
@@ -141,12 +141,12 @@ class VolumeBinder:
         if volume is None:
             return False
         if not volume["spec"].get("claimRef"):
-            why = mismatch(volume, claim)
+            why = find_mismatch(volume, claim)
             if why is not None:
                 message = f'Cannot bind to requested volume "{name}": {why}'
                 self._tell(claim, WARNING, "VolumeMismatch", message)
                 return False
-        elif not is_kept_for(volume, claim):
+        elif not is_bound_to_claim(volume, claim):
             message = f'volume "{name}" already bound to a different claim.'
             self._tell(claim, WARNING, "FailedBinding", message)
             return False
@@ -163,7 +163,7 @@ class VolumeBinder:
         elif volume is None:
             lost = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             self._lose(claim, "ClaimLost", lost)
-        elif not volume["spec"].get("claimRef") or is_kept_for(volume, claim):
+        elif not volume["spec"].get("claimRef") or is_bound_to_claim(volume, claim):
             self._bind(volume, claim)
         else:
             lost = "Two claims are bound to the same volume, this one is bound incorrectly"
@@ -185,7 +185,7 @@ class VolumeBinder:
         reference = volume["spec"].get("claimRef") or {}
         if reference.get("uid") != uid_of(claim):
             changed = clone(volume)
-            if not is_kept_for(volume, claim):
+            if not is_bound_to_claim(volume, claim):
                 changed["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
             changed["spec"]["claimRef"] = {
                 "kind": "PersistentVolumeClaim",
@@ -202,7 +202,7 @@ class VolumeBinder:
         if claim["spec"].get("volumeName") != name_of(volume):
             annotations[BOUND_BY_CONTROLLER] = "yes"
             changed["spec"]["volumeName"] = name_of(volume)
-        annotations[_COMPLETED] = "yes"
+        annotations[_BIND_COMPLETED] = "yes"
         if changed != claim:
             claim = self._api.update(_CLAIMS, changed)
         status = {

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.ownership import controller_reference, key_of, split_key
+from pytest_kwait.simulator.controllers.ownership import key_of, make_controller_ref, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.events import WARNING, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["EphemeralVolumes", "not_of_pod"]
+__all__ = ["EphemeralVolumeController", "find_ownership_problem"]
 
 _CLAIMS = "persistentvolumeclaims"
 
 
-def not_of_pod(claim: Obj, pod: Obj) -> str | None:
+def find_ownership_problem(claim: Obj, pod: Obj) -> str | None:
     """Say of a claim that another made that it is not the pod's; None where it is."""
     if any(
         one["uid"] == uid_of(pod) and one.get("controller")
@@ -33,14 +33,14 @@ def not_of_pod(claim: Obj, pod: Obj) -> str | None:
     return f"PVC {key_of(claim)} was not created for pod {key_of(pod)} (pod is not owner)"
 
 
-class EphemeralVolumes:
+class EphemeralVolumeController:
     """Makes the claims.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "ephemeral_volume")
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "ephemeral-volume")
@@ -78,12 +78,12 @@ class EphemeralVolumes:
         name = f"{name_of(pod)}-{volume['name']}"
         present = self._api.find(_CLAIMS, name, namespace_of(pod))
         if present is not None:
-            why = not_of_pod(present, pod)
+            why = find_ownership_problem(present, pod)
             if why is not None:
                 raise StatusError(409, "Conflict", why)
             return
         template = volume["ephemeral"]["volumeClaimTemplate"]
-        metadata: Obj = {"name": name, "ownerReferences": [controller_reference(pod, "v1", "Pod")]}
+        metadata: Obj = {"name": name, "ownerReferences": [make_controller_ref(pod, "v1", "Pod")]}
         for field in ("labels", "annotations"):
             if (template.get("metadata") or {}).get(field):
                 metadata[field] = clone(template["metadata"][field])

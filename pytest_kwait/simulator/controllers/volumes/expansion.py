@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import value
+from pytest_kwait.scheduler.algorithm.quantities import parse_value
 from pytest_kwait.simulator.controllers.ownership import key_of, split_key
 from pytest_kwait.simulator.controllers.volumes.provisioning import HOST_PATH
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
@@ -16,23 +16,23 @@ from pytest_kwait.simulator.events import NORMAL, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["VolumeExpansion"]
+__all__ = ["ExpandController"]
 
 _CLAIMS = "persistentvolumeclaims"
 _VOLUMES = "persistentvolumes"
 _KIND = ("v1", "PersistentVolumeClaim")
 
 
-class VolumeExpansion:
+class ExpandController:
     """Grows volumes of the cluster's own provisioner, and says of others that it is not its task.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._waiting = EventRecorder(api, "volume_expand")
         self._resizer = EventRecorder(api, f"external-resizer {HOST_PATH}")
@@ -40,14 +40,19 @@ class VolumeExpansion:
         api.subscribe(_CLAIMS, self._changed)
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
-        if change != "DELETED" and old is not None and new["spec"] != old["spec"] and _wants(new):
+        if (
+            change != "DELETED"
+            and old is not None
+            and new["spec"] != old["spec"]
+            and _is_expansion_requested(new)
+        ):
             self._queue.add(key_of(new))
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
         claim = self._api.find(_CLAIMS, name, namespace)
         volume = self._api.find(_VOLUMES, (claim or {"spec": {}})["spec"].get("volumeName") or "")
-        if claim is None or volume is None or not _wants(claim):
+        if claim is None or volume is None or not _is_expansion_requested(claim):
             return
         if (volume["spec"].get("claimRef") or {}).get("uid") != uid_of(claim):
             return
@@ -73,7 +78,7 @@ class VolumeExpansion:
             "conditions": [*(before.get("conditions") or ()), resizing],
         }
         claim = self._api.update_status(_CLAIMS, {**clone(claim), "status": doing})
-        if value(volume["spec"]["capacity"]["storage"]) < value(size):
+        if parse_value(volume["spec"]["capacity"]["storage"]) < parse_value(size):
             changed = clone(volume)
             changed["spec"]["capacity"]["storage"] = size
             self._api.update(_VOLUMES, changed)
@@ -87,9 +92,11 @@ class VolumeExpansion:
         self._resizer.event(stored, _KIND, NORMAL, "VolumeResizeSuccessful", text)
 
 
-def _wants(claim: Obj) -> bool:
+def _is_expansion_requested(claim: Obj) -> bool:
     """Whether a bound claim asks for more than it has."""
     status = claim.get("status") or {}
     asked = (claim["spec"].get("resources") or {}).get("requests") or {}
     has = (status.get("capacity") or {}).get("storage", 0)
-    return status.get("phase") == "Bound" and value(has) < value(asked.get("storage", 0))
+    return status.get("phase") == "Bound" and parse_value(has) < parse_value(
+        asked.get("storage", 0)
+    )

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import value
+from pytest_kwait.scheduler.algorithm.quantities import parse_value
 from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.selectors import matches
+from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["class_of", "find_volume", "is_kept_for", "mismatch"]
+__all__ = ["find_matching_volume", "find_mismatch", "get_storage_class", "is_bound_to_claim"]
 
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
-def class_of(obj: Obj) -> str:
+def get_storage_class(obj: Obj) -> str:
     """Return the storage class of a claim or volume; empty for none."""
     annotations = obj["metadata"].get("annotations") or {}
     return str(annotations.get(_CLASS) or obj["spec"].get("storageClassName") or "")
 
 
-def is_kept_for(volume: Obj, claim: Obj) -> bool:
+def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
     """Whether the volume names the claim, by its UID where it names one."""
     reference = volume["spec"].get("claimRef")
     if not reference:
@@ -37,18 +37,20 @@ def is_kept_for(volume: Obj, claim: Obj) -> bool:
     return not reference.get("uid") or reference["uid"] == uid_of(claim)
 
 
-def _size(amounts: Obj | None) -> int:
-    return value((amounts or {}).get("storage", 0))
+def _get_storage(amounts: Obj | None) -> int:
+    return parse_value((amounts or {}).get("storage", 0))
 
 
-def mismatch(volume: Obj, claim: Obj) -> str | None:
+def find_mismatch(volume: Obj, claim: Obj) -> str | None:
     """Return why the volume is none for the claim; None where it is one."""
     wanted, given = claim["spec"], volume["spec"]
     if "deletionTimestamp" in volume["metadata"]:
         return f'the volume is marked for deletion "{name_of(volume)}"'
-    if _size(given.get("capacity")) < _size((wanted.get("resources") or {}).get("requests")):
+    if _get_storage(given.get("capacity")) < _get_storage(
+        (wanted.get("resources") or {}).get("requests")
+    ):
         return "requested PV is too small"
-    if class_of(volume) != class_of(claim):
+    if get_storage_class(volume) != get_storage_class(claim):
         return "storageClassName does not match"
     name = "volumeAttributesClassName"
     if (wanted.get(name) or "") != (given.get(name) or ""):
@@ -60,7 +62,9 @@ def mismatch(volume: Obj, claim: Obj) -> str | None:
     return None
 
 
-def find_volume(claim: Obj, volumes: Iterable[Obj], *, delayed: bool = False) -> Obj | None:
+def find_matching_volume(
+    claim: Obj, volumes: Iterable[Obj], *, delayed: bool = False
+) -> Obj | None:
     """Return the volume that is kept for the claim, else the smallest that suits it.
 
     Args:
@@ -72,15 +76,16 @@ def find_volume(claim: Obj, volumes: Iterable[Obj], *, delayed: bool = False) ->
     selector = claim["spec"].get("selector")
     for volume in volumes:
         if volume["spec"].get("claimRef"):
-            if is_kept_for(volume, claim) and mismatch(volume, claim) is None:
+            if is_bound_to_claim(volume, claim) and find_mismatch(volume, claim) is None:
                 return volume
             continue
         if delayed or (volume.get("status") or {}).get("phase") != "Available":
             continue
-        if selector is not None and not matches(selector, labels_of(volume)):
+        if selector is not None and not matches_selector(selector, labels_of(volume)):
             continue
-        if mismatch(volume, claim) is None and (
-            best is None or _size(volume["spec"]["capacity"]) < _size(best["spec"]["capacity"])
+        if find_mismatch(volume, claim) is None and (
+            best is None
+            or _get_storage(volume["spec"]["capacity"]) < _get_storage(best["spec"]["capacity"])
         ):
             best = volume
     return best

@@ -8,34 +8,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.algorithm.cycle import NoNodeError, PerPod, Rejection
-from pytest_kwait.scheduler.algorithm.node_selectors import RequiredNodes
+from pytest_kwait.scheduler.algorithm.node_selectors import RequiredNodeAffinity
 from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.ownership import key_of
-from pytest_kwait.simulator.controllers.volumes.ephemeral import not_of_pod
-from pytest_kwait.simulator.controllers.volumes.matching import class_of, find_volume
-from pytest_kwait.simulator.controllers.volumes.protection import claims_of_pod
+from pytest_kwait.simulator.controllers.volumes.ephemeral import find_ownership_problem
+from pytest_kwait.simulator.controllers.volumes.matching import (
+    find_matching_volume,
+    get_storage_class,
+)
+from pytest_kwait.simulator.controllers.volumes.protection import list_pod_claims
 from pytest_kwait.simulator.controllers.volumes.provisioning import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
-    is_delayed,
+    is_binding_delayed,
 )
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.scheduler.algorithm.cycle import Check, Cycle, PredicatePerPod
+    from pytest_kwait.scheduler.algorithm.cycle import CycleState, NodeCheck, PredicatePerPod
     from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["VolumePlacement"]
+__all__ = ["VolumeBinding"]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_ELSEWHERE = Rejection(("node(s) didn't match PersistentVolume's node affinity",))
-_NOT_FOUND = Rejection(("node(s) didn't find available persistent volumes to bind",))
+_NODE_AFFINITY_CONFLICT = Rejection(("node(s) didn't match PersistentVolume's node affinity",))
+_NO_VOLUMES_FOUND = Rejection(("node(s) didn't find available persistent volumes to bind",))
 
 
-class VolumePlacement:
+class VolumeBinding:
     """Holds pods back until their claims have volumes.
 
     Args:
@@ -43,7 +46,7 @@ class VolumePlacement:
         retry: called with the key of a pod that may fit now.
     """
 
-    def __init__(self, api: ClusterApi, retry: Callable[[str], None]) -> None:
+    def __init__(self, api: SimulatedCluster, retry: Callable[[str], None]) -> None:
         self._api = api
         self._retry = retry
         self._waiting: dict[str, set[str]] = {}
@@ -78,7 +81,7 @@ class VolumePlacement:
             for volume in pod["spec"].get("volumes") or ()
             if volume.get("ephemeral") is not None
         }
-        for name in claims_of_pod(pod):
+        for name in list_pod_claims(pod):
             claim = self._api.find("persistentvolumeclaims", name, namespace_of(pod))
             if claim is None:
                 self._wait(pod, name)
@@ -95,7 +98,7 @@ class VolumePlacement:
                 )
             if is_being_deleted(claim):
                 raise NoNodeError(f'persistentvolumeclaim "{name}" is being deleted')
-            alien = not_of_pod(claim, pod) if name in own else None
+            alien = find_ownership_problem(claim, pod) if name in own else None
             if alien is not None:
                 self._wait(pod, name)
                 raise NoNodeError(alien)
@@ -105,13 +108,13 @@ class VolumePlacement:
                     volumes.append(found)
                 continue
             annotations = claim["metadata"].get("annotations") or {}
-            if not is_delayed(self._api, claim) and SELECTED_NODE not in annotations:
+            if not is_binding_delayed(self._api, claim) and SELECTED_NODE not in annotations:
                 self._wait(pod, name)
                 raise NoNodeError("pod has unbound immediate PersistentVolumeClaims")
             delayed.append(claim)
         return delayed, volumes
 
-    def _check(self, cycle: Cycle) -> Check | None:
+    def _check(self, cycle: CycleState) -> NodeCheck | None:
         pod = cycle.pod.pod
         delayed, volumes = self._claims(pod)
         if not delayed and not any(volume["spec"].get("nodeAffinity") for volume in volumes):
@@ -119,9 +122,9 @@ class VolumePlacement:
 
         def check(info: NodeInfo) -> Rejection | None:
             node = info.name, info.labels
-            if not all(_reaches(volume, *node) for volume in volumes):
-                return _ELSEWHERE
-            return _NOT_FOUND if self._plan(pod, delayed, *node) is None else None
+            if not all(_is_volume_usable_on(volume, *node) for volume in volumes):
+                return _NODE_AFFINITY_CONFLICT
+            return _NO_VOLUMES_FOUND if self._plan(pod, delayed, *node) is None else None
 
         return check
 
@@ -138,11 +141,11 @@ class VolumePlacement:
             free = [
                 one
                 for one in self._api.list("persistentvolumes")
-                if uid_of(one) not in taken and _reaches(one, node, labels)
+                if uid_of(one) not in taken and _is_volume_usable_on(one, node, labels)
             ]
-            volume = find_volume(claim, free)
+            volume = find_matching_volume(claim, free)
             if volume is None:
-                found = self._api.find("storageclasses.storage.k8s.io", class_of(claim))
+                found = self._api.find("storageclasses.storage.k8s.io", get_storage_class(claim))
                 if found is None or found["provisioner"].startswith("kubernetes.io/"):
                     self._wait(pod, name_of(claim))
                     return None
@@ -178,7 +181,7 @@ class VolumePlacement:
         return False
 
 
-def _reaches(volume: Obj, node: str, labels: Mapping[str, str]) -> bool:
+def _is_volume_usable_on(volume: Obj, node: str, labels: Mapping[str, str]) -> bool:
     """Whether a volume can be used on a node.
 
     Source: component-helpers, storage/volume/helpers.go, `CheckNodeAffinity`.
@@ -186,6 +189,6 @@ def _reaches(volume: Obj, node: str, labels: Mapping[str, str]) -> bool:
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     if not required:
         return True
-    return RequiredNodes({"affinity": {"nodeAffinity": {_REQUIRED: required}}}).matches(
+    return RequiredNodeAffinity({"affinity": {"nodeAffinity": {_REQUIRED: required}}}).matches(
         node, labels
     )

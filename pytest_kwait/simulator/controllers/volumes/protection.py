@@ -13,9 +13,9 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
 
-__all__ = ["VolumeProtection", "claims_of_pod"]
+__all__ = ["ProtectionController", "list_pod_claims"]
 
 _CLAIM = "kubernetes.io/pvc-protection"
 _VOLUME = "kubernetes.io/pv-protection"
@@ -23,7 +23,7 @@ _CLASS = "kubernetes.io/vac-protection"
 _CLASSES = "volumeattributesclasses.storage.k8s.io"
 
 
-def claims_of_pod(pod: Obj) -> list[str]:
+def list_pod_claims(pod: Obj) -> list[str]:
     """Return the names of the claims that the pod mounts."""
     names = []
     for volume in pod["spec"].get("volumes") or ():
@@ -35,14 +35,14 @@ def claims_of_pod(pod: Obj) -> list[str]:
     return names
 
 
-class VolumeProtection:
+class ProtectionController:
     """Lets go of claims, volumes and classes that are being deleted, once nobody uses them.
 
     Args:
         api: the cluster.
     """
 
-    def __init__(self, api: ClusterApi) -> None:
+    def __init__(self, api: SimulatedCluster) -> None:
         self._api = api
         self._users: dict[str, set[str]] = {}
         name = "pvc-protection-controller"
@@ -62,7 +62,7 @@ class VolumeProtection:
         # Only what is on a node can use a volume.
         if not new["spec"].get("nodeName") and change != "DELETED":
             return
-        for name in claims_of_pod(new):
+        for name in list_pod_claims(new):
             key = f"{namespace_of(new)}/{name}"
             if change != "DELETED":
                 self._users.setdefault(key, set()).add(uid_of(new))
@@ -74,12 +74,12 @@ class VolumeProtection:
                 self._claims.add(key)
 
     def _claim_changed(self, change: str, new: Obj, old: Obj | None) -> None:
-        self._let_classes_go(new, old)
+        self._release_classes(new, old)
         if change != "DELETED" and is_being_deleted(new):
             self._claims.add(key_of(new))
 
     def _volume_changed(self, change: str, new: Obj, old: Obj | None) -> None:
-        self._let_classes_go(new, old)
+        self._release_classes(new, old)
         if change != "DELETED" and is_being_deleted(new):
             self._volumes.add(name_of(new))
 
@@ -87,9 +87,11 @@ class VolumeProtection:
         if change != "DELETED" and is_being_deleted(new):
             self._classes.add(name_of(new))
 
-    def _let_classes_go(self, new: Obj, old: Obj | None) -> None:
+    def _release_classes(self, new: Obj, old: Obj | None) -> None:
         """Look again at the classes that were named."""
-        for name in _classes_of(new) | (_classes_of(old) if old is not None else set()):
+        for name in _list_attribute_classes(new) | (
+            _list_attribute_classes(old) if old is not None else set()
+        ):
             self._classes.add(name)
 
     def _release_claim(self, key: str) -> None:
@@ -110,7 +112,9 @@ class VolumeProtection:
         if found is None or not is_being_deleted(found):
             return
         kinds = ("persistentvolumeclaims", "persistentvolumes")
-        if not any(name in _classes_of(one) for kind in kinds for one in self._api.list(kind)):
+        if not any(
+            name in _list_attribute_classes(one) for kind in kinds for one in self._api.list(kind)
+        ):
             self._release(_CLASSES, found, _CLASS)
 
     def _release(self, resource: str, obj: Obj, finalizer: str) -> None:
@@ -125,7 +129,7 @@ class VolumeProtection:
         self._api.modify(resource, name_of(obj), namespace_of(obj), release)
 
 
-def _classes_of(user: Obj) -> set[str]:
+def _list_attribute_classes(user: Obj) -> set[str]:
     """The classes of attributes that a claim or a volume has or is to get."""
     spec, status = user.get("spec") or {}, user.get("status") or {}
     names = {

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.storage_classes import default_class, names_no_class
+from pytest_kwait.simulator.admission.storage_classes import find_default_class, has_no_class
 from pytest_kwait.simulator.controllers.ownership import key_of
-from pytest_kwait.simulator.controllers.volumes.matching import class_of
+from pytest_kwait.simulator.controllers.volumes.matching import get_storage_class
 from pytest_kwait.simulator.events import NORMAL, WARNING
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import ClusterApi
+    from pytest_kwait.simulator.cluster_api import SimulatedCluster
     from pytest_kwait.simulator.events import EventRecorder
 
-__all__ = ["BOUND_BY_CONTROLLER", "HOST_PATH", "SELECTED_NODE", "Provisioning", "is_delayed"]
+__all__ = [
+    "BOUND_BY_CONTROLLER",
+    "HOST_PATH",
+    "SELECTED_NODE",
+    "VolumeProvisioner",
+    "is_binding_delayed",
+]
 
 HOST_PATH = "kwait.dev/host-path"
 """The provisioner that the cluster has of its own."""
@@ -30,17 +36,17 @@ _PROVISIONERS = (
 )
 
 
-def is_delayed(api: ClusterApi, claim: Obj) -> bool:
+def is_binding_delayed(api: SimulatedCluster, claim: Obj) -> bool:
     """Whether the claim gets no volume before a pod that uses it has a node."""
     annotations = claim["metadata"].get("annotations") or {}
-    name = class_of(claim)
+    name = get_storage_class(claim)
     if SELECTED_NODE in annotations or not name:
         return False
     found = api.find(_CLASSES, name)
     return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
-class Provisioning:
+class VolumeProvisioner:
     """Makes volumes of the cluster's own provisioner, and asks others for theirs.
 
     Args:
@@ -50,13 +56,13 @@ class Provisioning:
     Source: kube-controller-manager, persistentvolume/pv_controller.go, `provisionClaim`.
     """
 
-    def __init__(self, api: ClusterApi, recorder: EventRecorder) -> None:
+    def __init__(self, api: SimulatedCluster, recorder: EventRecorder) -> None:
         self._api = api
         self._recorder = recorder
 
     def give_default_class(self, claim: Obj) -> bool:
         """Give a claim that names no class the default one; whether that changed it."""
-        name = default_class(self._api) if names_no_class(claim) else None
+        name = find_default_class(self._api) if has_no_class(claim) else None
         if name is None:
             return False
         changed = clone(claim)
@@ -66,7 +72,7 @@ class Provisioning:
 
     def provide(self, claim: Obj) -> None:
         """Make a volume for the claim, or say why there will be none."""
-        name = class_of(claim)
+        name = get_storage_class(claim)
         found = self._api.find(_CLASSES, name)
         if found is None:
             why = f'storageclass.storage.k8s.io "{name}" not found'
