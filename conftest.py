@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.continuous_integration import CI_SYSTEMS
+from pytest_kwait.suite.shards.ci import CI_SYSTEMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

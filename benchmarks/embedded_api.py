@@ -24,7 +24,7 @@ from benchmarks.plane import some_cluster
 from benchmarks.wire import Connection, Server, requests_per_second
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.embedded import EmbeddedProvider
-from pytest_kwait.simulator.authority import CertificateAuthority
+from pytest_kwait.simulator.authentication.pki import CertificateAuthority
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection as Pipe

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.pairs import measure, seconds
-from e2e.controlplane import assets
-from e2e.controlplane.readiness import Readiness
-from e2e.controlplane.servers import ControlPlane
 from pytest_kwait.clusters.embedded import EmbeddedProvider
+from tools.controlplane import assets
+from tools.controlplane.readiness import Readiness
+from tools.controlplane.servers import ControlPlane
 
 if TYPE_CHECKING:
-    from e2e.controlplane.processes import Component
+    from tools.controlplane.processes import Component
 
 TIME_BAR = 0.2
 MEMORY_BAR = 100

@@ -14,13 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pytest_kwait.api.resource import NAMESPACES
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.resource import NAMESPACES
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import Cluster, choose_provider
-from pytest_kwait.suite.owners import run_label_value
-from pytest_kwait.suite.report_file import read_report
-from pytest_kwait.suite.run_report import merge_reports
+from pytest_kwait.suite.cleanup.owned_objects import run_label_value
+from pytest_kwait.suite.report.report import merge_reports
+from pytest_kwait.suite.report.report_file import read_report
 
 JOBS = 4
 WORKERS = 2

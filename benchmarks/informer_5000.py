@@ -30,8 +30,8 @@ from kubernetes.informer import SharedInformer as TheirInformer
 
 from benchmarks.job_5000 import clean, cpu_seconds, pod_spec, pod_status, soon
 from pytest_kwait import cache
-from pytest_kwait.api.resource import NAMESPACES, PODS, SERVICE_ACCOUNTS
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.resource import NAMESPACES, PODS, SERVICE_ACCOUNTS
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError
 

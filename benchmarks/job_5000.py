@@ -36,10 +36,10 @@ from kubernetes import client, config, watch
 
 from benchmarks.plane import some_cluster
 from pytest_kwait import wait_for_job_pods_running
-from pytest_kwait.api.resource import JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.resource import JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.engine.pending import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:

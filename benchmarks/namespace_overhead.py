@@ -19,8 +19,8 @@ from kubernetes import client, config
 from benchmarks.pairs import measure, seconds
 from benchmarks.plane import control_plane
 from pytest_kwait.engine.timeouts import Timeouts
-from pytest_kwait.suite.namespaces import Namespaces
-from pytest_kwait.suite.owners import Owner
+from pytest_kwait.suite.cleanup.owned_objects import Owner
+from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from kubernetes import config
 
-from e2e.controlplane import assets
-from e2e.controlplane.readiness import Readiness
-from e2e.controlplane.servers import ControlPlane
-from pytest_kwait.api.resource import SERVICE_ACCOUNTS
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.resource import SERVICE_ACCOUNTS
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
+from tools.controlplane import assets
+from tools.controlplane.readiness import Readiness
+from tools.controlplane.servers import ControlPlane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from e2e.controlplane.processes import Component
+    from tools.controlplane.processes import Component
 
 __all__ = ["control_plane", "some_cluster"]
 

@@ -13,10 +13,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.pairs import measure, seconds
-from e2e.report.browser import Browser
-from e2e.report.program import MISSING, find_browser
-from e2e.report.samples import night, static_table
-from pytest_kwait.suite.report_page import render_page
+from pytest_kwait.suite.report.files import render_page
+from tools.browser import Browser
+from tools.program import MISSING, find_browser
+from tools.sample_reports import night, static_table
 
 BAR = 2.0
 BYTES = 5_000_000

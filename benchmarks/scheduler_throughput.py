@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 from kubernetes import config
 
 from benchmarks.plane import control_plane
-from e2e.controlplane import assets
-from pytest_kwait.api.resource import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
-from pytest_kwait.api.session import Session
 from pytest_kwait.cache import ListWatch, SharedInformer, wait_for_cache_sync
+from pytest_kwait.client.resource import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from tools.controlplane import assets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

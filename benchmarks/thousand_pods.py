@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.plane import control_plane
 from benchmarks.wire import Server
-from e2e.controlplane import assets
 from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
 from pytest_kwait.clusters.embedded import EmbeddedProvider
+from tools.controlplane import assets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.execution import ExecResult
-    from pytest_kwait.api.forwarding import PortForward
+    from pytest_kwait.apimachinery.durations import Duration
     from pytest_kwait.cache.sync import wait_for_cache_sync
+    from pytest_kwait.client.exec import ExecResult
+    from pytest_kwait.client.port_forward import PortForward
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.engine.timeouts import TIMEOUTS, TimeoutEntry, Timeouts
@@ -25,42 +26,29 @@ if TYPE_CHECKING:
         WaitFailed,
         WaitTimeout,
     )
-    from pytest_kwait.resources.api_server import wait_for_api_server_healthy
-    from pytest_kwait.resources.api_services import wait_for_api_service_available
-    from pytest_kwait.resources.authorization import (
+    from pytest_kwait.framework.cluster.api_server import wait_for_api_server_healthy
+    from pytest_kwait.framework.cluster.api_services import wait_for_api_service_available
+    from pytest_kwait.framework.cluster.authorization import (
         wait_for_authorization_update,
         wait_for_authz_update,
         wait_for_named_authorization_update,
     )
-    from pytest_kwait.resources.autoscalers import wait_for_hpa_replicas
-    from pytest_kwait.resources.claim_modifications import (
-        wait_for_persistent_volume_claim_modification_failure,
-        wait_for_persistent_volume_claim_modified,
+    from pytest_kwait.framework.cluster.crds import wait_for_crd_established
+    from pytest_kwait.framework.cluster.hpa import wait_for_hpa_replicas
+    from pytest_kwait.framework.cluster.namespaces import (
+        wait_for_default_service_account,
+        wait_for_kube_root_ca,
+        wait_for_namespaces_deleted,
     )
-    from pytest_kwait.resources.claims import (
-        wait_for_persistent_volume_claim_deleted,
-        wait_for_persistent_volume_claim_phase,
-        wait_for_persistent_volume_claims_phase,
-        wait_for_pvc_finalizer,
-    )
-    from pytest_kwait.resources.combinators import all_of, any_of, consistently, not_, stable_for
-    from pytest_kwait.resources.containers import (
-        wait_for_container_running,
-        wait_for_container_started,
-        wait_for_container_terminated,
-        wait_for_container_to_fail,
-    )
-    from pytest_kwait.resources.creation import create_and_wait
-    from pytest_kwait.resources.daemon_sets import (
+    from pytest_kwait.framework.cluster.webhooks import wait_for_webhook_ready
+    from pytest_kwait.framework.daemon_sets import (
         wait_for_daemon_set_pods_on_nodes,
         wait_for_daemon_set_present_on_nodes,
         wait_for_daemon_set_running_on_all_nodes,
         wait_for_daemon_set_status,
         wait_for_daemon_sets,
     )
-    from pytest_kwait.resources.definitions import wait_for_crd_established
-    from pytest_kwait.resources.deletion import delete_and_wait
-    from pytest_kwait.resources.deployments import (
+    from pytest_kwait.framework.deployment.wait import (
         wait_for_deployment_complete,
         wait_for_deployment_complete_and_check_rolling,
         wait_for_deployment_revision_and_image,
@@ -68,23 +56,25 @@ if TYPE_CHECKING:
         wait_for_deployment_with_condition,
         wait_for_observed_deployment,
     )
-    from pytest_kwait.resources.endpoints import (
+    from pytest_kwait.framework.endpoints.wait import (
         wait_for_endpoint_count,
         wait_for_endpoint_on_node,
         wait_for_endpoint_pods,
         wait_for_endpoint_ports,
         wait_for_endpoint_slices,
     )
-    from pytest_kwait.resources.events import wait_for_event
-    from pytest_kwait.resources.general import wait_for
-    from pytest_kwait.resources.job_removals import wait_for_all_job_pods_gone, wait_for_job_gone
-    from pytest_kwait.resources.job_statuses import (
+    from pytest_kwait.framework.events import wait_for_event
+    from pytest_kwait.framework.job.job_removals import (
+        wait_for_all_job_pods_gone,
+        wait_for_job_gone,
+    )
+    from pytest_kwait.framework.job.job_statuses import (
         wait_for_job_condition,
         wait_for_job_ready,
         wait_for_job_state,
         wait_for_job_suspend,
     )
-    from pytest_kwait.resources.jobs import (
+    from pytest_kwait.framework.job.wait import (
         get_job_pods,
         wait_for_job_complete,
         wait_for_job_failed,
@@ -92,46 +82,65 @@ if TYPE_CHECKING:
         wait_for_job_pods_running,
         wait_for_job_pods_succeeded,
     )
-    from pytest_kwait.resources.minions import wait_for_pods_on_minions
-    from pytest_kwait.resources.namespaces import (
-        wait_for_default_service_account,
-        wait_for_kube_root_ca,
-        wait_for_namespaces_deleted,
-    )
-    from pytest_kwait.resources.node_agents import wait_for_pods_running_on_nodes
-    from pytest_kwait.resources.node_sets import (
+    from pytest_kwait.framework.node.kubelet_pods import wait_for_pods_running_on_nodes
+    from pytest_kwait.framework.node.minions import wait_for_pods_on_minions
+    from pytest_kwait.framework.node.node_sets import (
         wait_for_all_nodes_schedulable,
         wait_for_nodes_ready,
         wait_for_total_healthy,
     )
-    from pytest_kwait.resources.nodes import (
+    from pytest_kwait.framework.node.pod_info import FakePodInfo, PodInfo
+    from pytest_kwait.framework.node.wait import (
         wait_for_node_condition,
         wait_for_node_heartbeat_after,
         wait_for_node_not_ready,
         wait_for_node_ready,
         wait_for_node_schedulable,
     )
-    from pytest_kwait.resources.object_counts import at_least, at_most, exactly
-    from pytest_kwait.resources.persistent_volumes import (
-        wait_for_persistent_volume_deleted,
-        wait_for_persistent_volume_phase,
-        wait_for_pv_finalizer,
+    from pytest_kwait.framework.objects.combinators import (
+        all_of,
+        any_of,
+        consistently,
+        not_,
+        stable_for,
     )
-    from pytest_kwait.resources.pod_info import FakePodInfo, PodInfo
-    from pytest_kwait.resources.pod_lifetimes import (
+    from pytest_kwait.framework.objects.object_counts import at_least, at_most, exactly
+    from pytest_kwait.framework.objects.wait import wait_for
+    from pytest_kwait.framework.operations.create import create_and_wait
+    from pytest_kwait.framework.operations.delete import delete_and_wait
+    from pytest_kwait.framework.operations.restarting import restart
+    from pytest_kwait.framework.operations.rolling_update import rolling_update
+    from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
+    from pytest_kwait.framework.operations.scaling import scale
+    from pytest_kwait.framework.pod.containers import (
+        wait_for_container_running,
+        wait_for_container_started,
+        wait_for_container_terminated,
+        wait_for_container_to_fail,
+    )
+    from pytest_kwait.framework.pod.list_wait import (
+        wait_for_almost_all_pods_ready,
+        wait_for_pods_running_ready,
+        wait_for_pods_with_label,
+        wait_for_pods_with_label_running,
+        wait_for_pods_with_label_running_ready,
+        wait_for_pods_with_label_scheduled,
+    )
+    from pytest_kwait.framework.pod.pod_lifetimes import (
         wait_for_pod_not_found,
         wait_for_pod_observed_generation,
         wait_for_pod_scheduled,
         wait_for_pod_terminating,
         wait_for_pod_unschedulable,
     )
-    from pytest_kwait.resources.pod_numbers import (
+    from pytest_kwait.framework.pod.pod_numbers import (
         wait_for_number_of_pods,
         wait_for_pods_running,
         wait_for_pods_scheduling_gated,
         wait_for_pods_with_scheduling_gates,
     )
-    from pytest_kwait.resources.pod_phases import (
+    from pytest_kwait.framework.pod.responding import wait_for_pods_responding
+    from pytest_kwait.framework.pod.wait import (
         wait_for_pod_condition,
         wait_for_pod_failed_reason,
         wait_for_pod_no_longer_running,
@@ -142,37 +151,24 @@ if TYPE_CHECKING:
         wait_for_pod_success,
         wait_for_pod_terminated,
     )
-    from pytest_kwait.resources.pod_selections import (
-        wait_for_almost_all_pods_ready,
-        wait_for_pods_running_ready,
-        wait_for_pods_with_label,
-        wait_for_pods_with_label_running,
-        wait_for_pods_with_label_running_ready,
-        wait_for_pods_with_label_scheduled,
-    )
-    from pytest_kwait.resources.replica_sets import (
+    from pytest_kwait.framework.replicaset import (
         wait_for_observed_replica_set,
         wait_for_ready_replica_set,
         wait_for_replica_set_desired_replicas,
         wait_for_replica_set_target_available_replicas,
         wait_for_replica_set_target_spec_replicas,
     )
-    from pytest_kwait.resources.replication_controllers import (
+    from pytest_kwait.framework.replication_controllers import (
         wait_for_controlled_pods,
         wait_for_controlled_pods_running,
         wait_for_rc_pods_running,
         wait_for_rc_to_stabilize,
     )
-    from pytest_kwait.resources.responding import wait_for_pods_responding
-    from pytest_kwait.resources.restarting import restart
-    from pytest_kwait.resources.rolling_update import rolling_update
-    from pytest_kwait.resources.rollouts import wait_for_rollout_status
-    from pytest_kwait.resources.scaling import scale
-    from pytest_kwait.resources.service_answers import (
+    from pytest_kwait.framework.service.reachability import (
         wait_for_service_reachable,
         wait_for_service_responding,
     )
-    from pytest_kwait.resources.services import (
+    from pytest_kwait.framework.service.wait import (
         wait_for_load_balancer,
         wait_for_load_balancer_destroy,
         wait_for_new_ingress_ip,
@@ -180,7 +176,7 @@ if TYPE_CHECKING:
         wait_for_service_deleted_with_finalizer,
         wait_for_service_updated_with_finalizer,
     )
-    from pytest_kwait.resources.stateful_sets import (
+    from pytest_kwait.framework.statefulset.wait import (
         wait_for_stateful_set_pod_ready,
         wait_for_stateful_set_running,
         wait_for_stateful_set_running_and_ready,
@@ -188,23 +184,36 @@ if TYPE_CHECKING:
         wait_for_stateful_set_status_ready_replicas,
         wait_for_stateful_set_status_replicas,
     )
-    from pytest_kwait.resources.volume_attachments import (
+    from pytest_kwait.framework.storage.claim_modifications import (
+        wait_for_persistent_volume_claim_modification_failure,
+        wait_for_persistent_volume_claim_modified,
+    )
+    from pytest_kwait.framework.storage.claims import (
+        wait_for_persistent_volume_claim_deleted,
+        wait_for_persistent_volume_claim_phase,
+        wait_for_persistent_volume_claims_phase,
+        wait_for_pvc_finalizer,
+    )
+    from pytest_kwait.framework.storage.persistent_volumes import (
+        wait_for_persistent_volume_deleted,
+        wait_for_persistent_volume_phase,
+        wait_for_pv_finalizer,
+    )
+    from pytest_kwait.framework.storage.volume_attachments import (
         wait_for_volume_attachment_attached,
         wait_for_volume_attachment_created,
         wait_for_volume_attachment_terminated,
     )
-    from pytest_kwait.resources.volume_bindings import (
+    from pytest_kwait.framework.storage.volume_bindings import (
         wait_for_pv_and_pvc,
         wait_for_pv_claim_bound_phase,
     )
-    from pytest_kwait.resources.webhooks import wait_for_webhook_ready
-    from pytest_kwait.suite.bench import Kwait
     from pytest_kwait.suite.bound_wait import BoundWait
-    from pytest_kwait.suite.candidate import Candidate
-    from pytest_kwait.suite.candidates import Candidates
+    from pytest_kwait.suite.election.candidate import Candidate
+    from pytest_kwait.suite.election.candidates import Candidates
+    from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.manifests import InvalidManifest
-    from pytest_kwait.wait.durations import Duration
-    from pytest_kwait.wait.interruption import DeadlineExceeded
+    from pytest_kwait.wait.errors import DeadlineExceeded
 
 # Packed: with one name a line the lists would outgrow the file.
 # fmt: off
@@ -420,7 +429,7 @@ def _home_of_wait(name: str) -> str | None:
     """Return where a wait lives, by the one list of them; None for what is no wait."""
     if not name.startswith("wait_for"):
         return None
-    from pytest_kwait.resources.catalogue import WAITS
+    from pytest_kwait.framework.registry import WAITS
 
     return WAITS[name].module.removeprefix(f"{__name__}.") if name in WAITS else None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pytest_kwait
-from pytest_kwait.resources.catalogue import WAITS
+from pytest_kwait.framework.registry import WAITS
 
 COSTLY = (
     "aiohttp",
@@ -94,10 +94,10 @@ for name in pytest_kwait.plugin.{group}:
     assert {name for name in first if name.startswith("pytest_kwait.")} == {
         "pytest_kwait.plugin",
         "pytest_kwait.plugin.fixtures",
-        "pytest_kwait.plugin.running",
+        "pytest_kwait.plugin.run",
         "pytest_kwait.plugin.waits",
         "pytest_kwait.suite",
-        "pytest_kwait.suite.definitions",
+        "pytest_kwait.suite.config.options",
     }
     everything = imported(program.format(group="MODULES")) - before
     for added in (first, everything):

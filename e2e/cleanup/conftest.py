@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.clusters import Cluster
-    from pytest_kwait.suite.bench import Kwait
+    from pytest_kwait.suite.kwait import Kwait
 
 PARTS = 20
 """Into how many shards the suite of the runs can be split, with one test each."""
@@ -144,7 +144,7 @@ class Runs:
 
     def left(self) -> list[str]:
         """Return all objects of the runs that are in the cluster and not on their way out of it."""
-        from pytest_kwait.suite.owners import run_label_value
+        from pytest_kwait.suite.cleanup.owned_objects import run_label_value
 
         selector = {"pytest-kwait/run": run_label_value(self.id)}
         found: list[str] = []
@@ -163,7 +163,7 @@ class Runs:
         return done.returncode, done.stdout.splitlines() + done.stderr.splitlines()
 
     def _everywhere(self, kind: str, selector: dict[str, str]) -> list[dict[str, Any]]:
-        from pytest_kwait.api.session import Session
+        from pytest_kwait.client.session import Session
         from pytest_kwait.clock import Deadline
 
         session = Session.of(self._bench.client)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.cluster.admission import Server, serving
-from e2e.conformance.endpoint import RawClient
+from e2e.cluster.webhook_server import Server, serving
+from tools.raw_api import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from e2e.conformance.endpoint import RawResponse
     from pytest_kwait import Kwait
+    from tools.raw_api import RawResponse
 
     Wait = Callable[..., Any]
 

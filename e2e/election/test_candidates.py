@@ -15,7 +15,7 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.election import LeaderElector, LeaseLock
+from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

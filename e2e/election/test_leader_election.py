@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.election import LeaderElector, LeaseLock
+from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

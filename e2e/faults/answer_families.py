@@ -12,7 +12,7 @@ from pytest_kwait import (
     wait_for_pods_running_on_nodes,
     wait_for_service_reachable,
 )
-from pytest_kwait.api.resource import PODS, REPLICATION_CONTROLLERS, SERVICES
+from pytest_kwait.client.resource import PODS, REPLICATION_CONTROLLERS, SERVICES
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -20,7 +20,7 @@ from pytest_kwait import (
     wait_for_node_ready,
     wait_for_webhook_ready,
 )
-from pytest_kwait.api.resource import (
+from pytest_kwait.client.resource import (
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
     HORIZONTAL_POD_AUTOSCALERS,
@@ -249,7 +249,7 @@ class WebhookWait(Family):
     def prepare(self) -> None:
         """Start its server, of which the API server is not told yet."""
         # The table of the documentation is made where no server can be.
-        from e2e.cluster.admission import Server, deny, serving
+        from e2e.cluster.webhook_server import Server, deny, serving
 
         self._stack = ExitStack()
         self._server = self._stack.enter_context(serving(Server(deny)))
@@ -263,7 +263,7 @@ class WebhookWait(Family):
 
     def bring_about(self) -> None:
         """Tell the API server of it."""
-        from e2e.cluster.admission import webhook
+        from e2e.cluster.webhook_server import webhook
 
         self.place.create(WEBHOOKS, webhook(self._server, self.place.namespace))
 

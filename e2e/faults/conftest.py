@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from e2e.faults.families import Place
+from e2e.faults.core_families import Place
 from e2e.faults.trial import Trials
-from e2e.faults.upstream import Upstream
-from pytest_kwait.api import outage
 from pytest_kwait.cache import shared_informer
 from pytest_kwait.cache.reflector import Reflector
-from pytest_kwait.engine import error_policy, evidence, stream
-from pytest_kwait.resources import (
-    api_server,
-    node_agents,
-    pod_info,
-    responding,
-    service_answers,
-)
+from pytest_kwait.client import outage
+from pytest_kwait.engine import retry, shared_stream
+from pytest_kwait.engine.failure import evidence
+from pytest_kwait.framework.cluster import api_server
+from pytest_kwait.framework.node import kubelet_pods, pod_info
+from pytest_kwait.framework.pod import responding
+from pytest_kwait.framework.service import reachability
 from pytest_kwait.wait import Backoff
+from tools.fault_proxy.upstream import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,13 +39,13 @@ _PAUSES = Backoff(duration=0.1, factor=2.0, jitter=1.0, steps=38, cap=30.0)
 @pytest.fixture
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a silent connection count as dead after 2 s; in earnest that takes 10 to 150 s."""
-    monkeypatch.setattr(error_policy, "REQUEST_TIMEOUT", _SILENCE)
-    monkeypatch.setattr(stream, "INACTIVITY", _SILENCE)
+    monkeypatch.setattr(retry, "REQUEST_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(shared_stream, "INACTIVITY", _SILENCE)
     monkeypatch.setattr(pod_info, "HOST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(api_server, "REQUEST_TIMEOUT", _SILENCE)
-    monkeypatch.setattr(node_agents, "NODE_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(kubelet_pods, "NODE_TIMEOUT", _SILENCE)
     monkeypatch.setattr(responding, "POD_TIMEOUT", _SILENCE)
-    monkeypatch.setattr(service_answers, "REQUEST_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(reachability, "REQUEST_TIMEOUT", _SILENCE)
     patient = partial(Reflector, backoff=_PAUSES, list_timeout=_SILENCE, inactivity=_SILENCE)
     monkeypatch.setattr(shared_informer, "Reflector", patient)
 

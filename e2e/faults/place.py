@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait import wait_for
-from pytest_kwait.api.resource import PODS, Resource
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.resource import PODS, Resource
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
 

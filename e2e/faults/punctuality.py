@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.engine import evidence
+from pytest_kwait.engine.failure import evidence
 
 if TYPE_CHECKING:
     from e2e.faults.stalls import ProcessStalls

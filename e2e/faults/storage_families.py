@@ -13,7 +13,7 @@ from pytest_kwait import (
     wait_for_persistent_volume_phase,
     wait_for_volume_attachment_attached,
 )
-from pytest_kwait.api.resource import (
+from pytest_kwait.client.resource import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     VOLUME_ATTACHMENTS,

@@ -1,6 +1,6 @@
 """An API server, or its storage, that is killed with SIGKILL and starts again.
 
-Needs a control plane of its own: run by `python -m e2e.controlplane run -- pytest e2e/faults`.
+Needs a control plane of its own: run by `python -m tools.controlplane run -- pytest e2e/faults`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.controlplane import assets
-from e2e.faults.families import CORE_FAMILIES, Family, Place
-from e2e.faults.plane import DisposableControlPlane, run_control_plane
+from e2e.faults.core_families import CORE_FAMILIES, Family, Place
 from e2e.faults.punctuality import LATE, TRIES
 from e2e.faults.stalls import ProcessStalls
 from pytest_kwait import wait_for
-from pytest_kwait.api.resource import CONFIG_MAPS, NAMESPACES, NODES, Resource
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, NODES, Resource
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import connect
-from pytest_kwait.engine.error_policy import request_with_retry
+from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import WaitTimeout
+from tools.controlplane import assets
+from tools.controlplane.disposable import DisposableControlPlane, run_control_plane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DisposableControlPlane]:
     programs = os.environ.get("KUBEBUILDER_ASSETS", "")
     if not Path(programs).is_relative_to(assets.storage()) or not programs:
-        pytest.skip("only `python -m e2e.controlplane run` has servers that may be killed")
+        pytest.skip("only `python -m tools.controlplane run` has servers that may be killed")
     with run_control_plane(tmp_path_factory.mktemp("plane") / "cluster") as plane:
         session = Session.of(connect(plane.kubeconfig).client())
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}

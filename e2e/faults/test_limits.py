@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.faults.catalogue import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD, Fault
-from e2e.faults.families import CORE_FAMILIES, POLL, CacheWait, Family, PolledJobWait
+from e2e.faults.core_families import CORE_FAMILIES, POLL, CacheWait, Family, PolledJobWait
 from e2e.faults.punctuality import TRIES, ends_at_its_limit
 from e2e.faults.stalls import ProcessStalls
 from pytest_kwait.clock import SYSTEM_CLOCK
+from tools.fault_proxy.faults import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD, Fault
 
 if TYPE_CHECKING:
-    from e2e.faults.families import Place
+    from e2e.faults.core_families import Place
     from e2e.faults.trial import Outcome, Trial, Trials
 
 LIMIT = 1.0

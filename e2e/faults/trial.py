@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from e2e.faults.proxy import Proxy
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
+from tools.fault_proxy.proxy import Proxy
 
 if TYPE_CHECKING:
     import ssl
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from e2e.faults.exchange import Request
-    from e2e.faults.families import Family
-    from e2e.faults.upstream import Upstream
+    from e2e.faults.core_families import Family
+    from tools.fault_proxy.exchange import Request
+    from tools.fault_proxy.upstream import Upstream
 
 __all__ = ["Outcome", "Trial", "Trials"]
 

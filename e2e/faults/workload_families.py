@@ -20,7 +20,7 @@ from pytest_kwait import (
     wait_for_rollout_status,
     wait_for_stateful_set_running_and_ready,
 )
-from pytest_kwait.api.resource import (
+from pytest_kwait.client.resource import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.report.program import MISSING, find_browser
+from tools.program import MISSING, find_browser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from e2e.report.browser import Browser, Page
+    from tools.browser import Browser, Page
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail(MISSING)
         pytest.skip(MISSING)
-    from e2e.report.browser import Browser
+    from tools.browser import Browser
 
     browser = Browser(path, tmp_path_factory.mktemp("browser"))
     yield browser

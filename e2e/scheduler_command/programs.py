@@ -40,7 +40,7 @@ def free_port() -> int:
         return port
 
 
-MODULE = "pytest_kwait.scheduler.command"
+MODULE = "pytest_kwait.scheduler.command.scheduler_main"
 
 
 def fetch(

@@ -13,9 +13,9 @@ from pytest_kwait.cache.keys import DeletedFinalStateUnknown, meta_namespace_key
 from pytest_kwait.cache.transform import TransformError, apply_transform
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.resource import Resource
     from pytest_kwait.cache.store import Delta, Indexer, Listed
     from pytest_kwait.cache.transform import TransformFunc
+    from pytest_kwait.client.resource import Resource
 
 __all__ = ["ApplyChange", "DeltaProcessor", "ObjectMetadata"]
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.api.objects import decode_object
-from pytest_kwait.cache.labels import LabeledObject, compile_label_selector, get_labels
+from pytest_kwait.apimachinery.labels import LabeledObject, compile_label_selector, get_labels
+from pytest_kwait.client.responses import decode_object
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.api.resource import Resource
-    from pytest_kwait.api.selectors import Selector
+    from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.cache.store import Indexer, Object
+    from pytest_kwait.client.resource import Resource
 
 __all__ = ["Lister", "NamespaceLister"]
 

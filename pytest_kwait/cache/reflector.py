@@ -15,21 +15,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait import wait
-from pytest_kwait.api.outage import StartupGrace
 from pytest_kwait.cache.failures import (
     VeryShortWatchError,
     is_connection_lost,
     is_expired,
     is_watch_error_retriable,
 )
-from pytest_kwait.cache.publication import SHARED_WATCHES, parse_resource_version
+from pytest_kwait.cache.shared_watch import SHARED_WATCHES, parse_resource_version
 from pytest_kwait.cache.transform import TransformError
+from pytest_kwait.client.outage import StartupGrace
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, WaitTimeout
 
 if TYPE_CHECKING:
     from pytest_kwait.cache.listwatch import EventStream, ListWatch, WatchedEvent
-    from pytest_kwait.cache.publication import SharedWatch, SharedWatchFollower
+    from pytest_kwait.cache.shared_watch import SharedWatch, SharedWatchFollower
     from pytest_kwait.cache.store import Listed
 
 __all__ = [

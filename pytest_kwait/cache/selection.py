@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kwait.api.objects import decode_object
-from pytest_kwait.api.selectors import normalize_field_selector, normalize_label_selector
-from pytest_kwait.cache.labels import LabeledObject, Labels, compile_label_selector, get_labels
+from pytest_kwait.apimachinery.labels import (
+    LabeledObject,
+    Labels,
+    compile_label_selector,
+    get_labels,
+)
+from pytest_kwait.apimachinery.selectors import normalize_field_selector, normalize_label_selector
+from pytest_kwait.client.responses import decode_object
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.resource import Resource
-    from pytest_kwait.api.selectors import Selector
+    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.client.resource import Resource
 
 __all__ = ["EventFilter", "ResourceCollection", "SharedEvent"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cli.running import StateFile, add_kubeconfig_argument
+from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from pytest_kwait.wait import ErrWaitTimeout

@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
-from pytest_kwait.wait.durations import to_seconds
-from pytest_kwait.wait.interruption import DeadlineExceeded
+from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_kwait.suite.leftovers import SweepResult
+    from pytest_kwait.suite.cleanup.leftovers import SweepResult
 
 __all__ = ["add_arguments", "run"]
 
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     # What talks to clusters costs, and other commands do without it.
     from pytest_kwait.clusters.provider import choose_provider
-    from pytest_kwait.suite.janitor import Janitor
+    from pytest_kwait.suite.cleanup.janitor import Janitor
 
     cluster = choose_provider(
         "existing",
@@ -119,7 +119,7 @@ def _print_result(sweep: SweepResult) -> int:
 
 
 def _check_name(what: str, name: str) -> None:
-    from pytest_kwait.suite.values import read_dns_label
+    from pytest_kwait.suite.config.parsers import read_dns_label
 
     read_dns_label(name, what, None)
 

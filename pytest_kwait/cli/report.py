@@ -41,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Merge once."""
     # JSON costs, and other commands do without it.
-    from pytest_kwait.suite.report_file import check_writable, read_report, write_report
-    from pytest_kwait.suite.run_report import list_omissions, merge_reports
-    from pytest_kwait.suite.values import read_reports
+    from pytest_kwait.suite.config.parsers import read_reports
+    from pytest_kwait.suite.report.report import list_omissions, merge_reports
+    from pytest_kwait.suite.report.report_file import check_writable, read_report, write_report
 
     (output,) = read_reports(arguments.output, "--output", None)
     check_writable(output, "--output", None)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
-from pytest_kwait.wait.durations import to_seconds
 
 if TYPE_CHECKING:
-    from pytest_kwait.suite.junit import OutcomeCounts
-    from pytest_kwait.suite.shard_job import ShardOutcome
+    from pytest_kwait.suite.report.junit import OutcomeCounts
+    from pytest_kwait.suite.shards.job import ShardOutcome
 
 __all__ = ["add_arguments", "run"]
 
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     template = _read_template(arguments.pod_template)
     # What talks to clusters costs, and other commands do without it.
     from pytest_kwait.clusters.provider import choose_provider
-    from pytest_kwait.suite.shard_job import ShardJob, ShardSuite
+    from pytest_kwait.suite.shards.job import ShardJob, ShardSuite
 
     suite = ShardSuite(
         arguments.run_id or uuid.uuid4().hex[:8],
@@ -137,14 +137,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report_paths(arguments: argparse.Namespace) -> list[Path]:
-    from pytest_kwait.suite.values import read_reports
+    from pytest_kwait.suite.config.parsers import read_reports
 
     return [path for given in arguments.report for path in read_reports(given, "--report", None)]
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
-    from pytest_kwait.suite.report_file import check_writable
-    from pytest_kwait.suite.values import read_dns_label
+    from pytest_kwait.suite.config.parsers import read_dns_label
+    from pytest_kwait.suite.report.report_file import check_writable
 
     for option, number in (
         ("--shards", arguments.shards),
@@ -202,8 +202,8 @@ def _print_outcome(outcome: ShardOutcome, shards: int) -> None:
 
 
 def _count_tests(outcome: ShardOutcome) -> OutcomeCounts:
-    from pytest_kwait.suite.junit import OutcomeCounts, count_tests
-    from pytest_kwait.suite.shard_results import JUNIT
+    from pytest_kwait.suite.report.junit import OutcomeCounts, count_tests
+    from pytest_kwait.suite.shards.pod import JUNIT
 
     document = outcome.results.files.get(JUNIT) if outcome.results else None
     return OutcomeCounts() if document is None else count_tests(document)
@@ -217,7 +217,7 @@ def _format_counts(tally: OutcomeCounts) -> str:
 
 
 def _format_summary(outcomes: list[ShardOutcome]) -> str:
-    from pytest_kwait.suite.junit import OutcomeCounts
+    from pytest_kwait.suite.report.junit import OutcomeCounts
 
     total = sum((_count_tests(each) for each in outcomes), OutcomeCounts())
     lost = sum(each.results is None for each in outcomes)
@@ -226,9 +226,10 @@ def _format_summary(outcomes: list[ShardOutcome]) -> str:
 
 
 def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
-    from pytest_kwait.suite import junit, run_report
-    from pytest_kwait.suite.report_file import write_report
-    from pytest_kwait.suite.shard_results import JUNIT, REPORT
+    from pytest_kwait.suite.report import junit
+    from pytest_kwait.suite.report import report as run_report
+    from pytest_kwait.suite.report.report_file import write_report
+    from pytest_kwait.suite.shards.pod import JUNIT, REPORT
 
     try:
         if arguments.output is not None:

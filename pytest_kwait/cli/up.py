@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cli.running import StateFile, add_kubeconfig_argument
+from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
-from pytest_kwait.simulator.authentication.token_file import TokenFileError, read_token_file
+from pytest_kwait.simulator.authentication.static_users import TokenFileError, read_token_file
 from pytest_kwait.simulator.authentication.user_options import parse_users
 
 if TYPE_CHECKING:

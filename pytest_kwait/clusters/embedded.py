@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-from pytest_kwait.clusters.connection import ConnectedCluster
+from pytest_kwait.clusters.connected_cluster import ConnectedCluster
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.private_folder import TempDir
 from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing

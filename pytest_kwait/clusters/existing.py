@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-from pytest_kwait.clusters.connection import ConnectedCluster
+from pytest_kwait.clusters.connected_cluster import ConnectedCluster
 from pytest_kwait.clusters.kubeconfig import (
     SERVICE_ACCOUNT,
     Kubeconfig,

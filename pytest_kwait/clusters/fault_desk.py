@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import urllib3
 
-    from pytest_kwait.api.guard import Guard
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.deadlines import Guard
+    from pytest_kwait.client.session import Session
 
 __all__ = ["Fault", "FaultClient"]
 

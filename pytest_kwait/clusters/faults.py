@@ -6,16 +6,16 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.clusters.fault_desk import Fault, FaultClient
 from pytest_kwait.errors import InvalidArgument, KwaitError
-from pytest_kwait.wait.durations import to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
 
 __all__ = ["Fault", "FaultScope", "FaultTarget", "Faults"]
 

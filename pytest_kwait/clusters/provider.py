@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.clusters.connection import ConnectedCluster
+from pytest_kwait.clusters.connected_cluster import ConnectedCluster
 from pytest_kwait.clusters.embedded import EmbeddedProvider
 from pytest_kwait.clusters.existing import ExistingProvider
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.faults import Faults
-    from pytest_kwait.clusters.pod_rules import ScriptedPods
+    from pytest_kwait.clusters.scripted_pods import ScriptedPods
     from pytest_kwait.clusters.simulator_process import Timing
 
 __all__ = ["PROVIDERS", "Cluster", "Provider", "choose_provider", "connect"]

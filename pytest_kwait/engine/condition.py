@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.client.resource import Resource
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.verdicts import Failed, Verdict
 

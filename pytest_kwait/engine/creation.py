@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.engine.error_policy import ErrorLog, request_with_retry
+from pytest_kwait.engine.retry import ErrorLog, request_with_retry
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.api.resource import Resource
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
 
 __all__ = ["create_once"]

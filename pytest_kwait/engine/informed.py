@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cache.publication import SHARED_WATCHES
 from pytest_kwait.cache.selection import ResourceCollection
+from pytest_kwait.cache.shared_watch import SHARED_WATCHES
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.session import Session
-    from pytest_kwait.cache.publication import SharedWatchFollower
+    from pytest_kwait.cache.shared_watch import SharedWatchFollower
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Source
 

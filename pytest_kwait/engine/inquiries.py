@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kwait.engine.condition import HasDeferredSource
-from pytest_kwait.engine.late_looks import DeferredCheck
-from pytest_kwait.engine.stream import enter_list
+from pytest_kwait.engine.deferred_checks import DeferredCheck
+from pytest_kwait.engine.shared_stream import enter_list
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.verdicts import Failed, Pending

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.wait.durations import Duration, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

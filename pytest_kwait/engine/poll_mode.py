@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.engine.error_policy import ErrorAction, ErrorLog, classify_error, request_once
-from pytest_kwait.engine.stream import enter_list
+from pytest_kwait.engine.retry import ErrorAction, ErrorLog, classify_error, request_once
+from pytest_kwait.engine.shared_stream import enter_list
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background
-from pytest_kwait.wait.polling import poll_until_context_timeout
+from pytest_kwait.wait.poll import poll_until_context_timeout
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.objects import ObjectList
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.responses import ObjectList
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Condition, Probe, Source
-    from pytest_kwait.engine.judge import Evaluation, Evaluator
+    from pytest_kwait.engine.evaluator import Evaluation, Evaluator
 
 __all__ = ["PollMode"]
 

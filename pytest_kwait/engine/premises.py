@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.api.resource import NAMESPACES
+from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.engine.condition import Condition
-from pytest_kwait.engine.late_looks import DeferredCheck
+from pytest_kwait.engine.deferred_checks import DeferredCheck
 from pytest_kwait.engine.verdicts import Failed, Patience
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_kwait.engine.stream import SharedStream
+from pytest_kwait.engine.shared_stream import SharedStream
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Source
-    from pytest_kwait.engine.stream import Subscriber, Subscription
+    from pytest_kwait.engine.shared_stream import Subscriber, Subscription
 
 __all__ = ["subscribe"]
 

@@ -6,24 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import ErrorLog
-from pytest_kwait.engine.evidence import gather_evidence
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
+from pytest_kwait.engine.evaluator import Evaluator
+from pytest_kwait.engine.failure.evidence import gather_evidence
+from pytest_kwait.engine.failure.redaction import make_redactor
+from pytest_kwait.engine.failure.report import WaitReport
 from pytest_kwait.engine.inquiries import DeferredSourceCheck
-from pytest_kwait.engine.judge import Evaluator
-from pytest_kwait.engine.pending import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.poll_mode import PollMode
 from pytest_kwait.engine.premises import NamespaceTerminatingCheck
-from pytest_kwait.engine.redaction import make_redactor
-from pytest_kwait.engine.report import WaitReport
+from pytest_kwait.engine.retry import ErrorLog
 from pytest_kwait.engine.verdicts import Failed
 from pytest_kwait.engine.watch_mode import WatchMode
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.wait.interruption import DeadlineExceeded
+from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
     from pytest_kwait.engine.condition import Condition, HasDeferredSource, Probe
-    from pytest_kwait.engine.late_looks import DeferredCheck
+    from pytest_kwait.engine.deferred_checks import DeferredCheck
     from pytest_kwait.engine.options import WaitSettings
 
 __all__ = ["wait_for_condition"]

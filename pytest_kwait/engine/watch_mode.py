@@ -9,20 +9,20 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.engine.error_policy import ErrorAction, ErrorLog
+from pytest_kwait.engine.retry import ErrorAction, ErrorLog
+from pytest_kwait.engine.shared_stream import enter_list
 from pytest_kwait.engine.sharing import subscribe
-from pytest_kwait.engine.stream import enter_list
 from pytest_kwait.errors import ApiError
-from pytest_kwait.wait.interruption import DeadlineExceeded
+from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.condition import Condition, Probe, Source
-    from pytest_kwait.engine.judge import Evaluation, Evaluator
-    from pytest_kwait.engine.stream import Subscription
+    from pytest_kwait.engine.evaluator import Evaluation, Evaluator
+    from pytest_kwait.engine.shared_stream import Subscription
 
 __all__ = ["WatchMode"]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.definitions import OPTIONS
+from pytest_kwait.suite.config.options import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FIRST", "MODULES", "activate", "asks", "is_active"]
 
 FIRST = (
-    "pytest_kwait.plugin.running",
+    "pytest_kwait.plugin.run",
     "pytest_kwait.plugin.fixtures",
     "pytest_kwait.plugin.waits",
 )
@@ -34,10 +34,10 @@ FIRST = (
 MODULES = (
     "pytest_kwait.plugin.settings",
     "pytest_kwait.plugin.header",
-    "pytest_kwait.plugin.sharding",
-    "pytest_kwait.plugin.distributed",
-    "pytest_kwait.plugin.progress",
-    "pytest_kwait.plugin.outcomes",
+    "pytest_kwait.plugin.shards",
+    "pytest_kwait.plugin.cluster",
+    "pytest_kwait.plugin.live_status",
+    "pytest_kwait.plugin.kept_namespaces",
     "pytest_kwait.plugin.failures",
     "pytest_kwait.plugin.casualties",
     "pytest_kwait.plugin.artifacts",
@@ -45,11 +45,11 @@ MODULES = (
     "pytest_kwait.plugin.junit",
     "pytest_kwait.plugin.github",
     "pytest_kwait.plugin.summary",
-    "pytest_kwait.plugin.reporting",
+    "pytest_kwait.plugin.report",
     "pytest_kwait.plugin.preconditions",
-    "pytest_kwait.plugin.faulting",
-    "pytest_kwait.plugin.locking",
-    "pytest_kwait.plugin.sweeping",
+    "pytest_kwait.plugin.faults",
+    "pytest_kwait.plugin.lock",
+    "pytest_kwait.plugin.cleanup",
     "pytest_kwait.plugin.readiness",
     "pytest_kwait.plugin.debugging",
 )
@@ -101,7 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (_KWAIT, _MANIFESTS, *_PLAIN):
         config.addinivalue_line("markers", line)
     if config.getoption("markers"):
-        from pytest_kwait.resources.catalogue import WAITS
+        from pytest_kwait.framework.registry import WAITS
 
         for name, wait in WAITS.items():
             config.addinivalue_line(
@@ -157,7 +157,7 @@ def activate(config: pytest.Config) -> None:
     _register(config.pluginmanager, MODULES)
     if config.pluginmanager.hasplugin("session"):
         # The hooks that start a session have been called already.
-        progress = config.pluginmanager.getplugin("pytest_kwait.plugin.progress")
+        progress = config.pluginmanager.getplugin("pytest_kwait.plugin.live_status")
         if progress is not None:
             progress.pytest_sessionstart(session=config.pluginmanager.getplugin("session"))
 

@@ -21,7 +21,7 @@ from pytest_kwait.plugin.casualties import (
     crash_dumper_of,
     read_worker_journal,
 )
-from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.cluster import run_of
 from pytest_kwait.plugin.failures import (
     Failure,
     client_of,
@@ -30,14 +30,14 @@ from pytest_kwait.plugin.failures import (
     namespaces_of,
     redaction_of,
 )
-from pytest_kwait.plugin.running import time_left, without_timeout
+from pytest_kwait.plugin.run import time_left, without_timeout
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.sharding import format_shard
+from pytest_kwait.plugin.shards import format_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from pytest_kwait.suite.artifact_folder import ArtifactFolder
+    from pytest_kwait.suite.artifacts.folder import ArtifactFolder
 
 __all__ = ["ArtifactCollector", "artifacts_path", "collector_of", "relative_path"]
 
@@ -105,7 +105,7 @@ class ArtifactCollector:
     def __init__(self, config: pytest.Config, path: Path) -> None:
         # Now, while there are no threads: pytest rewrites a module of ours as it is first imported,
         # and to do so in two threads at a time is an error in Python 3.11.
-        from pytest_kwait.suite import dumps
+        from pytest_kwait.suite.artifacts import dumps
 
         self._dump_namespaces = dumps.dump_namespaces
         self._config = config
@@ -190,8 +190,8 @@ class ArtifactCollector:
     def _write_crash(self, report: pytest.TestReport) -> None:
         """Write what is known of a test whose worker died; the rest is gathered beside the run."""
         from pytest_kwait.clock import SYSTEM_CLOCK
-        from pytest_kwait.engine.redaction import make_redactor
-        from pytest_kwait.suite.artifact_folder import (
+        from pytest_kwait.engine.failure.redaction import make_redactor
+        from pytest_kwait.suite.artifacts.folder import (
             ArtifactFolder,
             create_folder,
             make_folder_name,
@@ -227,8 +227,8 @@ class ArtifactCollector:
         Returns:
             where it is; empty where it could not be made.
         """
-        from pytest_kwait.engine.pending import ACTIVE_WAITS
-        from pytest_kwait.suite.last_words import describe_pending_waits
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+        from pytest_kwait.suite.artifacts.crash_journal import describe_pending_waits
 
         waits = describe_pending_waits(ACTIVE_WAITS.waits())
         failure = Failure(why.splitlines()[0], namespaces=tuple(namespaces_of(item)))
@@ -243,7 +243,7 @@ class ArtifactCollector:
     @contextmanager
     def _writing(self, item: pytest.Item) -> Iterator[ArtifactFolder | None]:
         """Give the folder of this attempt of a test; None where none can be made."""
-        from pytest_kwait.suite.artifact_folder import (
+        from pytest_kwait.suite.artifacts.folder import (
             ArtifactFolder,
             create_folder,
             make_folder_name,

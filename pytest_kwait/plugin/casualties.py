@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.distributed import run_of
-from pytest_kwait.plugin.running import running_item
+from pytest_kwait.plugin.cluster import run_of
+from pytest_kwait.plugin.run import running_item
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.sharding import format_shard
+from pytest_kwait.plugin.shards import format_shard
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.suite.artifact_folder import ArtifactFolder
-    from pytest_kwait.suite.journal import NamespaceUse
-    from pytest_kwait.suite.last_words import CrashJournal
-    from pytest_kwait.suite.recorder import WaitRecorder
+    from pytest_kwait.suite.artifacts.crash_journal import CrashJournal
+    from pytest_kwait.suite.artifacts.folder import ArtifactFolder
+    from pytest_kwait.suite.report.journal import NamespaceUse
+    from pytest_kwait.suite.report.recorder import WaitRecorder
 
 __all__ = [
     "CrashDumper",
@@ -62,7 +62,7 @@ class CrashDumper:
         # threads at a time is an error in Python 3.11.
         from concurrent.futures import ThreadPoolExecutor
 
-        from pytest_kwait.suite import last_words
+        from pytest_kwait.suite.artifacts import crash_journal as last_words
 
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="kwait-rescue")
@@ -111,9 +111,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     given: dict[str, Any] = getattr(config, "workerinput", {})
     if "kwait_words" not in given:
         return
-    from pytest_kwait.engine.pending import ACTIVE_WAITS
-    from pytest_kwait.suite.journal import Journal
-    from pytest_kwait.suite.recorder import WaitRecorder
+    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+    from pytest_kwait.suite.report.journal import Journal
+    from pytest_kwait.suite.report.recorder import WaitRecorder
 
     run = run_of(config)
     try:
@@ -142,7 +142,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Write nothing more, and remove what was written."""
     if _recorder_key in config.stash:
-        from pytest_kwait.engine.pending import ACTIVE_WAITS
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
         recorder = config.stash[_recorder_key]
         del config.stash[_recorder_key]
@@ -158,7 +158,7 @@ def record_namespace_entered(config: pytest.Config, namespace: str, cluster: Clu
     """Write down that tests of this process work in a namespace from now on."""
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
-        from pytest_kwait.suite.journal import JournalEntry, NamespaceUse
+        from pytest_kwait.suite.report.journal import JournalEntry, NamespaceUse
 
         place = NamespaceUse(
             namespace,
@@ -173,14 +173,14 @@ def record_namespace_left(config: pytest.Config, namespace: str) -> None:
     """Write down that no test of this process works in a namespace any more."""
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
-        from pytest_kwait.suite.journal import JournalEntry, NamespaceUse
+        from pytest_kwait.suite.report.journal import JournalEntry, NamespaceUse
 
         recorder.journal.write(JournalEntry(place=NamespaceUse(namespace, left=True)))
 
 
 def read_worker_journal(config: pytest.Config, worker: str) -> CrashJournal:
     """Return what a worker that died has written down."""
-    from pytest_kwait.suite.last_words import CrashJournal, read_crash_journal
+    from pytest_kwait.suite.artifacts.crash_journal import CrashJournal, read_crash_journal
 
     if _journal_folder_key not in config.stash:
         return CrashJournal()

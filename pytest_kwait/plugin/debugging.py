@@ -20,7 +20,7 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
     import cmd
 
     from pytest_kwait.clock import TEST_CLOCK
-    from pytest_kwait.plugin.progress import suspend_status
+    from pytest_kwait.plugin.live_status import suspend_status
 
     suspend_status(config)
     if not isinstance(pdb, cmd.Cmd):
@@ -54,7 +54,7 @@ def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
 def pytest_leave_pdb(config: pytest.Config, pdb: Any) -> None:
     """Go on, and draw again."""
     from pytest_kwait.clock import TEST_CLOCK
-    from pytest_kwait.plugin.progress import resume_status
+    from pytest_kwait.plugin.live_status import resume_status
 
     TEST_CLOCK.resume()
     resume_status(config)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.plugin.artifacts import collector_of, relative_path
-from pytest_kwait.plugin.progress import write_line
+from pytest_kwait.plugin.live_status import write_line
 
 if TYPE_CHECKING:
     from pytest_kwait.plugin.artifacts import ArtifactCollector
@@ -70,7 +70,7 @@ def _on_timeout(item: pytest.Item, settings: Any, collector: ArtifactCollector) 
 
 def _timeout_message(seconds: float) -> str:
     """Return what there is instead of a failure: where the test is."""
-    from pytest_kwait.wait.durations import format_duration
+    from pytest_kwait.apimachinery.durations import format_duration
 
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     stack = "".join(traceback.format_stack(frame)) if frame is not None else ""

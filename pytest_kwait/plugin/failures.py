@@ -82,7 +82,7 @@ def failure_of(report: object) -> Failure:
 
 def namespaces_of(item: pytest.Item) -> list[str]:
     """Return the namespaces that a test works in and that are still there, its own first."""
-    from pytest_kwait.plugin.outcomes import namespaces_in_use
+    from pytest_kwait.plugin.kept_namespaces import namespaces_in_use
     from pytest_kwait.plugin.settings import run_settings
 
     chain = item.listchain()
@@ -96,7 +96,7 @@ def namespaces_of(item: pytest.Item) -> list[str]:
 
 def client_of(item: pytest.Item) -> Any:
     """Return the client that a test works with, None if it has none."""
-    from pytest_kwait.plugin.outcomes import namespaces_in_use
+    from pytest_kwait.plugin.kept_namespaces import namespaces_in_use
 
     own = getattr(item, "funcargs", None) or {}
     if "kwait_client" in own:
@@ -109,12 +109,12 @@ def client_of(item: pytest.Item) -> Any:
 
 def redaction_of(item: pytest.Item) -> Callable[[str], str]:
     """Return what takes out of a text of a test what must not be shown."""
-    from pytest_kwait.engine.redaction import make_redactor
+    from pytest_kwait.engine.failure.redaction import make_redactor
 
     client = client_of(item)
     if client is None:
         return make_redactor(())
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
 
     try:
         return make_redactor(Session.of(client).credentials())

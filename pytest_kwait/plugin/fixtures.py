@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.engine.timeouts import Timeouts
-    from pytest_kwait.plugin.informing import InformersFactory
-    from pytest_kwait.plugin.scheduling import SchedulerFactory
-    from pytest_kwait.suite.bench import Kwait
+    from pytest_kwait.plugin.informers import InformersFactory
+    from pytest_kwait.plugin.schedulers import SchedulerFactory
     from pytest_kwait.suite.bound_wait import TimeBudget
-    from pytest_kwait.suite.candidates import Candidates
-    from pytest_kwait.suite.namespaces import Namespaces
+    from pytest_kwait.suite.election.candidates import Candidates
+    from pytest_kwait.suite.kwait import Kwait
+    from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
 
 def _scope(
@@ -48,10 +48,10 @@ def _scope(
 def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
     """Give the cluster of the run, the same for all: .kubeconfig, .provider, .nodes, .faults."""
     activate(request.config)
-    from pytest_kwait.plugin.distributed import cluster_of
-    from pytest_kwait.plugin.faulting import end_faults_with_tests
+    from pytest_kwait.plugin.cluster import cluster_of
+    from pytest_kwait.plugin.faults import end_faults_with_tests
     from pytest_kwait.plugin.readiness import check_ready
-    from pytest_kwait.plugin.running import running_item
+    from pytest_kwait.plugin.run import running_item
 
     cluster = cluster_of(request.config)
     item = running_item(request.config)
@@ -64,7 +64,7 @@ def kwait_cluster(request: pytest.FixtureRequest) -> Cluster:
 @pytest.fixture(scope="session")
 def kwait_client(kwait_cluster: Cluster) -> Iterator[ApiClient]:
     """Give a kubernetes.client.ApiClient for the cluster of the run."""
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import TEST_CLOCK
 
     client = kwait_cluster.client()
@@ -88,7 +88,7 @@ def _kwait_namespaces(
 ) -> Iterator[Namespaces]:
     """Keep the namespaces that this process made (internal)."""
     activate(request.config)
-    from pytest_kwait.plugin.benches import make_namespaces
+    from pytest_kwait.plugin.namespaces import make_namespaces
 
     with make_namespaces(request.config, kwait_cluster, kwait_client) as namespaces:
         yield namespaces
@@ -99,7 +99,7 @@ def kwait_namespace(
     request: pytest.FixtureRequest, kwait_cluster: Cluster, _kwait_namespaces: Namespaces
 ) -> Iterator[str]:
     """Give the name of a namespace of this test's own, or of its scope's by option."""
-    from pytest_kwait.plugin.benches import make_namespace, make_owner
+    from pytest_kwait.plugin.namespaces import make_namespace, make_owner
 
     nodeid = request.node.nodeid or "session"
     owner = make_owner(request.config, kwait_cluster, nodeid, request.node.name)
@@ -118,7 +118,7 @@ def kwait(
     _kwait_namespaces: Namespaces,
 ) -> Iterator[Kwait]:
     """Give the bench of this test: apply, create, get, list, delete, logs, events, wait_for."""
-    from pytest_kwait.plugin.benches import make_kwait, make_owner
+    from pytest_kwait.plugin.namespaces import make_kwait, make_owner
 
     timeouts = None
     if request.scope == "function":
@@ -148,7 +148,7 @@ def kwait_factory(
     _kwait_namespaces: Namespaces,
 ) -> Callable[[str], AbstractContextManager[Kwait]]:
     """Make further benches, of any scope, each for a `with` block that names it."""
-    from pytest_kwait.plugin.benches import make_kwait, make_namespace, make_owner
+    from pytest_kwait.plugin.namespaces import make_kwait, make_namespace, make_owner
 
     @contextmanager
     def factory(name: str) -> Iterator[Kwait]:
@@ -176,7 +176,7 @@ def kwait_factory(
 def kwait_informers(request: pytest.FixtureRequest) -> Iterator[InformersFactory]:
     """Start informers for this test by the names of resources; they are synced and keep events."""
     activate(request.config)
-    from pytest_kwait.plugin.informing import InformersFactory
+    from pytest_kwait.plugin.informers import InformersFactory
 
     with InformersFactory(request) as maker:
         yield maker
@@ -191,8 +191,8 @@ def kwait_leader_election(
 ) -> Iterator[Callable[..., Candidates]]:
     """Hold elections among processes that one can pause, kill and cut off from the server."""
     activate(request.config)
-    from pytest_kwait.plugin.running import time_budget_of
-    from pytest_kwait.suite.candidates import Candidates
+    from pytest_kwait.plugin.run import time_budget_of
+    from pytest_kwait.suite.election.candidates import Candidates
 
     def allowance() -> TimeBudget | None:
         return time_budget_of(request.node)
@@ -222,7 +222,7 @@ def kwait_rolling_update(kwait: Kwait) -> Callable[..., list[dict[str, Any]]]:
 def kwait_scheduler(request: pytest.FixtureRequest) -> Iterator[SchedulerFactory]:
     """Run a scheduler for this test under a name of its own, with an algorithm of your choice."""
     activate(request.config)
-    from pytest_kwait.plugin.scheduling import SchedulerFactory
+    from pytest_kwait.plugin.schedulers import SchedulerFactory
 
     with SchedulerFactory(request) as maker:
         yield maker

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.plugin.artifacts import artifacts_path, relative_path
-from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.cluster import run_of
 from pytest_kwait.plugin.failures import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.suite.github import FailedTest
+    from pytest_kwait.suite.report.github import FailedTest
 
 _collector_key = pytest.StashKey["FailureCollector"]()
 
@@ -58,7 +58,7 @@ class FailureCollector:
 
     def __init__(self, config: pytest.Config) -> None:
         # Now, while there are no threads: see `artifacts.Collector`.
-        from pytest_kwait.suite import github
+        from pytest_kwait.suite.report import github
 
         self._github = github
         self._config = config

@@ -9,8 +9,8 @@ from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters.provider import Cluster, Provider
-    from pytest_kwait.suite.permissions import MissingRights
-    from pytest_kwait.suite.settings import Settings
+    from pytest_kwait.suite.config.settings import Settings
+    from pytest_kwait.suite.namespaces.permissions import MissingRights
 
 __all__ = ["check_context", "missing_rights"]
 
@@ -50,11 +50,15 @@ def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
         cluster: the cluster of the run; the embedded one refuses nobody anything.
         settings: the settings of the run.
     """
-    from pytest_kwait.suite.permissions import MissingRights, find_missing_rights, needed_rights
+    from pytest_kwait.suite.namespaces.permissions import (
+        MissingRights,
+        find_missing_rights,
+        needed_rights,
+    )
 
     if cluster.provider == "embedded":
         return MissingRights()
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
 
     client = cluster.client()
     try:

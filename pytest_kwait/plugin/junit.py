@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from pytest_kwait.plugin.artifacts import relative_path
-from pytest_kwait.plugin.distributed import run_of
+from pytest_kwait.plugin.cluster import run_of
 from pytest_kwait.plugin.failures import failure_of
 
 if TYPE_CHECKING:

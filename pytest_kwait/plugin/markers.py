@@ -14,15 +14,15 @@ import pytest
 from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.plugin.waits import WAIT_NAMES
-from pytest_kwait.suite.definitions import SETTING_DEFINITIONS
-from pytest_kwait.suite.values import suggest_name
+from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
+from pytest_kwait.suite.config.parsers import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pytest_kwait.suite.definitions import SettingDefinition
-    from pytest_kwait.suite.settings import Settings
+    from pytest_kwait.suite.config.options import SettingDefinition
+    from pytest_kwait.suite.config.settings import Settings
 
 __all__ = ["InvalidMarker", "check_markers", "check_node", "manifest_folders", "settings_of"]
 

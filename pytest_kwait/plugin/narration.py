@@ -11,14 +11,14 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.wait.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_kwait.clock import Clock, Deadline
-    from pytest_kwait.engine.pending import ActiveWait, ActiveWaits
+    from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
 
 __all__ = [
     "STATUS_INTERVAL",

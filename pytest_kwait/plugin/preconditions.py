@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_kwait.plugin.benches import namespace_node
 from pytest_kwait.plugin.markers import InvalidMarker, check_markers
+from pytest_kwait.plugin.namespaces import namespace_node
 from pytest_kwait.plugin.waits import WAIT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.suite.bench import Kwait
     from pytest_kwait.suite.bound_wait import BoundWait
+    from pytest_kwait.suite.kwait import Kwait
 
 _preconditions_key = pytest.StashKey["Preconditions"]()
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.definitions import OPTIONS, TIMEOUTS, SettingDefinition
-from pytest_kwait.suite.settings import Settings
-from pytest_kwait.suite.values import suggest_name
+from pytest_kwait.suite.config.options import OPTIONS, TIMEOUTS, SettingDefinition
+from pytest_kwait.suite.config.parsers import suggest_name
+from pytest_kwait.suite.config.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from pytest_kwait.engine.pending import ActiveWait
+    from pytest_kwait.engine.active_waits import ActiveWait
 
 __all__ = ["WaitCount"]
 
@@ -49,7 +49,7 @@ class WaitCount:
         return [self.waits, self.seconds, self.doomed, self.retries]
 
     def __str__(self) -> str:
-        from pytest_kwait.wait.durations import format_duration
+        from pytest_kwait.apimachinery.durations import format_duration
 
         digits = 3 if self.seconds < 1 else 1 if self.seconds < 10 else 0
         waited = format_duration(round(self.seconds, digits))
@@ -86,7 +86,7 @@ class WaitCounter:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Count from now on."""
-    from pytest_kwait.engine.pending import ACTIVE_WAITS
+    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
     total = config.stash[_total_key] = WaitCount()
     config.pluginmanager.register(_Adder(total), "kwait-summary")
@@ -148,7 +148,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Count no more."""
     if _counter_key in config.stash:
-        from pytest_kwait.engine.pending import ACTIVE_WAITS
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
         ACTIVE_WAITS.remove(config.stash[_counter_key])
 

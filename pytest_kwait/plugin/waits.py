@@ -24,7 +24,7 @@ _functions: dict[str, Callable[[pytest.FixtureRequest], BoundWait]] = {}
 
 def add_docstrings() -> None:
     """Give the fixtures their texts, which are read only where they are to be shown."""
-    from pytest_kwait.resources.catalogue import WAITS
+    from pytest_kwait.framework.registry import WAITS
 
     for name, function in _functions.items():
         wait = WAITS[name]
@@ -40,8 +40,8 @@ def make_wait_fixture(name: str) -> Any:
 
     def fixture(request: pytest.FixtureRequest) -> BoundWait:
         activate(request.config)
-        from pytest_kwait.plugin.benches import bind_wait
-        from pytest_kwait.resources.catalogue import WAITS
+        from pytest_kwait.framework.registry import WAITS
+        from pytest_kwait.plugin.namespaces import bind_wait
 
         return bind_wait(WAITS[name], request)
 

@@ -15,15 +15,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.scheduler.algorithm.generic import Algorithm, FitError
-    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+    from pytest_kwait.scheduler.algorithm import Algorithm, FitError
     from pytest_kwait.scheduler.binding import Binder
-    from pytest_kwait.scheduler.config import (
+    from pytest_kwait.scheduler.config_factory import (
         DEFAULT_SCHEDULER,
         Config,
         ConfigFactory,
         SchedulingAlgorithm,
     )
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.scheduler import Scheduler
 

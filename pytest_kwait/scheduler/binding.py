@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kwait.api.resource import PODS, Resource
+from pytest_kwait.client.resource import PODS, Resource
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.scheduler.dispatcher import APICall
+from pytest_kwait.scheduler.api_dispatcher import APICall
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.api.objects import Object
+    from pytest_kwait.client.responses import Object
     from pytest_kwait.clock import Clock, Deadline
-    from pytest_kwait.scheduler.dispatcher import APIDispatcher
+    from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
+    from pytest_kwait.scheduler.cache import SchedulerCache
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
-    from pytest_kwait.scheduler.pod_cache import SchedulerCache
     from pytest_kwait.scheduler.pod_events import EventRecorder
-    from pytest_kwait.scheduler.pod_queue import SchedulingQueue
     from pytest_kwait.scheduler.queued_pod import Pod, QueuedPodInfo
     from pytest_kwait.scheduler.scheduling_failure import FailureHandler
+    from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
 
 __all__ = ["Binder", "BindingCycle", "DefaultBinder"]
 

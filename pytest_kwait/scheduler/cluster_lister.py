@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.resource import (
+from pytest_kwait.cache.keys import NAMESPACE_INDEX
+from pytest_kwait.client.resource import (
     NAMESPACES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,
     STATEFUL_SETS,
 )
-from pytest_kwait.cache.keys import NAMESPACE_INDEX
-from pytest_kwait.scheduler.algorithm.spread_constraints import (
+from pytest_kwait.scheduler.framework.spread_constraints import (
     collect_spread_selectors,
     find_spreading_controller,
 )
@@ -20,11 +20,11 @@ from pytest_kwait.scheduler.algorithm.spread_constraints import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_kwait.api.resource import Resource
     from pytest_kwait.cache.factory import SharedInformerFactory
     from pytest_kwait.cache.shared_informer import SharedInformer
-    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-    from pytest_kwait.scheduler.pod_cache import SchedulerCache
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.scheduler.cache import SchedulerCache
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
 
 __all__ = ["SharedLister"]
 

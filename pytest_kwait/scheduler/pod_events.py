@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
-from pytest_kwait.api.resource import Resource
+from pytest_kwait.client.resource import Resource
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.scheduler.dispatcher import APICall
+from pytest_kwait.scheduler.api_dispatcher import APICall
 from pytest_kwait.scheduler.queued_pod import Pod, scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.api.objects import Object
-    from pytest_kwait.scheduler.dispatcher import APIDispatcher
+    from pytest_kwait.client.responses import Object
+    from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 
 __all__ = ["SCHEDULER_EVENTS", "EventRecorder"]
 

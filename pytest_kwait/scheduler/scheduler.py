@@ -11,7 +11,7 @@ from pytest_kwait.cache.sync import make_stop_context, wait_for_cache_sync
 
 if TYPE_CHECKING:
     from pytest_kwait.cache.sync import Stop
-    from pytest_kwait.scheduler.config import Config
+    from pytest_kwait.scheduler.config_factory import Config
     from pytest_kwait.scheduler.queued_pod import QueuedPodInfo
 
 __all__ = ["Scheduler"]

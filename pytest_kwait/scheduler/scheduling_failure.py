@@ -5,22 +5,22 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kwait.api.bodies import STRATEGIC_MERGE_PATCH
-from pytest_kwait.api.resource import PODS, Resource
+from pytest_kwait.client.resource import PODS, Resource
+from pytest_kwait.client.write_options import STRATEGIC_MERGE_PATCH
 from pytest_kwait.clock import Clock, Deadline, rfc3339
 from pytest_kwait.errors import KwaitError
-from pytest_kwait.scheduler.algorithm.generic import FitError
-from pytest_kwait.scheduler.dispatcher import APICall, APIDispatcher
+from pytest_kwait.scheduler.algorithm import FitError
+from pytest_kwait.scheduler.api_dispatcher import APICall, APIDispatcher
 from pytest_kwait.scheduler.pod_conditions import make_unscheduled_patch
 from pytest_kwait.scheduler.queued_pod import Pod, QueuedPodInfo, node_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.api.objects import Object
+    from pytest_kwait.client.responses import Object
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.pod_events import EventRecorder
-    from pytest_kwait.scheduler.pod_queue import SchedulingQueue
+    from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
 
 __all__ = ["FailureHandler"]
 

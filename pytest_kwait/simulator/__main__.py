@@ -8,6 +8,6 @@ import sys
 # The server is nobody's TLS client: what aiohttp imports need not read the machine's certificates.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
-from pytest_kwait.simulator.process import main
+from pytest_kwait.simulator.server_main import main
 
 sys.exit(main())

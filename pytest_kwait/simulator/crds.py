@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
-    from pytest_kwait.simulator.custom_resources.serving import DefinitionController
+    from pytest_kwait.simulator.apiextensions.controller import DefinitionController
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["DefinitionController"]
@@ -29,7 +29,7 @@ class DefinitionController:
     def _on_change(self, event: str, new: Obj, old: Obj | None) -> None:
         if self._serving is None:
             # Not at import: a cluster starts sooner without it, and most have no definitions.
-            from pytest_kwait.simulator.custom_resources.serving import DefinitionController
+            from pytest_kwait.simulator.apiextensions.controller import DefinitionController
 
             self._serving = DefinitionController(self._api)
         if self._api.clock.may_suspend():

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.simulator.status_error import bad_request
+from pytest_kwait.simulator.api_errors import bad_request
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["FieldSelector", "parse_fields"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.autoscaler_view import hpa_to_v1, hpa_to_v2
+from pytest_kwait.simulator.conversion import hpa_to_v1, hpa_to_v2
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["to_storage_version", "to_version", "to_version_without_webhook"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.json_text import read_json
+from pytest_kwait.simulator.api_errors import StatusError, bad_request
+from pytest_kwait.simulator.codec.json_text import read_json
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.status_error import StatusError, bad_request
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

@@ -9,9 +9,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.go_numbers import parse_int
-from pytest_kwait.simulator.status_error import bad_request
-from pytest_kwait.simulator.validation import label_value_texts, qualified_name_texts
+from pytest_kwait.simulator.api_errors import bad_request
+from pytest_kwait.simulator.codec.go_numbers import parse_int
+from pytest_kwait.simulator.validation.objectmeta import label_value_texts, qualified_name_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

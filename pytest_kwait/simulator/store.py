@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from pytest_kwait.simulator.status_error import expired
+from pytest_kwait.simulator.api_errors import expired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

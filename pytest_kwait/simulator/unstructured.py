@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.go_types import go_fields
-from pytest_kwait.simulator.schema import Form
+from pytest_kwait.simulator.codec.go_types import go_fields
+from pytest_kwait.simulator.codec.schema import Form
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.schema import Shape
+    from pytest_kwait.simulator.codec.schema import Shape
 
 __all__ = ["from_unstructured_error"]
 

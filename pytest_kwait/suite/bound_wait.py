@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
-from pytest_kwait.resources.catalogue import WAITS, Wait
-from pytest_kwait.suite.settings import DEFAULT_SOURCE
+from pytest_kwait.framework.registry import WAITS, Wait
+from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.informers import Informers
-    from pytest_kwait.suite.settings import Settings
 
 __all__ = ["BoundCacheSync", "BoundWait", "TimeBudget", "WaitDefaults", "check_call"]
 
@@ -44,7 +44,7 @@ class TimeBudget(NamedTuple):
         """
         if asked <= self.seconds:
             return asked, ""
-        from pytest_kwait.wait.durations import format_duration
+        from pytest_kwait.apimachinery.durations import format_duration
 
         # In tenths, for the sake of the message.
         cut = max(math.floor(self.seconds * 10) / 10, _MIN_TIMEOUT)
@@ -149,7 +149,7 @@ class BoundWait:
         allowance = self.terms.allowance()
         if allowance is None:
             return ""
-        from pytest_kwait.wait.durations import to_seconds
+        from pytest_kwait.apimachinery.durations import to_seconds
 
         asked = to_seconds(options["timeout"], what="timeout", allow_zero=False)
         seconds, note = allowance.fit(asked)
@@ -178,7 +178,7 @@ def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> N
 
 
 def _check_cache_sync(wait: Wait, args: tuple[Any, ...], options: dict[str, Any]) -> None:
-    from pytest_kwait.wait.durations import to_seconds
+    from pytest_kwait.apimachinery.durations import to_seconds
 
     if options.get("timeout") is not None:
         to_seconds(options["timeout"], what="timeout", allow_zero=False)

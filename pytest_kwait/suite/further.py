@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.owners import ANNOTATION_PREFIX, LABEL_MANAGED_BY
-from pytest_kwait.suite.pod_security import PodSecurity, parse_pod_security
-from pytest_kwait.suite.values import read_dns_label
+from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
+from pytest_kwait.suite.config.parsers import read_dns_label
+from pytest_kwait.suite.config.pod_security import PodSecurity, parse_pod_security
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.suite.bench import Kwait
+    from pytest_kwait.suite.kwait import Kwait
 
     NamespaceMaker = Callable[["NamespaceRequest"], Kwait]
     """Makes the namespace that is asked for, and gives a bench there."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
 from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import WaitTimeout
-from pytest_kwait.wait.durations import Duration, format_duration, to_seconds
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

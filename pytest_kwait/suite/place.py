@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kwait.api.session import Session
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.error_policy import request_with_retry
+from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.wait.durations import Duration, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.client.resource import Resource
     from pytest_kwait.suite.bound_wait import WaitDefaults
 
 __all__ = ["NamespacedClient"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from pytest_kwait.api.resource import PODS
+from pytest_kwait.client.resource import PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.place import NamespacedClient
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.execution import ExecResult
-    from pytest_kwait.api.forwarding import PortForward
+    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.client.exec import ExecResult
+    from pytest_kwait.client.port_forward import PortForward
     from pytest_kwait.suite.bound_wait import WaitDefaults
-    from pytest_kwait.wait.durations import Duration
 
 __all__ = ["PodVerbs"]
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, KwaitError, WaitTimeout
-from pytest_kwait.resources.daemon_sets import daemon_sets
-from pytest_kwait.resources.node_sets import schedulable_nodes
-from pytest_kwait.resources.pod_selections import almost_all_pods_ready
+from pytest_kwait.framework.daemon_sets import daemon_sets
+from pytest_kwait.framework.node.node_sets import schedulable_nodes
+from pytest_kwait.framework.pod.list_wait import almost_all_pods_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.engine.condition import Condition
-    from pytest_kwait.suite.settings import Settings
+    from pytest_kwait.suite.config.settings import Settings
 
 __all__ = ["SYSTEM_NAMESPACE", "Readiness"]
 

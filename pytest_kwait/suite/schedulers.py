@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pytest_kwait import wait
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import check_name
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler, SchedulingAlgorithm
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.scheduler.algorithm.cycle import NodeLister
-    from pytest_kwait.scheduler.algorithm.registry import Predicate
+    from pytest_kwait.scheduler.framework.cycle_state import NodeLister
+    from pytest_kwait.scheduler.plugins.registry import Predicate
 
 __all__ = ["RunningScheduler", "choose_algorithm"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
 from pytest_kwait.errors import WaitTimeout
-from pytest_kwait.resources.catalogue import VERBS
+from pytest_kwait.framework.registry import VERBS
 from pytest_kwait.suite.bound_wait import BoundWait
+from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 from pytest_kwait.suite.place import NamespacedClient
-from pytest_kwait.suite.settings import DEFAULT_SOURCE
-from pytest_kwait.wait.durations import Duration, to_seconds
 
 __all__ = ["WorkloadVerbs"]
 

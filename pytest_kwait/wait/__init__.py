@@ -12,6 +12,7 @@ Source: k8s.io/apimachinery/pkg/util/wait (1.36).
 
 from __future__ import annotations
 
+from pytest_kwait.apimachinery.durations import Duration, format_duration, to_seconds
 from pytest_kwait.wait.backoff import (
     Backoff,
     BackoffManager,
@@ -31,17 +32,16 @@ from pytest_kwait.wait.context import (
     with_timeout,
 )
 from pytest_kwait.wait.delay import DelayFunc
-from pytest_kwait.wait.durations import Duration, format_duration, to_seconds
-from pytest_kwait.wait.group import Group
-from pytest_kwait.wait.interruption import (
+from pytest_kwait.wait.errors import (
     Canceled,
     DeadlineExceeded,
     ErrWaitTimeout,
     error_interrupted,
     interrupted,
 )
+from pytest_kwait.wait.group import Group
 from pytest_kwait.wait.loop import ConditionFunc, ConditionWithContextFunc
-from pytest_kwait.wait.polling import (
+from pytest_kwait.wait.poll import (
     WaitFunc,
     poll,
     poll_immediate,
@@ -61,7 +61,8 @@ from pytest_kwait.wait.polling import (
     wait_for,
     wait_for_with_context,
 )
-from pytest_kwait.wait.repetition import (
+from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, Timer, VariableTimer
+from pytest_kwait.wait.until import (
     NEVER_STOP,
     backoff_until,
     backoff_until_with_context,
@@ -74,7 +75,6 @@ from pytest_kwait.wait.repetition import (
     until,
     until_with_context,
 )
-from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, Timer, VariableTimer
 
 __all__ = [
     "NEVER_STOP",

@@ -7,11 +7,11 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.wait.context import Context, background
 from pytest_kwait.wait.delay import DelayFunc
-from pytest_kwait.wait.durations import to_seconds
-from pytest_kwait.wait.interruption import ErrWaitTimeout
+from pytest_kwait.wait.errors import ErrWaitTimeout
 from pytest_kwait.wait.loop import (
     ConditionFunc,
     ConditionWithContextFunc,
@@ -21,7 +21,7 @@ from pytest_kwait.wait.loop import (
 from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, VariableTimer
 
 if TYPE_CHECKING:
-    from pytest_kwait.wait.durations import Duration
+    from pytest_kwait.apimachinery.durations import Duration
     from pytest_kwait.wait.timer import Timer
 
 __all__ = [

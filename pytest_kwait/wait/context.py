@@ -10,9 +10,9 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.wait.durations import Duration, to_seconds
-from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded
+from pytest_kwait.wait.errors import Canceled, DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

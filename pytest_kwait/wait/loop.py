@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kwait.wait.context import Context
-from pytest_kwait.wait.interruption import Canceled, DeadlineExceeded, ErrWaitTimeout
+from pytest_kwait.wait.errors import Canceled, DeadlineExceeded, ErrWaitTimeout
 from pytest_kwait.wait.timer import Tick
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
-from pytest_kwait.api.objects import Item, ObjectList, WatchEvent, decode_object
-from pytest_kwait.api.resource import PODS, Resource
 from pytest_kwait.cache import ListWatch
+from pytest_kwait.client.resource import PODS, Resource
+from pytest_kwait.client.responses import Item, ObjectList, WatchEvent, decode_object
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.api.selectors import Selector
+    from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.clock import Deadline
 
 PATIENCE = 5.0

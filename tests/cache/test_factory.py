@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait import cache, wait
-from pytest_kwait.api.resource import JOBS, NODES, PODS, Resource
-from pytest_kwait.api.session import Session
 from pytest_kwait.cache import SharedInformerFactory
+from pytest_kwait.client.resource import JOBS, NODES, PODS, Resource
+from pytest_kwait.client.session import Session
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import PATIENCE, Live, pod, refused
@@ -16,7 +16,7 @@ from tests.cache.fakes import PATIENCE, Live, pod, refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.api.objects import ObjectList
+    from pytest_kwait.client.responses import ObjectList
     from pytest_kwait.clock import Deadline
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget", namespaced=True)

@@ -11,7 +11,7 @@ from pytest_kwait import wait
 from pytest_kwait.cache import Reflector, VeryShortWatchError
 from pytest_kwait.cache.reflector import WATCH_INACTIVITY
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.stream import INACTIVITY
+from pytest_kwait.engine.shared_stream import INACTIVITY
 from tests.cache.fakes import (
     Live,
     Script,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.api.resource import JOBS, NODES, PODS
 from pytest_kwait.cache.selection import EventFilter, ResourceCollection, SharedEvent
+from pytest_kwait.client.resource import JOBS, NODES, PODS
 from tests.cache.fakes import pod, raw
 
 EVERYTHING = ResourceCollection.of(PODS, None, None, None)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from pytest_kwait import cache, wait
-from pytest_kwait.api.objects import Item, ObjectList
-from pytest_kwait.api.resource import Resource
 from pytest_kwait.cache.distribution import ObjectMetadata
+from pytest_kwait.client.resource import Resource
+from pytest_kwait.client.responses import Item, ObjectList
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import (

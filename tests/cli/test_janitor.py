@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait.clusters.provider as provider
-from pytest_kwait.api.resource import NAMESPACES
 from pytest_kwait.cli import main
+from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.errors import ApiError, ClusterError
-from pytest_kwait.suite.owners import Owner, kept_annotations
+from pytest_kwait.suite.cleanup.owned_objects import Owner, kept_annotations
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:

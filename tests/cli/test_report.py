@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.report.samples import night
 from pytest_kwait.cli import main
-from pytest_kwait.suite.report_file import write_report
+from pytest_kwait.suite.report.report_file import write_report
+from tools.sample_reports import night
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait.clusters.provider as provider
-import pytest_kwait.suite.shard_job as shard_job
+import pytest_kwait.suite.shards.job as shard_job
 from pytest_kwait.cli import main
 from pytest_kwait.errors import ClusterError, WaitFailed
-from pytest_kwait.suite.junit import count_tests
-from pytest_kwait.suite.report_records import RunRecord
-from pytest_kwait.suite.run_report import VERSION, RunReport, decode_report, encode_report
-from pytest_kwait.suite.shard_job import ShardOutcome, ShardSuite
-from pytest_kwait.suite.shard_results import ShardResults
+from pytest_kwait.suite.report.junit import count_tests
+from pytest_kwait.suite.report.records import RunRecord
+from pytest_kwait.suite.report.report import VERSION, RunReport, decode_report, encode_report
+from pytest_kwait.suite.shards.job import ShardOutcome, ShardSuite
+from pytest_kwait.suite.shards.pod import ShardResults
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.cli import main, running, up
-from pytest_kwait.cli.running import StateFile, default_kubeconfig
-from pytest_kwait.clusters.process_identity import ProcessIdentity
+from pytest_kwait.cli import main, state_file, up
+from pytest_kwait.cli.process_identity import ProcessIdentity
+from pytest_kwait.cli.state_file import StateFile, default_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.wait import ErrWaitTimeout
 
@@ -351,7 +351,7 @@ def test_two_at_the_same_moment_do_not_share_a_kubeconfig(
 ) -> None:
     record = StateFile(tmp_path / "kubeconfig")
     record.state.write_text(json.dumps({"pid": 1, "started": "?"}))
-    monkeypatch.setattr(running.StateFile, "process", lambda _self: None)
+    monkeypatch.setattr(state_file.StateFile, "process", lambda _self: None)
     assert main(["up", "--kubeconfig", str(record.kubeconfig)]) == 1
     assert capsys.readouterr().err == (
         f"kwait up: another `kwait up` is taking kubeconfig {record.kubeconfig} at this moment\n"

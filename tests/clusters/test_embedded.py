@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_kwait.cli.process_identity import ProcessIdentity
 from pytest_kwait.clusters import embedded
 from pytest_kwait.clusters.embedded import EmbeddedProvider
-from pytest_kwait.clusters.process_identity import ProcessIdentity
 from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing
 from pytest_kwait.errors import ClusterError
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.clusters.connection import ConnectedCluster
+from pytest_kwait.clusters.connected_cluster import ConnectedCluster
 from pytest_kwait.clusters.existing import ExistingCluster, ExistingProvider
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.request import ClusterRequest

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.api.session import Session
+    from pytest_kwait.client.session import Session
 
 SERVER = "https://127.0.0.1:6443"
 HOLD = ("GET", "/kwait/v1/hold", None)

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.session import Session
 from pytest_kwait.clusters import PROVIDERS, choose_provider, connect
-from pytest_kwait.clusters.connection import ConnectedCluster
+from pytest_kwait.clusters.connected_cluster import ConnectedCluster
 from pytest_kwait.errors import ClusterError, InvalidArgument
 from tests.clusters.kubeconfigs import contents, written
 

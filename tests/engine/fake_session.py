@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from pytest_kwait.api.objects import Item, ObjectList, Response, WatchEvent, decode_object
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.responses import Item, ObjectList, Response, WatchEvent, decode_object
+from pytest_kwait.client.session import Session
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
-from pytest_kwait.wait.interruption import DeadlineExceeded
+from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.client.resource import Resource
     from pytest_kwait.clock import Deadline
 
 Obj = dict[str, Any]

@@ -5,23 +5,23 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kwait.api.resource import JOBS, PODS
+from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.resources.jobs import (
+from pytest_kwait.framework.job.wait import (
     job_complete,
     job_failed,
     job_pods_running,
     job_pods_succeeded,
 )
-from pytest_kwait.resources.object_conditions import ManyObjects, OneObject
-from pytest_kwait.resources.object_tests import parse_predicate
-from pytest_kwait.resources.pod_lifetimes import pod_not_found
-from pytest_kwait.resources.pod_numbers import number_of_pods, pods_running
-from pytest_kwait.resources.pod_phases import pod_running, pod_success
-from pytest_kwait.resources.pod_selections import pods_running_ready
+from pytest_kwait.framework.objects.conditions import ManyObjects, OneObject
+from pytest_kwait.framework.pod.list_wait import pods_running_ready
+from pytest_kwait.framework.pod.pod_lifetimes import pod_not_found
+from pytest_kwait.framework.pod.pod_numbers import number_of_pods, pods_running
+from pytest_kwait.framework.pod.wait import pod_running, pod_success
+from pytest_kwait.framework.predicates import parse_predicate
 from tests.engine.fake_session import FakeSession, condition, job, pod
 
 if TYPE_CHECKING:

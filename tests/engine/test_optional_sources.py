@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.api.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS
+from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitTimeout
-from pytest_kwait.resources.claims import persistent_volume_claim_phase
+from pytest_kwait.framework.storage.claims import persistent_volume_claim_phase
 from tests.engine.fake_session import FakeSession
 
 FORBIDDEN = ApiError('User "robot" cannot list resource "events"', status=403, reason="Forbidden")

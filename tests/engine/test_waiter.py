@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.api.resource import JOBS, PODS
+from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.options import Mode, WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.resources.jobs import job_complete, job_pods_running, job_pods_succeeded
+from pytest_kwait.framework.job.wait import job_complete, job_pods_running, job_pods_succeeded
 from tests.engine.fake_session import FakeSession, Silence, condition, job, pod
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])

@@ -10,13 +10,13 @@ import pytest
 
 # A run inside of a test forgets what it imported: what is imported here is imported once.
 import pytest_kwait.clusters.provider
-import pytest_kwait.resources.jobs
-import pytest_kwait.resources.minions
-import pytest_kwait.resources.namespaces
-import pytest_kwait.suite.bench
-import pytest_kwait.suite.departures
-import pytest_kwait.suite.rivals
-import pytest_kwait.suite.turns  # noqa: F401 - as above
+import pytest_kwait.framework.cluster.namespaces
+import pytest_kwait.framework.job.wait
+import pytest_kwait.framework.node.minions
+import pytest_kwait.suite.cleanup.rivals
+import pytest_kwait.suite.kwait
+import pytest_kwait.suite.namespaces.departures
+import pytest_kwait.suite.namespaces.turns  # noqa: F401 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Callable

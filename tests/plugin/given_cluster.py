@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.append(os.environ["FAKE_PATH"])
 
 import pytest_kwait.clusters.provider as provider
-from pytest_kwait.api.objects import Response
+from pytest_kwait.client.responses import Response
 from pytest_kwait.errors import ApiError
 from tests.suite.fakes import FakeCluster
 """

@@ -173,7 +173,7 @@ def test_a_namespace_that_is_given(pytester: pytest.Pytester, fake_cluster: Fake
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_kwait.api.session import Session
+        from pytest_kwait.client.session import Session
 
         @pytest.fixture(autouse=True, scope="session")
         def place(kwait_client):
@@ -291,7 +291,7 @@ def test_the_tests_own_timeout_leaves_time_for_artifacts(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Most of it, so that a busy machine has enough.
-    monkeypatch.setattr("pytest_kwait.plugin.running._RESERVED_PART", 0.9)
+    monkeypatch.setattr("pytest_kwait.plugin.run._RESERVED_PART", 0.9)
     pytester.makepyfile(
         test_it="""
         import pytest

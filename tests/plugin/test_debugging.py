@@ -83,7 +83,7 @@ def test_deadlines_stand_still_at_the_prompt(
         import threading
         import time
 
-        from pytest_kwait.engine.pending import PENDING
+        from pytest_kwait.engine.active_waits import PENDING
 
         NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
 

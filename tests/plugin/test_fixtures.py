@@ -61,8 +61,8 @@ def test_waits_are_fixtures_bound_to_the_test(
 
 
 def test_every_wait_is_a_fixture_and_a_marker() -> None:
+    from pytest_kwait.framework.registry import WAITS
     from pytest_kwait.plugin import waits
-    from pytest_kwait.resources.catalogue import WAITS
 
     lines = {name for name in vars(waits) if name.startswith("wait_for")}
     assert lines == set(WAITS) == set(waits.WAIT_NAMES)
@@ -228,7 +228,7 @@ def test_running_again_takes_a_new_name(
         def again(request): pass
 
         def test_it(kwait, request):
-            from pytest_kwait.plugin.benches import owner_of as _owner
+            from pytest_kwait.plugin.namespaces import owner_of as _owner
             node = request.node
             before = _owner(request.config, kwait.cluster, node.nodeid, node.name, again=True)
             after = _owner(request.config, kwait.cluster, node.nodeid, node.name)

@@ -25,7 +25,7 @@ def test_a_module_of_the_plugin_can_be_switched_off(pytester: pytest.Pytester) -
 
 
 def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
-    from pytest_kwait.resources.catalogue import WAITS
+    from pytest_kwait.framework.registry import WAITS
 
     result = pytester.runpytest("--fixtures", "-v")
     shown = result.stdout.str()
@@ -46,7 +46,7 @@ def test_a_suite_that_waits_for_nothing_registers_next_to_nothing(
         import sys
 
         def test_it(pytestconfig):
-            assert not pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.outcomes")
+            assert not pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.kept_namespaces")
             assert "pytest_kwait.plugin.settings" not in sys.modules
         """
     )
@@ -102,7 +102,7 @@ def test_a_wait_that_is_imported_late_has_its_say_from_the_next_test_on(
             from pytest_kwait import wait_for_pod_ready
 
         def test_two(pytestconfig):
-            assert pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.progress")
+            assert pytestconfig.pluginmanager.hasplugin("pytest_kwait.plugin.live_status")
         """
     )
     pytester.runpytest_subprocess().assert_outcomes(passed=2)

@@ -427,7 +427,7 @@ sending = Cluster.__init__
 def init(self):
     sending(self)
     send = self.transport.send
-    lease_name = __import__("pytest_kwait.suite.owners", fromlist=["x"]).lease_name
+    lease_name = __import__("pytest_kwait.suite.cleanup.owned_objects", fromlist=["x"]).lease_name
 
     def lively(method, path, **options):
         answer = send(method, path, **options)

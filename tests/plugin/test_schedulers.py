@@ -123,7 +123,7 @@ def test_a_scheduler_that_ends_by_itself_fails_the_teardown(
             raise RuntimeError("no pod today")
 
         def test_it(kwait_scheduler, monkeypatch):
-            monkeypatch.setattr("pytest_kwait.scheduler.pod_queue.SchedulingQueue.pop", broken)
+            monkeypatch.setattr("pytest_kwait.scheduler.scheduling_queue.SchedulingQueue.pop", broken)
             scheduler = kwait_scheduler(name="mine")
             wait.poll_immediate("10ms", "30s", lambda: not scheduler.is_running)
         """

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.pending import ActiveWait, ActiveWaits
-from pytest_kwait.engine.timeline import Timeline
+from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
+from pytest_kwait.engine.failure.timeline import Timeline
 from pytest_kwait.plugin.summary import WaitCount, WaitCounter
 from pytest_kwait.testing import FakeClock
 

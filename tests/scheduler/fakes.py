@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.objects import Item, ObjectList, decode_object
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.responses import Item, ObjectList, decode_object
+from pytest_kwait.client.session import Session
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import PATIENCE, LiveWatch, event, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.api.resource import Resource
+    from pytest_kwait.client.resource import Resource
 
 Obj = dict[str, Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.cache import SharedInformerFactory
+from pytest_kwait.scheduler.cache import SchedulerCache
 from pytest_kwait.scheduler.cluster_lister import SharedLister
-from pytest_kwait.scheduler.pod_cache import SchedulerCache
 from tests.scheduler.fakes import FakeServer, node, pod
 
 Obj = dict[str, Any]

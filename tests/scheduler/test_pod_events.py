@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.api.flow_control import NoLimit
+from pytest_kwait.client.rate_limiter import NoLimit
 from pytest_kwait.errors import ApiError
-from pytest_kwait.scheduler.dispatcher import APIDispatcher
+from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 from pytest_kwait.scheduler.pod_events import EventRecorder
 from tests.scheduler.fakes import FakeServer, pod
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait import wait
-from pytest_kwait.api.resource import PODS
 from pytest_kwait.cache import SharedInformerFactory
+from pytest_kwait.client.resource import PODS
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
 from pytest_kwait.scheduler.queued_pod import QueueState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.simulator.cluster_api import SimulatedCluster
+from pytest_kwait.simulator.cluster import SimulatedCluster
 from tests.simulator.manual_clock import ManualClock
 
 Obj = dict[str, Any]

@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339, rfc3339_micro
-from pytest_kwait.simulator.sim_clock import REAL, SimClock, Timer
+from pytest_kwait.simulator.clock import REAL, SimClock, Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

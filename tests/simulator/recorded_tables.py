@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from pytest_kwait.simulator.caller import Caller
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.request_info import Caller
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 Obj = dict[str, Any]
 

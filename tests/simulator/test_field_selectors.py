@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.field_selectors import parse_fields
-from pytest_kwait.simulator.registry import Scheme
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.scheme import Scheme
 
 KINDS = Scheme()
 POD: dict[str, Any] = {

@@ -3,11 +3,11 @@ from __future__ import annotations
 import gzip
 import json
 
-from e2e.registry.generate import DATA
-from e2e.registry.gotypes import DATA as GOTYPES
-from e2e.registry.gotypes import compute_fingerprint
-from e2e.registry.internal import DATA as INTERNAL
-from e2e.registry.internal import compute_fingerprint as internal_made_from
+from tools.simulator_data.generate import DATA
+from tools.simulator_data.go_types import DATA as GOTYPES
+from tools.simulator_data.go_types import compute_fingerprint
+from tools.simulator_data.internal_types import DATA as INTERNAL
+from tools.simulator_data.internal_types import compute_fingerprint as internal_made_from
 
 MOST_BYTES = 1_000_000
 
@@ -15,14 +15,14 @@ MOST_BYTES = 1_000_000
 def test_the_reflected_types_are_those_of_the_modules_that_the_control_plane_pins() -> None:
     content = json.loads(gzip.decompress(DATA.joinpath(GOTYPES).read_bytes()))
     assert content["compute_fingerprint"] == compute_fingerprint(), (
-        "run python -m e2e.registry.gotypes"
+        "run python -m tools.simulator_data.go_types"
     )
 
 
 def test_the_internal_types_are_those_of_the_same_modules() -> None:
     content = json.loads(gzip.decompress(DATA.joinpath(INTERNAL).read_bytes()))
     assert content["compute_fingerprint"] == internal_made_from(), (
-        "run python -m e2e.registry.internal"
+        "run python -m tools.simulator_data.internal_types"
     )
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.selectors import format_selector, matches_selector, parse_labels
-from pytest_kwait.simulator.status_error import StatusError
 
 LABELS = {"tier": "front", "n": "5", "empty": ""}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.store import Change, Store, key_of
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.api.discovery import Discovery
-from pytest_kwait.api.objects import Response
-from pytest_kwait.api.resource import BUILT_IN, Resource
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.discovery import Discovery
+from pytest_kwait.client.resource import BUILT_IN, Resource
+from pytest_kwait.client.responses import Response
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.faults import Faults
-from pytest_kwait.clusters.pod_rules import ScriptedPods, script_pods
+from pytest_kwait.clusters.scripted_pods import ScriptedPods, script_pods
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.engine.timeouts import Timeouts
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
-from pytest_kwait.resources.catalogue import WAITS, Wait
+from pytest_kwait.framework.registry import WAITS, Wait
 from pytest_kwait.suite.bound_wait import (
     BoundCacheSync,
     BoundWait,
@@ -14,7 +14,7 @@ from pytest_kwait.suite.bound_wait import (
     WaitDefaults,
     check_call,
 )
-from pytest_kwait.suite.settings import Settings
+from pytest_kwait.suite.config.settings import Settings
 
 _CLIENT: Any = object()
 _DEFAULTS = {"timeout": 900.0, "mode": "watch", "fail_fast": True}

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.suite.config.pod_security import PodSecurity
 from pytest_kwait.suite.further import NamespaceRequest, parse_namespace_request
-from pytest_kwait.suite.pod_security import PodSecurity
 from tests.suite.fakes import FakeCluster
-from tests.suite.test_bench import make_bench
+from tests.suite.test_kwait import make_bench
 
 _MAPPING = 'use a mapping of label names to texts, for example {"team": "a"}'
 

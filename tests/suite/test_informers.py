@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.api.resource import JOBS, PODS, Resource
-from pytest_kwait.api.session import Session
+from pytest_kwait.client.resource import JOBS, PODS, Resource
+from pytest_kwait.client.session import Session
 from pytest_kwait.errors import WaitTimeout
 from pytest_kwait.suite.informers import EventHistory, Informers, RecordedInformers
 from tests.cache.fakes import PATIENCE, Live, LiveWatch, event, pod

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from pytest_kwait.errors import ApiError
+from pytest_kwait.suite.config.settings import Settings
 from pytest_kwait.suite.readiness import Readiness
-from pytest_kwait.suite.settings import Settings
 from tests.suite.fakes import FakeClient, FakeCluster
 
 ADVICE = (

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from pytest_kwait.simulator.status_error import StatusError, forbidden
+from pytest_kwait.simulator.api_errors import StatusError, forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.simulator.caller import Caller
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["AdmissionPlugin", "Attributes", "Operation", "Reinvocation"]
 

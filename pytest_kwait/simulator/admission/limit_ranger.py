@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import Quantity
+from pytest_kwait.apimachinery.quantities import Quantity
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.admission.pod_resources import (
     ResourceList,
@@ -20,7 +20,7 @@ from pytest_kwait.simulator.admission.pod_resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["LimitRanger"]

@@ -8,30 +8,30 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.admission.webhook_patches import JsonPatchError, apply_operations
-from pytest_kwait.simulator.apply import merge_configuration
-from pytest_kwait.simulator.cel.constructs import (
-    declare_types,
-    to_checked_form,
-    to_json,
-    to_runtime_form,
-)
+from pytest_kwait.simulator.admission.webhooks.json_patch import JsonPatchError, apply_operations
 from pytest_kwait.simulator.cel.expressions import (
     CompilationError,
     CostBudgetExceededError,
     EvaluationError,
 )
-from pytest_kwait.simulator.ownership import object_shape
-from pytest_kwait.simulator.schema import Form
-from pytest_kwait.simulator.typed_check import find_type_errors
+from pytest_kwait.simulator.cel.object_literals import (
+    declare_types,
+    to_checked_form,
+    to_json,
+    to_runtime_form,
+)
+from pytest_kwait.simulator.codec.schema import Form
+from pytest_kwait.simulator.managedfields.apply import merge_configuration
+from pytest_kwait.simulator.managedfields.field_manager import object_shape
+from pytest_kwait.simulator.managedfields.typed_check import find_type_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_kwait.simulator.admission.admission_expressions import Activation
+    from pytest_kwait.simulator.admission.cel_expressions import Activation
+    from pytest_kwait.simulator.codec.schema import Shape
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
-    from pytest_kwait.simulator.schema import Shape
+    from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["MUTATION_FIELDS", "MutationError", "apply_mutation", "mutation_compilation_error"]
 
@@ -58,7 +58,7 @@ def mutation_compilation_error(
         params: whether there are parameters.
     """
     # Not at import: this is the one cycle, as it checks what the other one evaluates.
-    from pytest_kwait.simulator.admission.admission_expressions import value_type
+    from pytest_kwait.simulator.admission.cel_expressions import value_type
 
     try:
         found = value_type(

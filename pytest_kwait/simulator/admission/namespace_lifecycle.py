@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.status_error import forbidden, not_found
+from pytest_kwait.simulator.api_errors import forbidden, not_found
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = ["NamespaceLifecycle"]
 

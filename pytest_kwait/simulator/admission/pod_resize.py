@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PodResize"]
@@ -60,7 +60,7 @@ class PodResize(AdmissionPlugin):
 
 
 def _exceeded_resources(pod: Obj, allocatable: Obj) -> str:
-    from pytest_kwait.scheduler.algorithm.requests import PodRequests, parse_resource_list
+    from pytest_kwait.scheduler.framework.resource_requests import PodRequests, parse_resource_list
 
     asked, there = PodRequests(pod).total(), parse_resource_list(allocatable)
     return "; ".join(

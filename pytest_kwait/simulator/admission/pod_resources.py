@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
+from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

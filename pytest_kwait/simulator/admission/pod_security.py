@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.admission.pod_security_levels import LABEL_PREFIX, Level, parse_policy
+from pytest_kwait.simulator.api_errors import invalid
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
-from pytest_kwait.simulator.status_error import invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kwait.simulator.admission.pod_security_findings import Check, CheckResult
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PodSecurity"]
@@ -198,7 +198,7 @@ def _format_details(found: Iterable[CheckResult]) -> str:
 def _checks_of_level(level: str, minor: int) -> tuple[Check, ...]:
     """The checks of a level in a version, in the order in which they are told."""
     # Not at import: hardly any namespace asks for them.
-    from pytest_kwait.simulator.admission.pod_security_baseline import BASELINE_CHECKS
+    from pytest_kwait.simulator.admission.pod_security_checks import BASELINE_CHECKS
 
     chosen = _checks_at_version(BASELINE_CHECKS, minor)
     if level == "restricted":

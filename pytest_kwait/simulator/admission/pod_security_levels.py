@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.status_error import FieldError, invalid_value
+from pytest_kwait.simulator.api_errors import FieldError, invalid_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.pod_security_baseline import (
+from pytest_kwait.simulator.admission.pod_security_checks import (
     check_proc_mount,
     format_setters,
     is_valid_seccomp,

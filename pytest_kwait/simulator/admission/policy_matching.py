@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.webhook_rules import match_kind
+from pytest_kwait.simulator.admission.webhooks.matching import match_kind
 from pytest_kwait.simulator.objects import labels_of, name_of
 from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry import Kind
+    from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["list_params", "match_policy"]
 

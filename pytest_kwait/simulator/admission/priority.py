@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.strategies.priority_classes import SYSTEM_PRIORITY_CLASSES
+from pytest_kwait.simulator.registry.scheduling import SYSTEM_PRIORITY_CLASSES
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.api_errors import StatusError
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.status_error import StatusError
 
 __all__ = ["Priority", "system_priority_classes"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.strategies.pod_defaults import qos_class
+from pytest_kwait.simulator.registry.pod_defaults import qos_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,21 +13,21 @@ from pytest_kwait.simulator.admission.pod_resources import (
     add_resources,
     parse_resource_list,
 )
-from pytest_kwait.simulator.admission.quota_scopes import is_in_scopes
-from pytest_kwait.simulator.admission.quota_usage import (
+from pytest_kwait.simulator.admission.quota_evaluator import (
     IGNORED_RESOURCES,
     is_counted_change,
     matching_resource_names,
     missing_resources,
     object_usage,
 )
+from pytest_kwait.simulator.admission.quota_scopes import is_in_scopes
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_kwait.scheduler.algorithm.quantities import Quantity
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.apimachinery.quantities import Quantity
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ResourceQuota"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import parse_quantity
+from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["RuntimeClass"]

@@ -13,9 +13,9 @@ from pytest_kwait.simulator.names import random_suffix
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.caller import Caller
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
 
 __all__ = ["ServiceAccount"]
 

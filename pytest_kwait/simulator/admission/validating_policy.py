@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.admission.policy_matching import list_params, match_policy
-from pytest_kwait.simulator.admission.webhook_rules import ADMISSION_GROUP
+from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.admission.admission_expressions import Activation
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.admission.cel_expressions import Activation
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ValidatingAdmissionPolicy"]
@@ -93,7 +93,7 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
                 yield _Denial("Invalid", found)
             return
         # Not at import: the expressions' library is loaded where one is met.
-        from pytest_kwait.simulator.admission.admission_expressions import Activation
+        from pytest_kwait.simulator.admission.cel_expressions import Activation
 
         variables = {one["name"]: one["expression"] for one in policy.get("variables") or ()}
         for params in found:

@@ -11,26 +11,21 @@ import hmac
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import rfc3339
-from pytest_kwait.simulator.authentication.web_tokens import (
+from pytest_kwait.simulator.api_errors import bad_request, conflict, invalid, invalid_value
+from pytest_kwait.simulator.authentication.jwt import (
     InvalidToken,
     TokenSigner,
     parse_unverified_claims,
 )
 from pytest_kwait.simulator.names import new_uid
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
-from pytest_kwait.simulator.registry import Kind
-from pytest_kwait.simulator.status_error import (
-    bad_request,
-    conflict,
-    invalid,
-    invalid_value,
-)
+from pytest_kwait.simulator.scheme import Kind
 from pytest_kwait.simulator.users import User, parse_service_account_user, service_account_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ISSUER", "TOKEN_REQUESTS", "ServiceAccountTokens"]

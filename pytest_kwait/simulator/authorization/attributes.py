@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.status_error import StatusError, forbidden
+from pytest_kwait.simulator.api_errors import StatusError, forbidden
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.users import User

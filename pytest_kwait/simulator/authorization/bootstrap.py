@@ -1,6 +1,6 @@
 """The roles and bindings that every cluster starts with.
 
-They come from `data/roles.json.gz`, which `e2e/registry/roles.py` makes from a running API server.
+They come from `data/roles.json.gz`, which `tools/simulator_data/bootstrap_roles.py` makes from a running API server.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.authorization.aggregation import aggregate_rules
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES
 from pytest_kwait.simulator.names import new_uid
-from pytest_kwait.simulator.registry import read_data
+from pytest_kwait.simulator.scheme import read_data
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["install_bootstrap_roles"]

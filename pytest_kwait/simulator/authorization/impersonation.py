@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.authorization.attributes import Attributes
-from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.users import (
     ANONYMOUS,
     AUTHENTICATED,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.api_errors import StatusError, not_found
 from pytest_kwait.simulator.authorization.rules import rule_allows
-from pytest_kwait.simulator.status_error import StatusError, not_found
 from pytest_kwait.simulator.users import MASTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.authorization.attributes import Attributes
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.users import User
 

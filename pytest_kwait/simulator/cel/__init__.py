@@ -7,7 +7,7 @@ that is not installed, whatever brings a rule is refused, and told what to insta
 
 from importlib.util import find_spec
 
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 
 if find_spec("cel_expr_python") is None:
     raise StatusError(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.call_prices import COSTED_AFTER_CALL, get_call_cost
 from pytest_kwait.simulator.cel.calls import resolve_function
-from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, ErrorValue, OptionalValue
 from pytest_kwait.simulator.cel.plans import ExecutionFrame, Plan
+from pytest_kwait.simulator.cel.runtime_cost import COSTED_AFTER_CALL, get_call_cost
+from pytest_kwait.simulator.cel.values import NO_OVERLOAD, ErrorValue, OptionalValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

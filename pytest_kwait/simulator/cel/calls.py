@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.cel_values import NO_OVERLOAD, ErrorValue, get_kind
-from pytest_kwait.simulator.cel.list_functions import LIST_FUNCTIONS
-from pytest_kwait.simulator.cel.operators import CONVERSIONS, OPERATORS
-from pytest_kwait.simulator.cel.own_functions import LIBRARY_FUNCTIONS
-from pytest_kwait.simulator.cel.texts import STRING_FUNCTIONS
+from pytest_kwait.simulator.cel.library import LIBRARY_FUNCTIONS
+from pytest_kwait.simulator.cel.stdlib.list_functions import LIST_FUNCTIONS
+from pytest_kwait.simulator.cel.stdlib.operators import CONVERSIONS, OPERATORS
+from pytest_kwait.simulator.cel.stdlib.strings import STRING_FUNCTIONS
+from pytest_kwait.simulator.cel.values import NO_OVERLOAD, ErrorValue, get_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

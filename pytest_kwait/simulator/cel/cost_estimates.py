@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.cel.call_costs import CallArgument, CallEstimate, estimate_call_cost
+from pytest_kwait.simulator.cel.cost_estimate import CallArgument, CallEstimate, estimate_call_cost
 from pytest_kwait.simulator.cel.cost_sizes import UNBOUNDED, UNKNOWN, ZERO, Estimate, fixed_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cel.checked_trees import CheckedAst, Expr, Type
+    from pytest_kwait.simulator.cel.ast import CheckedAst, Expr, Type
 
 __all__ = ["estimate_cost"]
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
 
-from pytest_kwait.simulator.cel.cel_values import ErrorValue
-from pytest_kwait.simulator.cel.checked_trees import decode_parsed_expr
-from pytest_kwait.simulator.cel.evaluation import find_planning_error, plan
-from pytest_kwait.simulator.cel.literals import find_literal_errors, may_have_literals
-from pytest_kwait.simulator.cel.own_functions import (
+from pytest_kwait.simulator.cel.ast import decode_parsed_expr
+from pytest_kwait.simulator.cel.interpreter import find_planning_error, plan
+from pytest_kwait.simulator.cel.library import (
     STAND_IN_NAMES,
     declare_functions,
     describe_functions,
     describe_type,
     resolve_type,
 )
+from pytest_kwait.simulator.cel.literals import find_literal_errors, may_have_literals
 from pytest_kwait.simulator.cel.plans import CostLimitExceeded, ExecutionFrame
+from pytest_kwait.simulator.cel.values import ErrorValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

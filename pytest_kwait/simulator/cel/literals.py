@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.cel.checked_trees import decode_checked_expr, decode_positions
-from pytest_kwait.simulator.cel.literal_types import find_literal_type_errors
+from pytest_kwait.simulator.cel.ast import decode_checked_expr, decode_positions
+from pytest_kwait.simulator.cel.ast_validators import find_literal_type_errors
 from pytest_kwait.simulator.cel.moments import parse_duration, parse_timestamp
-from pytest_kwait.simulator.go_regexp import find_pattern_error
+from pytest_kwait.simulator.codec.go_regexp import find_pattern_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.cel.checked_trees import Expr
+    from pytest_kwait.simulator.cel.ast import Expr
 
 __all__ = ["find_literal_errors", "may_have_literals"]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.simulator.cel.cel_values import (
+from pytest_kwait.simulator.cel.stdlib.operators import CONVERSIONS
+from pytest_kwait.simulator.cel.values import (
     NO_OVERLOAD,
     OPTIONAL_NONE,
     ErrorValue,
@@ -17,7 +18,6 @@ from pytest_kwait.simulator.cel.cel_values import (
     get_kind,
     is_number,
 )
-from pytest_kwait.simulator.cel.operators import CONVERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

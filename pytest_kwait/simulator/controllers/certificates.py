@@ -9,27 +9,27 @@ import base64
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.authorization.attributes import Attributes
-from pytest_kwait.simulator.certificate_signing import (
+from pytest_kwait.simulator.conditions import parse_timestamp
+from pytest_kwait.simulator.controllers.certificate_signing import (
     SIGNERS,
     clamp_duration,
     is_kubelet_client_request,
     sign_certificate,
 )
-from pytest_kwait.simulator.conditions import parse_timestamp
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of
-from pytest_kwait.simulator.rules.certificate_changes import (
+from pytest_kwait.simulator.users import User
+from pytest_kwait.simulator.validation.certificate_changes import (
     APPROVED,
     DENIED,
     FAILED,
     get_conditions_of_type,
 )
-from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
     from cryptography.x509 import CertificateSigningRequest
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = ["REQUESTS", "CertificateController"]
 

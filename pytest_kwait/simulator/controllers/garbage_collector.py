@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = ["FOREGROUND", "ORPHAN", "GarbageCollector"]
 

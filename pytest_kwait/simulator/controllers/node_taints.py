@@ -10,7 +10,7 @@ from pytest_kwait.simulator.objects import Obj, name_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = [
     "NOT_READY",

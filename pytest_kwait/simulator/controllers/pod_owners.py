@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.ownership import key_of
+from pytest_kwait.simulator.controllers.controller_refs import key_of
 from pytest_kwait.simulator.objects import namespace_of, owner_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
-    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
     from pytest_kwait.simulator.controllers.workqueue import Workqueue
     from pytest_kwait.simulator.objects import Obj
 

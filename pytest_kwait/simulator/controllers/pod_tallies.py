@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.controllers.pods import is_active, is_ready, is_terminating
+from pytest_kwait.simulator.controllers.pod_control import is_active, is_ready, is_terminating
 from pytest_kwait.simulator.objects import labels_of, uid_of
 from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.controllers.ownership import ControllerRefManager
+    from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PodCounter", "PodCounters", "PodCounts"]

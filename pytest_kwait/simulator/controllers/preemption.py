@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.cycle import Rejection
-from pytest_kwait.scheduler.algorithm.fit_errors import format_fit_error
-from pytest_kwait.scheduler.algorithm.preemption import (
+from pytest_kwait.scheduler.fit_errors import format_fit_error
+from pytest_kwait.scheduler.framework.cycle_state import Rejection
+from pytest_kwait.scheduler.plugins.default_preemption import (
     NO_VICTIMS,
     Candidate,
     OverlayNodeLister,
@@ -18,18 +18,18 @@ from pytest_kwait.scheduler.algorithm.preemption import (
     pick_one_candidate,
     select_victims_on_node,
 )
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
-from pytest_kwait.simulator.events import NORMAL
+from pytest_kwait.simulator.event_recorder import NORMAL
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
-    from pytest_kwait.scheduler.algorithm.cycle import NodeLister
-    from pytest_kwait.scheduler.algorithm.fit_errors import FitError
-    from pytest_kwait.scheduler.algorithm.generic import Algorithm
-    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
-    from pytest_kwait.simulator.events import SchedulingRecorder
+    from pytest_kwait.scheduler.algorithm import Algorithm
+    from pytest_kwait.scheduler.fit_errors import FitError
+    from pytest_kwait.scheduler.framework.cycle_state import NodeLister
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.event_recorder import SchedulingRecorder
 
 __all__ = ["TERMINATING", "evict_victims", "find_candidate", "is_preemption_victim"]
 

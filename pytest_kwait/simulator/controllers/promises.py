@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.preemption import (
+from pytest_kwait.scheduler.plugins.default_preemption import (
     OverlayNodeLister,
     clone_node_info,
     get_pod_priority,
@@ -17,8 +17,8 @@ from pytest_kwait.simulator.objects import Obj, uid_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.scheduler.algorithm.cycle import NodeLister
-    from pytest_kwait.scheduler.algorithm.node_info import NodeInfo
+    from pytest_kwait.scheduler.framework.cycle_state import NodeLister
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
 
 __all__ = ["add_nominated_pods"]
 

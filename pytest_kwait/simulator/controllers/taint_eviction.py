@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.tolerations import tolerates
+from pytest_kwait.scheduler.framework.tolerations import tolerates
 from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
-from pytest_kwait.simulator.controllers.ownership import key_of, split_key
+from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.events import NORMAL, EventRecorder
+from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
-    from pytest_kwait.simulator.sim_clock import Timer
+    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = ["TaintEvictionController", "min_toleration_seconds"]
 

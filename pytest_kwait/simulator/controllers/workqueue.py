@@ -6,12 +6,12 @@ import logging
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.sim_clock import SimClock, Timer
+    from pytest_kwait.simulator.clock import SimClock, Timer
 
 __all__ = ["BASE_DELAY", "MAX_DELAY", "Workqueue", "calculate_delay"]
 
@@ -132,7 +132,7 @@ class Workqueue(Generic[Key]):
     def _begin(self, key: Key) -> None:
         """Work on a key in a way that lets the work be laid aside."""
         # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.strands import SuspendableTask, raise_error
+        from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
 
         def done(strand: SuspendableTask[None]) -> None:
             if self._aside.pop(key):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.status_error import StatusError, expired, internal_error
+from pytest_kwait.simulator.api_errors import StatusError, expired, internal_error
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.http.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
 
 __all__ = ["CLIENT_HEADER", "FaultScope", "RequestFault", "get_request_verb"]
 

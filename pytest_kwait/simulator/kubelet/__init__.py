@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.kubelet_server import KubeletServer
-from pytest_kwait.simulator.kubelet.node import NodeKubelet
+from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+from pytest_kwait.simulator.kubelet.server import KubeletServer
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["NodeKubelet", "make_node_name", "start_kubelets"]

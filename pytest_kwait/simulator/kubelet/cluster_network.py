@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
-    from pytest_kwait.simulator.kubelet.network import Network
-    from pytest_kwait.simulator.kubelet.runs import Session, Sink
+    from pytest_kwait.simulator.busybox.os.network import Network
+    from pytest_kwait.simulator.busybox.os.streams import Session, Sink
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ClusterNetwork"]

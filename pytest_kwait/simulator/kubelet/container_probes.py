@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.events import WARNING
-from pytest_kwait.simulator.kubelet.actions import start_probe
-from pytest_kwait.simulator.kubelet.probes import ProbeWorker
+from pytest_kwait.simulator.event_recorder import WARNING
+from pytest_kwait.simulator.kubelet.handlers import start_probe
+from pytest_kwait.simulator.kubelet.prober import ProbeWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.kubelet.containers import Container
+    from pytest_kwait.simulator.clock import Timer
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.runtime.containers import Container
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.sim_clock import Timer
 
 __all__ = ["ContainerProbes"]
 

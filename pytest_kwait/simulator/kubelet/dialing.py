@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.runs import Session
+from pytest_kwait.simulator.busybox.os.streams import Session
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker

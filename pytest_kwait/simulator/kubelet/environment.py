@@ -8,7 +8,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
+from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.simulator.kubelet.host_names import get_hostname
 from pytest_kwait.simulator.kubelet.service_variables import make_service_variables
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
@@ -16,7 +16,7 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = [
     "ContainerConfigError",

@@ -14,9 +14,9 @@ from pytest_kwait.simulator.kubelet.outcomes import HandlerResult, ResultKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.clock import SimClock, Timer
     from pytest_kwait.simulator.kubelet.dialing import Dial
-    from pytest_kwait.simulator.kubelet.runs import Session
-    from pytest_kwait.simulator.sim_clock import SimClock, Timer
 
 __all__ = ["HttpGet", "HttpTarget"]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.events import NORMAL, WARNING
+from pytest_kwait.simulator.container_scripts import EMPTY, Script
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.images import (
     Image,
     InvalidImageError,
@@ -15,7 +16,6 @@ from pytest_kwait.simulator.kubelet.images import (
     parse_image,
 )
 from pytest_kwait.simulator.objects import namespace_of, uid_of
-from pytest_kwait.simulator.pod_scripts import EMPTY, Script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

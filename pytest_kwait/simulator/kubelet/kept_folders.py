@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.files import Directory, File, Inode
-from pytest_kwait.simulator.kubelet.memory import get_machine
+from pytest_kwait.simulator.busybox.os.files import Directory, File, Inode
+from pytest_kwait.simulator.busybox.os.memory import get_machine
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PersistentFolders", "get_persistent_folders", "resolve_sub_path"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.events import NORMAL
-from pytest_kwait.simulator.kubelet.evictions import ResourceShortage
+from pytest_kwait.simulator.event_recorder import NORMAL
+from pytest_kwait.simulator.kubelet.eviction import ResourceShortage
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.node import NodeKubelet
-    from pytest_kwait.simulator.kubelets import Kubelet
+    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+    from pytest_kwait.simulator.kubelet_api import Kubelet
 
 __all__ = ["NodeFaults"]
 

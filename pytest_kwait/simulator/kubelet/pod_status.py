@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.containers import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.images import to_canonical_name
-from pytest_kwait.simulator.kubelet.restarts import is_sidecar, should_restart
+from pytest_kwait.simulator.kubelet.runtime.containers import SIGKILL_EXIT_CODE, Container
+from pytest_kwait.simulator.kubelet.runtime.restart_policy import is_sidecar, should_restart
 from pytest_kwait.simulator.kubelet.status import (
     KUBELET_CONDITIONS,
     compute_conditions,

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.conditions import parse_timestamp
-from pytest_kwait.simulator.events import NORMAL, WARNING
-from pytest_kwait.simulator.kubelet.allocations import PodAllocation, to_allocated_pod
-from pytest_kwait.simulator.kubelet.container_starts import RuntimeManager
-from pytest_kwait.simulator.kubelet.container_stops import terminate_containers
-from pytest_kwait.simulator.kubelet.evictions import EVICTED, TerminationReason
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
+from pytest_kwait.simulator.kubelet.allocation import PodAllocation, to_allocated_pod
+from pytest_kwait.simulator.kubelet.eviction import EVICTED, TerminationReason
 from pytest_kwait.simulator.kubelet.host_names import find_hostname_error
-from pytest_kwait.simulator.kubelet.network import Network
 from pytest_kwait.simulator.kubelet.pod_status import TERMINAL_PHASES, PodStatusGenerator
-from pytest_kwait.simulator.kubelet.scripting import ContainerScripts
+from pytest_kwait.simulator.kubelet.runtime.container_stops import terminate_containers
+from pytest_kwait.simulator.kubelet.runtime.manager import RuntimeManager
+from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.status_error import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.kubelet.containers import Container
-    from pytest_kwait.simulator.kubelet.node import NodeKubelet
-    from pytest_kwait.simulator.sim_clock import Timer
+    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+    from pytest_kwait.simulator.kubelet.runtime.containers import Container
 
 __all__ = ["PodWorker"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.events import NORMAL, WARNING
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker

@@ -5,18 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import parse_value
+from pytest_kwait.apimachinery.quantities import parse_value
+from pytest_kwait.simulator.busybox.os.files import (
+    Directory,
+    File,
+    FileSystem,
+    Inode,
+    get_disk_usage,
+)
+from pytest_kwait.simulator.busybox.os.memory import StorageQuota
 from pytest_kwait.simulator.kubelet.environment import expand_strictly
-from pytest_kwait.simulator.kubelet.files import Directory, File, FileSystem, Inode, get_disk_usage
 from pytest_kwait.simulator.kubelet.kept_folders import resolve_sub_path
-from pytest_kwait.simulator.kubelet.memory import StorageQuota
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.kubelet.kept_folders import PersistentFolders
-    from pytest_kwait.simulator.kubelet.network import Network
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PodVolumes", "find_read_only_paths", "make_container_files"]
@@ -137,7 +143,7 @@ def make_container_files(
 
     def root() -> Directory:
         # Loaded with the first container that looks at its files.
-        from pytest_kwait.simulator.kubelet.image_files import make_root
+        from pytest_kwait.simulator.busybox.rootfs import make_root
 
         def search() -> str:
             return network.world.search if network.world is not None else "cluster.local"

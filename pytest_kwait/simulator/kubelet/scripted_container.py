@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.containers import Container
-from pytest_kwait.simulator.pod_scripts import EMPTY, Script
+from pytest_kwait.simulator.container_scripts import EMPTY, Script
+from pytest_kwait.simulator.kubelet.runtime.containers import Container
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.files import FileSystem
-    from pytest_kwait.simulator.sim_clock import Timer
+    from pytest_kwait.simulator.busybox.os.files import FileSystem
+    from pytest_kwait.simulator.clock import Timer
 
 __all__ = ["ScriptedContainer"]
 

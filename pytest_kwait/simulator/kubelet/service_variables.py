@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = ["make_service_variables"]
 

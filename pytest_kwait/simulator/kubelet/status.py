@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.restarts import has_restart_all_rule, is_sidecar, should_restart
+from pytest_kwait.simulator.kubelet.runtime.restart_policy import (
+    has_restart_all_rule,
+    is_sidecar,
+    should_restart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

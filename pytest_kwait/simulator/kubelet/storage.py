@@ -8,8 +8,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pytest_kwait.scheduler.algorithm.quantities import Quantity, parse_quantity
-from pytest_kwait.simulator.kubelet.restarts import is_sidecar
+from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.simulator.kubelet.runtime.restart_policy import is_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

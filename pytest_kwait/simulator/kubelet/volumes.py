@@ -16,7 +16,7 @@ from pytest_kwait.simulator.objects import Obj, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 __all__ = ["find_missing_volume", "make_volume_files"]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.admission.admission_expressions import compilation_error
+from pytest_kwait.simulator.admission.cel_expressions import compilation_error
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.caller import internal_caller
 from pytest_kwait.simulator.objects import Obj, clone
+from pytest_kwait.simulator.request_info import internal_caller
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.caller import Caller
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import config_map
 from tests.simulator.cluster import pod as any_pod
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster

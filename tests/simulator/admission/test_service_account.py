@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 

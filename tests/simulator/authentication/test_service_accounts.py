@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_kwait.simulator.authentication.service_accounts import ISSUER, TOKEN_REQUESTS
-from pytest_kwait.simulator.authentication.web_tokens import (
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.authentication.jwt import (
     InvalidToken,
     TokenSigner,
     parse_unverified_claims,
 )
-from pytest_kwait.simulator.caller import internal_caller
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.authentication.service_accounts import ISSUER, TOKEN_REQUESTS
+from pytest_kwait.simulator.request_info import internal_caller
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from tests.simulator.manual_clock import ManualClock
 
 

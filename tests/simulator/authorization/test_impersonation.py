@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.impersonation import (
     ImpersonatedUser,
@@ -11,12 +12,11 @@ from pytest_kwait.simulator.authorization.impersonation import (
     missing_user_error,
 )
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_BINDINGS, CLUSTER_ROLES
-from pytest_kwait.simulator.status_error import StatusError
 from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 ROOT = User("root", (MASTERS,))
 AGENT = User(

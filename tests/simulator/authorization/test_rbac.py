@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.rbac import (
     BINDINGS,
@@ -11,13 +12,12 @@ from pytest_kwait.simulator.authorization.rbac import (
     CLUSTER_ROLES,
     ROLES,
 )
-from pytest_kwait.simulator.caller import Caller
-from pytest_kwait.simulator.status_error import StatusError
+from pytest_kwait.simulator.request_info import Caller
 from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 JANE = User("jane", (AUTHENTICATED,))
 READ = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cel.cel_values import OPTIONAL_NONE, OptionalValue
 from pytest_kwait.simulator.cel.expressions import (
     CompilationError,
     EvaluationError,
     compile_expression,
     uses_variable,
 )
-from pytest_kwait.simulator.cel.object_types import SchemaTypes, escape_identifier, to_cel_value
+from pytest_kwait.simulator.cel.schema_types import SchemaTypes, escape_identifier, to_cel_value
+from pytest_kwait.simulator.cel.values import OPTIONAL_NONE, OptionalValue
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

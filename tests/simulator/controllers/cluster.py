@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cluster_api import SimulatedCluster
-from pytest_kwait.simulator.controllers import start_controllers
+from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.controllers.controller_manager import start_controllers
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.caller import internal_caller
-from pytest_kwait.simulator.cluster_api import SimulatedCluster
-from pytest_kwait.simulator.events import NORMAL, WARNING, EventRecorder, SchedulingRecorder
+from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder, SchedulingRecorder
+from pytest_kwait.simulator.request_info import internal_caller
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.controllers.workqueue import Workqueue, calculate_delay
-from pytest_kwait.simulator.status_error import bad_request
 from tests.simulator.manual_clock import ManualClock
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
-from tests.simulator.kubelet.container_room import ContainerHarness, take_output
+from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_api import SimulatedCluster
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 
 def service(name: str, namespace: str = "default", **spec: object) -> dict[str, Any]:

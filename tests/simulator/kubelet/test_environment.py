@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster_api import SimulatedCluster
+from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.kubelet.environment import (
     ContainerConfigError,
     expand,

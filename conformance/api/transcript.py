@@ -1,0 +1,226 @@
+"""Transcripts: requests in order, each remembered or compared by status and normalised body.
+
+Reads that follow each other are sent together: watches last a second each.
+
+A watch that is sent alone is a pause, for the caches and the controllers of a real server. Where a
+pause was too short, requests after it that change nothing are sent again until they are answered as
+recorded. So is what is refused as invalid: a real server goes through the entries of a map in
+another order each time.
+
+A transcript is a YAML list of steps:
+
+    - do: POST /api/v1/namespaces/{ns}/configmaps     the request; {names} are filled in
+      body: {metadata: {name: a}}                     an object as JSON, or a text as it is
+      type: application/json                          the body's media type; null sends none
+      headers: {Accept: application/yaml}
+      token: ""                                       another bearer token; empty sends none
+      until: 200                                      sent again until its status is this one
+             | {status.used.pods: "1"}                or until its body has these values
+      save: {rv: metadata.resourceVersion}            values of the answer for later steps
+      compare: body | status | fields | headers       how much of the answer counts (default: body)
+               | unordered                            the body, whatever the order of its lists
+      headers_compared: [Warning]                     headers that count as well
+      alone: true                                     later reads are sent once it is answered
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from conformance.api.normal import normalize_body
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tools.raw_api import RawClient, RawResponse
+
+__all__ = ["Outcome", "load_transcript", "play_transcript"]
+
+Outcome = dict[str, Any]
+
+_TOGETHER = 8
+_UNTIL = 240.0
+_SETTLES = 20.0
+
+
+def load_transcript(path: Path) -> list[dict[str, Any]]:
+    """The steps of a transcript."""
+    steps: list[dict[str, Any]] = yaml.safe_load(path.read_text())
+    return steps
+
+
+def play_transcript(
+    endpoint: RawClient, steps: list[dict[str, Any]], recorded: list[Outcome] | None = None
+) -> Iterator[Outcome]:
+    """Send the requests in a namespace of their own; one outcome for each step.
+
+    Args:
+        endpoint: the API server.
+        steps: what `load_transcript` has read.
+        recorded: the outcomes that are wanted; None where they are to be recorded.
+    """
+    namespace = f"conformance-{secrets.token_hex(4)}"
+    values = {"ns": namespace, "id": namespace.rpartition("-")[2]}
+    endpoint.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    _await_account(endpoint, namespace)
+    wanted = iter(recorded or [{}] * len(steps))
+    paused = False
+    try:
+        with ThreadPoolExecutor(_TOGETHER) as readers:
+            for group in _groups(steps):
+                answers = readers.map(lambda step: _answer(endpoint, step, values), group)
+                for step, first, awaited in zip(group, answers, wanted, strict=False):
+                    answer = first
+                    paused = _pauses(step) or (paused and _changes_nothing(step))
+                    if recorded and (paused or _is_invalid(answer, awaited)):
+                        answer = _settled(endpoint, step, values, answer, awaited)
+                    for name, path in step.get("save", {}).items():
+                        values[name] = str(_at(answer.body, path))
+                    yield _outcome(step, answer, values)
+    finally:
+        endpoint.request("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+def _groups(steps: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The steps, those together that may be sent together."""
+    group: list[dict[str, Any]] = []
+    for step in steps:
+        alone = not step["do"].startswith("GET ") or bool({"save", "until", "alone"} & step.keys())
+        if alone and group:
+            yield group
+            group = []
+        if alone:
+            yield [step]
+        else:
+            group.append(step)
+    if group:
+        yield group
+
+
+def _answer(endpoint: RawClient, step: dict[str, Any], values: dict[str, str]) -> RawResponse:
+    answer = _send(endpoint, step, values)
+    while answer.status == 429 and "initializing" in answer.text:
+        SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
+        answer = _send(endpoint, step, values)
+    deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
+    while not _awaited(step, answer) and SYSTEM_CLOCK.monotonic() < deadline:
+        SYSTEM_CLOCK.sleep(0.05)
+        answer = _send(endpoint, step, values)
+    return answer
+
+
+def _pauses(step: dict[str, Any]) -> bool:
+    return "watch=1" in step["do"] and bool(step.get("alone"))
+
+
+def _is_invalid(answer: RawResponse, awaited: Outcome) -> bool:
+    return bool(answer.status == awaited["status"] == 422)
+
+
+def _changes_nothing(step: dict[str, Any]) -> bool:
+    method, _, path = step["do"].partition(" ")
+    return "watch=1" not in path and (method == "GET" or "dryRun=All" in path)
+
+
+def _settled(
+    endpoint: RawClient,
+    step: dict[str, Any],
+    values: dict[str, str],
+    answer: RawResponse,
+    awaited: Outcome,
+) -> RawResponse:
+    """The first answer that is as awaited, or the last one."""
+    deadline = SYSTEM_CLOCK.monotonic() + _SETTLES
+    while _outcome(step, answer, values) != awaited:
+        if not _changes_nothing(step) and not _is_invalid(answer, awaited):
+            break
+        if SYSTEM_CLOCK.monotonic() > deadline:
+            break
+        SYSTEM_CLOCK.sleep(0.2)
+        answer = _answer(endpoint, step, values)
+    return answer
+
+
+def _awaited(step: dict[str, Any], answer: RawResponse) -> bool:
+    awaited = step.get("until", answer.status)
+    if isinstance(awaited, int):
+        return answer.status == awaited
+    return all(_at(answer.body, path) == value for path, value in awaited.items())
+
+
+def _await_account(endpoint: RawClient, namespace: str) -> None:
+    """Let the controllers make what each namespace has, by watching for it."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts?watch=1&timeoutSeconds=20"
+    next(endpoint.stream(path))
+    path = f"/api/v1/namespaces/{namespace}/configmaps?watch=1&timeoutSeconds=20"
+    next(endpoint.stream(path))
+
+
+def _send(endpoint: RawClient, step: dict[str, Any], values: dict[str, str]) -> RawResponse:
+    method, _, path = _filled(step["do"], values).partition(" ")
+    body = step.get("body")
+    if isinstance(body, dict | list):
+        body = json.loads(_filled(json.dumps(body), values))
+    elif isinstance(body, str):
+        body = _filled(body, values)
+    return endpoint.request(
+        method,
+        path.replace(" ", "%20"),
+        body,
+        content_type=step.get("type", "application/json"),
+        headers={name: _filled(value, values) for name, value in step.get("headers", {}).items()},
+        token=_filled(step["token"], values) if "token" in step else None,
+    )
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
+
+
+def _incidental(event: dict[str, Any]) -> bool:
+    """Whether it is a bookmark that the server sends or not as it likes."""
+    return event["type"] == "BOOKMARK" and "annotations" not in event["object"]["metadata"]
+
+
+def _at(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        if isinstance(value, list):
+            value = value[int(name)] if int(name) < len(value) else {}
+        else:
+            value = value.get(name, {})
+    return value
+
+
+def _ordered(value: Any) -> Any:
+    """`value` with its lists in an order of their own."""
+    if isinstance(value, dict):
+        return {key: _ordered(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_ordered, value), key=json.dumps)
+    return value
+
+
+def _outcome(step: dict[str, Any], answer: RawResponse, values: dict[str, str]) -> Outcome:
+    names = {values["ns"]: "<namespace>", values["id"]: "<id>"}
+    outcome: Outcome = {"do": step["do"], "status": answer.status}
+    compare = step.get("compare", "body")
+    if compare in ("body", "fields", "unordered"):
+        body = answer.body
+        if isinstance(body, str) and body.startswith("{"):
+            body = [
+                event for line in body.splitlines() if not _incidental(event := json.loads(line))
+            ]
+        outcome["body"] = normalize_body(body, names, fields=compare == "fields")
+        if compare == "unordered":
+            outcome["body"] = _ordered(outcome["body"])
+    for header in step.get("headers_compared", ()):
+        outcome[header] = normalize_body(answer.headers.get(header, ""), names)
+    return outcome

@@ -1,0 +1,247 @@
+"""Scripts: commands in order, each remembered or compared by exit code and normalised output.
+
+Commands that only read and follow each other are run together: what they take is starting kubectl.
+Where the outcomes are known they are run again until they have theirs, for a minute: events and the
+last words of a status come when the cluster has time for them.
+After any other, the next one waits until the workloads' controllers have seen what was changed: two
+changes that they see at once are one revision.
+
+A script is a YAML mapping:
+
+    files:                          manifests, by name, in the folder that the commands run in
+      web.yaml: |
+        kind: Deployment
+    steps:
+    - kubectl apply -f web.yaml     a command for the shell, in a namespace of the script's own
+    - run: kubectl logs -f web      the same, with more to say of it
+      compare: output | last        how much of what it prints counts: all (default), the last line,
+             | sorted | code        all its lines in any order, none
+      until: "yes"                  run again until its output has this, blanks aside
+      alone: true                   later reads are run once it has ended
+
+`{ns}` is the namespace, `{id}` a name that is free in the whole cluster, `{node}` a node,
+`{python}` an interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import string
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import chain, islice, repeat
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from conformance.kubectl.printed import normalize_output
+from pytest_kwait.clock import SYSTEM_CLOCK
+from tools.raw_api import RawClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["Outcome", "load_script", "play_script"]
+
+Outcome = dict[str, Any]
+Step = dict[str, Any]
+
+_READS = frozenset(
+    {"get", "describe", "explain", "auth", "api-resources", "api-versions"}
+    | {"version", "config", "logs", "top", "events"}
+)
+_WORKLOADS = ("deployments", "replicasets", "statefulsets", "daemonsets")
+_TOGETHER = 4
+_UNTIL = 240.0
+_SETTLES = 60.0
+_PATIENCE = 400.0
+
+
+def load_script(path: Path) -> dict[str, Any]:
+    """The script in a file."""
+    script: dict[str, Any] = yaml.safe_load(path.read_text())
+    script["steps"] = [{"run": step} if isinstance(step, str) else step for step in script["steps"]]
+    return script
+
+
+def play_script(
+    script: dict[str, Any],
+    kubeconfig: Path,
+    kubectl: Path,
+    folder: Path,
+    expected: Sequence[Outcome] = (),
+) -> Iterator[Outcome]:
+    """Run the commands in a namespace of their own; one outcome for each.
+
+    Args:
+        script: what `load_script` has read.
+        kubeconfig: the cluster, and as whom.
+        kubectl: the program.
+        folder: an empty one, which the commands run in.
+        expected: their outcomes, as far as they are known.
+    """
+    endpoint = RawClient(kubeconfig)
+    with _namespace(endpoint) as namespace:
+        identity = namespace.rpartition("-")[2]
+        node = endpoint.request("GET", "/api/v1/nodes").body["items"][0]["metadata"]["name"]
+        names = {"ns": namespace, "id": identity, "node": node, "python": sys.executable}
+        environment = _environment(kubeconfig, kubectl, folder, namespace)
+        for name, text in script.get("files", {}).items():
+            (folder / name).write_text(_filled(text, names))
+        shown = {
+            namespace: "<namespace>",
+            identity: "<id>",
+            node: "<node>",
+            str(folder): "<folder>",
+        }
+
+        def run(command: str) -> subprocess.CompletedProcess[str]:
+            return _run(_filled(command, names), folder, environment)
+
+        def outcome(step: Step, wanted: Outcome | None) -> Outcome:
+            if not _reads(step["run"]):
+                wanted = None
+            deadline = SYSTEM_CLOCK.monotonic() + (_UNTIL if "until" in step else _SETTLES)
+            while True:
+                done = run(step["run"])
+                found = {"run": step["run"]} | _outcome(step, done, shown)
+                said = " ".join((done.stdout + done.stderr).split())
+                there = step.get("until", "") in said and wanted in (None, found)
+                if there or SYSTEM_CLOCK.monotonic() > deadline:
+                    return found
+                SYSTEM_CLOCK.sleep(0.1)
+
+        try:
+            with ThreadPoolExecutor(_TOGETHER) as runners:
+                wanted = chain(expected, repeat(None))
+                for group in _groups(script["steps"]):
+                    yield from runners.map(outcome, group, islice(wanted, len(group)))
+                    if not all(_reads(step["run"]) for step in group):
+                        _settle(endpoint, namespace)
+        finally:
+            for command in script.get("finally", ()):
+                run(command)
+
+
+@contextmanager
+def _namespace(endpoint: RawClient) -> Iterator[str]:
+    """A namespace that has what controllers make in each."""
+    # Without digits: a name that reads as a number is quoted in YAML.
+    name = f"kubectl-{''.join(secrets.choice(string.ascii_lowercase) for _ in range(8))}"
+    endpoint.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    try:
+        for kind in ("serviceaccounts", "configmaps"):
+            path = f"/api/v1/namespaces/{name}/{kind}?watch=1&timeoutSeconds=20"
+            next(endpoint.stream(path))
+        yield name
+    finally:
+        endpoint.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def _environment(kubeconfig: Path, kubectl: Path, folder: Path, namespace: str) -> dict[str, str]:
+    """A user's shell: kubectl on the PATH, a kubeconfig with the namespace in its context."""
+    home = folder / ".home"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "kubectl").symlink_to(kubectl)
+    config = yaml.safe_load(kubeconfig.read_text())
+    current = next(each for each in config["contexts"] if each["name"] == config["current-context"])
+    cluster = next(
+        each for each in config["clusters"] if each["name"] == current["context"]["cluster"]
+    )
+    user = next(each for each in config["users"] if each["name"] == current["context"]["user"])
+    context = {"cluster": "here", "user": "me", "namespace": namespace}
+    (home / "config").write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "here", "cluster": cluster["cluster"]}],
+                "users": [{"name": "me", "user": user["user"]}],
+                "contexts": [{"name": "work", "context": context}],
+                "current-context": "work",
+            }
+        )
+    )
+    return {
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "KUBECONFIG": str(home / "config"),
+        "KUBECACHEDIR": str(home / "cache"),
+        "LC_ALL": "C",
+        "TZ": "UTC",
+    }
+
+
+def _groups(steps: list[Step]) -> Iterator[list[Step]]:
+    """The steps, those together that may be run together."""
+    group: list[Step] = []
+    for step in steps:
+        if _reads(step["run"]) and not {"until", "alone"} & step.keys():
+            group.append(step)
+            continue
+        if group:
+            yield group
+            group = []
+        yield [step]
+    if group:
+        yield group
+
+
+def _settle(endpoint: RawClient, namespace: str) -> None:
+    """Wait until no workload has a generation that its controller has not seen."""
+    deadline = SYSTEM_CLOCK.monotonic() + _UNTIL
+    for plural in _WORKLOADS:
+        path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"
+        while any(map(_unseen, endpoint.request("GET", path).body["items"])):
+            if SYSTEM_CLOCK.monotonic() > deadline:
+                return
+            SYSTEM_CLOCK.sleep(0.05)
+
+
+def _unseen(workload: dict[str, Any]) -> bool:
+    generation = workload["metadata"]["generation"]
+    return bool(workload.get("status", {}).get("observedGeneration", 0) < generation)
+
+
+def _reads(command: str) -> bool:
+    first, _, rest = command.partition(" ")
+    return first == "kubectl" and rest.partition(" ")[0] in _READS and "\n" not in command
+
+
+def _run(
+    command: str, folder: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_PATIENCE,
+    )
+
+
+def _filled(text: str, names: dict[str, str]) -> str:
+    for name, value in names.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _outcome(step: Step, done: subprocess.CompletedProcess[str], names: dict[str, str]) -> Outcome:
+    outcome: Outcome = {"code": done.returncode}
+    compare = step.get("compare", "output")
+    for stream, text in (("out", done.stdout), ("err", done.stderr)):
+        lines = normalize_output(text, names)
+        if compare == "last":
+            lines = lines[-1:]
+        elif compare == "sorted":
+            lines = sorted(lines)
+        if lines and compare != "code":
+            outcome[stream] = lines
+    return outcome

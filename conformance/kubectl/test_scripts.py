@@ -1,0 +1,41 @@
+"""kubectl ends and prints as it does on a real cluster, command by command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conformance.kubectl.program import find_kubectl
+from conformance.kubectl.script import load_script, play_script
+
+if TYPE_CHECKING:
+    from pytest_kwait.clusters import Cluster
+
+SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.yaml"))
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    """The program."""
+    program, reason = find_kubectl()
+    if program is None:
+        pytest.skip(reason)
+    return program
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_kubectl_script_equals_recording(
+    path: Path, kubectl: Path, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    recording = path.parent.with_name("recordings") / f"{path.stem}.json"
+    expected: list[dict[str, Any]] = json.loads(recording.read_text())
+    outcomes = play_script(load_script(path), kwait_cluster.kubeconfig, kubectl, tmp_path, expected)
+    different = [
+        f"{wanted}\n{outcome}"
+        for outcome, wanted in zip(outcomes, expected, strict=True)
+        if outcome != wanted
+    ]
+    assert not different, "\n\n".join([f"{len(different)} differ:", *different])

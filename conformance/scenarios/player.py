@@ -1,0 +1,271 @@
+"""Plays scenarios, all at the same time, each in a namespace of its own."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import urllib3
+
+from conformance.scenarios.timeline import Timeline
+from conformance.scenarios.watching import OF_NO_NAMESPACE, ClusterWatch, path_of
+from pytest_kwait.clock import SYSTEM_CLOCK
+from tools.raw_api import RawClient, RawResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from conformance.scenarios.scenario import Scenario
+
+__all__ = ["PlayedScenario", "play_scenarios"]
+
+_HANDS = 4
+_LIMIT = 600.0
+_TOGETHER = 20
+_QUIET = 0.5
+_PAUSE = 1.0
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+}
+
+
+@dataclass
+class PlayedScenario:
+    """One scenario on its way."""
+
+    scenario: Scenario
+    namespace: str
+    story: Timeline = field(default_factory=Timeline)
+    done: int = 0
+    """How many of its steps are done."""
+    busy: bool = False
+    began_at: float = field(default_factory=SYSTEM_CLOCK.monotonic)
+    """When it began; seconds of the monotonic clock."""
+    over_at: float | None = None
+    """When it was over, by the same clock."""
+    judged_at: float = 0.0
+    """When it was last asked whether it has settled."""
+    ended: bool = False
+    changed: bool = True
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """What it waits for."""
+        if self.done < len(self.scenario.steps):
+            return tuple(self.scenario.steps[self.done].get("when", ()))
+        return self.scenario.over
+
+    @property
+    def missing(self) -> list[str]:
+        """What of that was not seen."""
+        return [wish for wish in self.wishes if not self.story.holds(wish)]
+
+
+def play_scenarios(
+    kubeconfig: Path,
+    scenarios: Iterable[Scenario],
+    *,
+    settled: Callable[[PlayedScenario], bool],
+    linger: float,
+    limit: float = _LIMIT,
+    together: int = _TOGETHER,
+) -> list[PlayedScenario]:
+    """Play the scenarios, and return what was seen of each.
+
+    Args:
+        kubeconfig: the cluster.
+        scenarios: what is played.
+        settled: whether a scenario that is over has no more to show.
+        linger: seconds that are waited for it to settle, at most.
+        limit: seconds after which all ends, whatever is over by then.
+        together: how many there are at a time that are not over: two processors start so many
+            containers without keeping a kubelet from telling of each state.
+    """
+    player = _Player(RawClient(kubeconfig), settled, linger, together)
+    return player.play(sorted(scenarios, key=lambda each: not each.first), limit)
+
+
+class _Player:
+    def __init__(
+        self,
+        endpoint: RawClient,
+        settled: Callable[[PlayedScenario], bool],
+        linger: float,
+        together: int,
+    ) -> None:
+        self._endpoint = endpoint
+        self._settled = settled
+        self._linger = linger
+        self._together = together
+        self._told: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._played: dict[str, PlayedScenario] = {}
+        self._node = ""
+
+    def play(self, scenarios: list[Scenario], limit: float) -> list[PlayedScenario]:
+        nodes = self._endpoint.request("GET", "/api/v1/nodes").body["items"]
+        self._node = nodes[0]["metadata"]["name"]
+        watching = ClusterWatch(self._endpoint, self._tell)
+        deadline = SYSTEM_CLOCK.monotonic() + limit
+        with ThreadPoolExecutor(_HANDS) as hands:
+            try:
+                watching.begin()
+                self._run(hands, scenarios, deadline)
+            finally:
+                watching.end()
+                for played in self._played.values():
+                    if not played.ended:
+                        hands.submit(self._clear, played)
+        return list(self._played.values())
+
+    def _run(self, hands: ThreadPoolExecutor, scenarios: list[Scenario], deadline: float) -> None:
+        later = list(reversed(scenarios))
+        while SYSTEM_CLOCK.monotonic() < deadline:
+            waiting = [each for each in self._played.values() if not each.ended]
+            running = sum(each.over_at is None for each in waiting)
+            room = min(self._together - running, len(later))
+            waiting += [self._begin(later.pop(), hands) for _ in range(room)]
+            if not waiting:
+                return
+            self._take()
+            for played in waiting:
+                self._advance(played, hands)
+
+    def _begin(self, scenario: Scenario, hands: ThreadPoolExecutor) -> PlayedScenario:
+        namespace = f"story-{scenario.name}-{secrets.token_hex(3)}"
+        played = self._played[namespace] = PlayedScenario(scenario, namespace)
+        hands.submit(self._make_namespace, namespace)
+        return played
+
+    def _take(self) -> None:
+        """Take in what has come, or wait a little for something."""
+        try:
+            self._told.get(timeout=_QUIET)()
+            while True:
+                self._told.get_nowait()()
+        except queue.Empty:
+            return
+
+    def _advance(self, played: PlayedScenario, hands: ThreadPoolExecutor) -> None:
+        if played.over_at is not None:
+            now = SYSTEM_CLOCK.monotonic()
+            if not played.changed and now - played.judged_at < _PAUSE:
+                return
+            played.changed, played.judged_at = False, now
+            if now - played.over_at > self._linger or self._settled(played):
+                played.ended = True
+                hands.submit(self._clear, played)
+            return
+        if played.busy or not played.changed or not played.story.set_up:
+            return
+        played.changed = False
+        if played.missing:
+            return
+        if played.done == len(played.scenario.steps):
+            played.over_at = SYSTEM_CLOCK.monotonic()
+            played.changed = True
+            return
+        played.busy = True
+        step = played.scenario.filled(
+            played.scenario.steps[played.done], {"ns": played.namespace, "node": self._node}
+        )
+        doing = hands.submit(self._do, played.namespace, step, played.story.name_of)
+        doing.add_done_callback(lambda done: self._told.put(lambda: _done(played, done)))
+
+    def _tell(self, change: str, obj: dict[str, Any]) -> None:
+        namespace = _namespace_of(obj)
+        if namespace in self._played:
+            self._told.put(lambda: self._observe(namespace, change, obj))
+
+    def _observe(self, namespace: str, change: str, obj: dict[str, Any]) -> None:
+        played = self._played[namespace]
+        if not played.ended:
+            played.story.observe(change, obj)
+            played.changed = True
+
+    # -- what the hands do
+
+    def _request(self, method: str, path: str, body: object = None, **more: Any) -> RawResponse:
+        """The answer to a request that is sent until there is one."""
+        while True:
+            try:
+                answer = self._endpoint.request(method, path, body, **more)
+            except (urllib3.exceptions.HTTPError, OSError):
+                if method == "POST":
+                    raise
+                continue
+            if answer.status != 429 or "initializing" not in answer.text:
+                return answer
+            SYSTEM_CLOCK.sleep(float(answer.headers.get("Retry-After", "1")))
+
+    def _make_namespace(self, name: str) -> None:
+        self._request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def _clear(self, played: PlayedScenario) -> None:
+        """Remove what it made; nobody waits for it."""
+        made = [obj for step in played.scenario.steps for obj in step.get("create", ())]
+        if any(obj["kind"] == "Node" for obj in made):
+            # Nobody is there to say that its containers have ended.
+            pods = path_of("pod", played.namespace)
+            self._request("DELETE", pods, {"gracePeriodSeconds": 0})
+        self._request("DELETE", f"/api/v1/namespaces/{played.namespace}")
+        for obj in made:
+            if obj["kind"] in OF_NO_NAMESPACE:
+                name = played.scenario.filled(obj, {"ns": played.namespace})["metadata"]["name"]
+                self._request("DELETE", f"{path_of(obj['kind'], '')}/{name}")
+
+    def _do(self, namespace: str, step: dict[str, Any], name_of: Callable[[str], str]) -> list[str]:
+        if "create" in step:
+            return [self._create(namespace, obj) for obj in step["create"]]
+        verb = next(verb for verb in ("delete", "patch", "evict") if verb in step)
+        target: str = step[verb]
+        path = f"{path_of(target.partition('/')[0], namespace)}/{name_of(target)}"
+        options: dict[str, Any] = {}
+        if "grace" in step:
+            options["gracePeriodSeconds"] = step["grace"]
+        if "propagation" in step:
+            options["propagationPolicy"] = step["propagation"]
+        if verb == "delete":
+            answer = self._request("DELETE", path, options)
+        elif verb == "evict":
+            eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options}
+            eviction["metadata"] = {"name": path.rpartition("/")[2]}
+            answer = self._request("POST", f"{path}/eviction", eviction)
+        else:
+            if "subresource" in step:
+                path = f"{path}/{step['subresource']}"
+            kind = _PATCHES[step.get("type", "merge")]
+            answer = self._request("PATCH", path, step["body"], content_type=kind)
+        return [f"{verb} {target}: {answer.status}".replace(namespace, "<namespace>")]
+
+    def _create(self, namespace: str, obj: dict[str, Any]) -> str:
+        metadata = obj["metadata"]
+        path = path_of(obj["kind"], namespace)
+        parts = path.split("/")
+        version = parts[2] if parts[1] == "api" else f"{parts[2]}/{parts[3]}"
+        answer = self._request("POST", path, {"apiVersion": version} | obj)
+        return f"create {obj['kind'].lower()}/{metadata['name']}: {answer.status}".replace(
+            namespace, "<namespace>"
+        )
+
+
+def _namespace_of(obj: dict[str, Any]) -> str:
+    """The namespace of the scenario that an object may be of: a node has its name."""
+    about = obj.get("involvedObject") or {}
+    if about.get("kind") == "Node":
+        return str(about.get("name", ""))
+    metadata = obj["metadata"]
+    return str(metadata.get("namespace") or metadata["name"])
+
+
+def _done(played: PlayedScenario, doing: Future[list[str]]) -> None:
+    for text in doing.result():
+        played.story.answered(text)
+    played.done += 1
+    played.busy = False
+    played.changed = True

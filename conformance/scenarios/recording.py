@@ -1,0 +1,113 @@
+"""What a scenario lives through on a real cluster, taken from several runs.
+
+Runs differ: a watch skips states that are short, and things that do not wait for each other come in
+any order. A recording has what was seen each time, what was seen at times, and the order that was
+never another. The end is one of those that were seen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from conformance.scenarios.milestones import parse_count
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Recording", "get_end", "merge_runs", "read_recording", "write_recording"]
+
+Recording = dict[str, Any]
+Run = dict[str, Any]
+"""`Timeline.as_json()` of one run."""
+_PULL = re.compile(r"waiting (ErrImagePull|ImagePullBackOff)")
+"""Takes turns for ever."""
+_SANDBOX = re.compile(r"PodReadyToStartContainers=\w+; (?=.*phase=(Succeeded|Failed))")
+"""Becomes false when the kubelet has come to remove the sandbox of a pod that has ended."""
+_TWICE = frozenset(
+    {"PodReadyToStartContainers=False", "Ready=False ContainersNotReady"}
+    | {"ContainersReady=False ContainersNotReady"}
+)
+"""What pods are at first and may be again: who missed the first time would see another order."""
+
+
+def get_end(instances: list[dict[str, Any]]) -> list[str]:
+    """How the objects of one name are at the end, each as one text; those that are gone as one."""
+    ends = ["; ".join(each["now"]) for each in instances]
+    gone = ["gone"] if "gone" in ends else []
+    return gone + sorted(map(_steady, (end for end in ends if end != "gone")))
+
+
+def _steady(end: str) -> str:
+    return _SANDBOX.sub("", _PULL.sub("waiting for its image", end))
+
+
+def merge_runs(runs: list[Run]) -> Recording:
+    """The recording of these runs."""
+    keys = sorted({key for run in runs for key in run["objects"]})
+    told = sorted({key for run in runs for key in run["events"]})
+    return {
+        "runs": len(runs),
+        "objects": {key: _object([run["objects"].get(key, []) for run in runs]) for key in keys},
+        "events": {key: _events([set(run["events"].get(key, ())) for run in runs]) for key in told},
+    }
+
+
+def _events(runs: list[set[str]]) -> dict[str, list[str]]:
+    always, ever = set.intersection(*runs), set.union(*runs)
+    return {"always": sorted(always), "sometimes": sorted(ever - always)}
+
+
+def _object(runs: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    seen = [{milestone for each in run for milestone in each["seen"]} for run in runs]
+    always, ever = set.intersection(*seen), set.union(*seen)
+    passing = _passing(ever, runs)
+    always -= passing
+    lives = [each["seen"] for run in runs for each in run]
+    return {
+        "always": {
+            milestone: _latest(_before(milestone, ever - passing, lives), always, lives)
+            for milestone in sorted(always)
+        },
+        "sometimes": sorted(ever - always),
+        "ends": [list(end) for end in sorted({tuple(get_end(run)) for run in runs})],
+    }
+
+
+def _passing(ever: set[str], runs: list[list[dict[str, Any]]]) -> set[str]:
+    """Counts that are no object's last: who watches may miss them."""
+    last = {milestone for run in runs for each in run for milestone in each["now"]}
+    return {milestone for milestone in ever - last if parse_count(milestone)}
+
+
+def _before(milestone: str, ever: set[str], lives: list[dict[str, int]]) -> set[str]:
+    """What came before it in each life that had both, and in at least one."""
+    found: set[str] = set()
+    if milestone in _TWICE:
+        return found
+    for other in ever - {milestone} - _TWICE:
+        both = [life for life in lives if milestone in life and other in life]
+        if both and all(life[other] < life[milestone] for life in both):
+            found.add(other)
+    return found
+
+
+def _latest(before: set[str], always: set[str], lives: list[dict[str, int]]) -> list[str]:
+    """Those of what came before that say the most: the others came before one that always comes."""
+    return sorted(
+        each
+        for each in before
+        if not any(each in _before(other, {each}, lives) for other in (before & always) - {each})
+    )
+
+
+def read_recording(path: Path) -> Recording:
+    """The recording in a file."""
+    recording: Recording = json.loads(path.read_text())
+    return recording
+
+
+def write_recording(path: Path, recording: Recording) -> None:
+    """Write the recording, short enough to be read."""
+    path.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,102 @@
+"""All scenarios, played once in a run of pytest, however many workers it has."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from typing import TYPE_CHECKING, Any
+
+from conformance.scenarios.comparison import Comparison, compare
+from conformance.scenarios.player import PlayedScenario, play_scenarios
+from conformance.scenarios.recording import read_recording
+from conformance.scenarios.scenario import RECORDINGS, load_scenario
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from conformance.scenarios.recording import Run
+
+__all__ = ["EVENTS", "MILESTONES", "Stage", "get_stage", "play_once"]
+
+MILESTONES = 0.97
+EVENTS = 0.97
+_LINGER = 30.0
+_BRIEFLY = 5.0
+"""Seconds that what may have been skipped is waited for, where the end is as recorded."""
+
+
+class Stage:
+    """What was seen of each scenario.
+
+    Args:
+        runs: for each scenario what was seen, and what it still waited for.
+    """
+
+    def __init__(self, runs: dict[str, dict[str, Any]]) -> None:
+        self._runs = runs
+
+    @property
+    def names(self) -> list[str]:
+        """The scenarios that were played."""
+        return sorted(self._runs)
+
+    def run(self, name: str) -> Run:
+        """What was seen of the scenario."""
+        run: Run = self._runs[name]["run"]
+        return run
+
+    def missing(self, name: str) -> list[str]:
+        """What the scenario still waited for; nothing when it was over."""
+        missing: list[str] = self._runs[name]["missing"]
+        return missing
+
+    def told(self, name: str) -> str:
+        """All that was seen of the scenario, as text."""
+        return json.dumps(self.run(name), indent=1)
+
+    def compared(self, name: str) -> Comparison:
+        """The scenario beside its recording."""
+        return compare(name, read_recording(RECORDINGS / f"{name}.json"), self.run(name))
+
+
+def play_once(kubeconfig: Path, wanted: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Play the scenarios, and return what `Stage` is made from."""
+    recordings = {name: read_recording(RECORDINGS / f"{name}.json") for name in wanted}
+
+    def settled(played: PlayedScenario) -> bool:
+        name = played.scenario.name
+        compared = compare(name, recordings[name], played.story.as_json())
+        lingered = SYSTEM_CLOCK.monotonic() - (played.over_at or 0.0)
+        return compared.settled or (lingered > _BRIEFLY and not compared.end_faults)
+
+    everything = play_scenarios(
+        kubeconfig, map(load_scenario, recordings), settled=settled, linger=_LINGER
+    )
+    unplayed = {"run": {"objects": {}, "events": {}}, "missing": ["its turn"]}
+    return dict.fromkeys(recordings, unplayed) | {
+        each.scenario.name: {
+            "run": each.story.as_json(),
+            "missing": [] if each.over_at is not None else each.missing,
+        }
+        for each in everything
+    }
+
+
+def get_stage(folder: Path, kubeconfig: Path, wanted: Iterable[str]) -> Stage:
+    """The stage of this run of pytest: played by who comes first, while the others wait.
+
+    Args:
+        folder: one that all workers share.
+        kubeconfig: the cluster.
+        wanted: the names of the scenarios.
+    """
+    seen = folder / "scenarios.json"
+    with (folder / "scenarios.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not seen.exists():
+            text = json.dumps(play_once(kubeconfig, wanted))
+            seen.with_suffix(".part").write_text(text)
+            seen.with_suffix(".part").rename(seen)
+    return Stage(json.loads(seen.read_text()))

@@ -1,0 +1,213 @@
+"""One watch of a collection for all in a process who follow it, counted at a proxy."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.faults.core_families import PodSetWait
+from e2e.faults.place import Place, config_map, template
+from pytest_kwait import cache, wait_for, wait_for_pods_running
+from pytest_kwait.client.resource import CONFIG_MAPS, NODES, PODS
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
+from tools.fault_proxy.faults import SILENCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from e2e.faults.trial import Trial, Trials
+    from pytest_kwait import Kwait
+
+LIMIT = 30.0
+UNDER_WAY = 0.3
+"""Seconds in which a wait that has listed goes on to watch, if it does."""
+
+
+class Silent(PodSetWait):
+    """The wait of these tests, whose object the test itself makes."""
+
+    def prepare(self) -> None:
+        """Make nothing beforehand."""
+
+
+@pytest.fixture
+def place(kwait: Kwait) -> Place:
+    """Where objects are made, by a client that does not lead through the proxy."""
+    return Place(kwait.client, kwait.namespace, kwait.cluster.nodes[0])
+
+
+@contextmanager
+def informed(
+    trial: Trial, place: Place, *resources: str, watches: int = 1
+) -> Iterator[cache.SharedInformerFactory]:
+    """Run informers over the proxy, synced, with so many watches open in all."""
+    factory = cache.SharedInformerFactory(trial.client, place.namespace)
+    for resource in resources:
+        factory.informer_for(resource)
+    with factory:
+        cache.wait_for_cache_sync(factory, timeout=LIMIT)
+        trial.proxy.wait_until_watched(watches)
+        yield factory
+
+
+def sent(trial: Trial, verb: str) -> list[str]:
+    """What was asked of this verb, in order; the further pages of a list are part of it."""
+    requests = [request for request in trial.proxy.requests if "continue=" not in request.target]
+    labels = [request.label for request in requests]
+    return [label for label in labels if label.startswith(f"{verb} ")]
+
+
+def contains(keys: Callable[[], Sequence[str]], key: str) -> bool:
+    """Say whether a store has a key by now."""
+    return key in keys()
+
+
+def test_waits_and_informers_beside_an_informer_open_no_watch(trials: Trials, place: Place) -> None:
+    """By name, by label or all: each lists for itself, to miss nothing, and follows one watch."""
+    with trials.of(Silent(place, "shared")) as [trial], informed(trial, place, "cm") as factory:
+        configs = factory.informer_for("cm")
+        other = cache.SharedInformerFactory(trial.client, place.namespace)
+        theirs = other.informer_for("configmaps")
+        with other, ThreadPoolExecutor(3) as pool:
+            cache.wait_for_cache_sync(other, timeout=LIMIT)
+            where = (trial.client, place.namespace)
+            waits = [
+                pool.submit(wait_for, *where, "configmap/a", "create", timeout=LIMIT),
+                pool.submit(
+                    wait_for, *where, "configmaps", "create", selector="app=web", timeout=LIMIT
+                ),
+                pool.submit(
+                    wait_for,
+                    *where,
+                    "configmaps",
+                    lambda found: [c["metadata"]["name"] for c in found] == ["b"],
+                    selector="app in (web,api)",
+                    timeout=LIMIT,
+                ),
+            ]
+            trial.proxy.wait_until_asked(2 + 1 + len(waits))
+            b = config_map("b")
+            b["metadata"]["labels"] = {"app": "web"}
+            for obj in (config_map("a"), b):
+                place.create(CONFIG_MAPS, obj)
+            found: list[Any] = [wait.result(LIMIT) for wait in waits]
+            for informer in (configs, theirs):
+                has_b = partial(contains, informer.store.list_keys, f"{place.namespace}/b")
+                cache.wait_for_cache_sync(has_b, timeout=LIMIT)
+        assert found[0]["metadata"]["name"] == "a"
+        assert sent(trial, "watch") == ["watch configmaps"]
+        assert sent(trial, "list") == ["list configmaps"] * 5
+
+
+def test_a_wait_sees_what_was_written_before_it_though_the_informer_may_not_yet(
+    trials: Trials, place: Place
+) -> None:
+    """What one has just written is never judged by an older state."""
+    with trials.of(Silent(place, "fresh")) as [trial], informed(trial, place, "cm"):
+        for round in range(20):
+            text = {"round": str(round)}
+            place.create(CONFIG_MAPS, config_map(f"c{round}") | {"data": text})
+            found = wait_for(
+                trial.client,
+                place.namespace,
+                f"configmap/c{round}",
+                lambda obj, text=text: obj["data"] == text,
+                timeout=LIMIT,
+            )
+            assert isinstance(found, dict)
+        assert sent(trial, "watch") == ["watch configmaps"]
+
+
+@pytest.mark.usefixtures("short_patience")
+@pytest.mark.parametrize("end", ["stopped", "silent"])
+def test_a_wait_goes_on_when_the_informer_does_not(trials: Trials, place: Place, end: str) -> None:
+    """Whether it is stopped or hangs at a half-open connection: the wait asks for itself."""
+    with (
+        trials.of(Silent(place, "left")) as [trial],
+        informed(trial, place, "cm") as factory,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        wait = pool.submit(
+            wait_for, trial.client, place.namespace, "configmap/late", "create", timeout=LIMIT
+        )
+        trial.proxy.wait_until_asked(3)
+        if end == "stopped":
+            factory.stop()
+        else:
+            # The watches that are open: what is asked for from now on is answered.
+            trial.proxy.strike(SILENCES[0], 0)
+        trial.proxy.wait_until_watched(2, ever=True)
+        place.create(CONFIG_MAPS, config_map("late"))
+        found: Any = wait.result(LIMIT)
+        assert found["metadata"]["name"] == "late"
+
+
+def test_pods_are_waited_for_by_the_scope_of_all_namespaces(trials: Trials, place: Place) -> None:
+    """A scheduler's informer of all pods is enough for waits in any namespace."""
+    with trials.of(PodSetWait(place, "wide")) as [trial]:
+        factory = cache.SharedInformerFactory(trial.client)
+        factory.informer_for("pods")
+        with factory, ThreadPoolExecutor(1) as pool:
+            cache.wait_for_cache_sync(factory, timeout=LIMIT)
+            trial.proxy.wait_until_watched(1)
+            before = len(trial.proxy.requests)
+            wait = pool.submit(
+                wait_for_pods_running,
+                trial.client,
+                place.namespace,
+                1,
+                selector="app=wide",
+                timeout=LIMIT,
+            )
+            trial.proxy.wait_until_asked(before + 1)
+            SYSTEM_CLOCK.sleep(UNDER_WAY)
+            trial.family.bring_about()
+            assert trial.family.is_right(wait.result(LIMIT))
+        assert sent(trial, "watch") == ["watch pods"]
+        assert sent(trial, "list") == ["list pods"] * 2
+
+
+def test_a_scheduler_an_informer_and_a_wait_have_one_watch_of_pods(
+    trials: Trials, place: Place
+) -> None:
+    """The scheduler's own informers are enough: nobody has to hand them on."""
+    with trials.of(Silent(place, "scheduled")) as [trial], ThreadPoolExecutor(2) as pool:
+        stop = threading.Event()
+        # An algorithm that looks at nodes and pods alone.
+        fits = Algorithm(["NodeResourcesFit"], {})
+        scheduler = ConfigFactory(trial.client, scheduler_names={"one-watch": fits}).create()
+        running = pool.submit(Scheduler(scheduler).run, stop)
+        try:
+            cache.wait_for_cache_sync(scheduler.informers, timeout=LIMIT)
+            trial.proxy.wait_until_watched(2)
+            with informed(trial, place, "pods", watches=2) as factory:
+                before = len(trial.proxy.requests)
+                wait = pool.submit(
+                    wait_for,
+                    trial.client,
+                    place.namespace,
+                    "pod/placed",
+                    "jsonpath={.spec.nodeName}",
+                    timeout=LIMIT,
+                )
+                trial.proxy.wait_until_asked(before + 1)
+                SYSTEM_CLOCK.sleep(UNDER_WAY)
+                pod = {"apiVersion": "v1", "kind": "Pod", **template("placed")}
+                pod["spec"]["schedulerName"] = "one-watch"
+                place.create(PODS, pod)
+                found: Any = wait.result(LIMIT)
+                pods = factory.informer_for("pods").store
+                has_it = partial(contains, pods.list_keys, f"{place.namespace}/placed")
+                cache.wait_for_cache_sync(has_it, timeout=LIMIT)
+            nodes = scheduler.informers.informer_for(NODES).lister()
+            assert nodes.get(found["spec"]["nodeName"])["kind"] == "Node"
+            assert sorted(sent(trial, "watch")) == ["watch nodes", "watch pods"]
+        finally:
+            stop.set()
+        running.result(LIMIT)

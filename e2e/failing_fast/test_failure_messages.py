@@ -1,0 +1,176 @@
+"""What a failed wait says: all that there is to know, in one message, and nothing secret."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_kwait
+from e2e.failing_fast.slow_pods import job
+from e2e.pods.manifest import container, pod
+from e2e.raising import raises, times_out
+from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.clusters.provider import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Kwait
+
+    Wait = Callable[..., Any]
+
+NO = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1000}
+
+
+def test_order_of_message_sections(kwait: Kwait, wait_for_job_complete: Wait) -> None:
+    """From the one reason down to the command to look further."""
+    script = "echo no database; sleep 1; exit 3"
+    kwait.create(job("broken", container(script=script), backoffLimit=0))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_job_complete("broken", timeout="4m")
+
+    text, evidence = str(caught.value), caught.value.evidence
+    parts = (
+        "BackoffLimitExceeded",
+        "  awaited   job",
+        "  limit     4m0s, ended after ",
+        "  seen      1 ",  # Failed, or Running where the job's end came before the pod's
+        "  timeline",
+        "  pods",
+        "main: terminated, exit code 3: Error",
+        "  log of broken-",
+        "    | no database",
+        "  try: kubectl --kubeconfig ",
+    )
+    assert [part for part in parts if part not in text] == []
+    assert sorted(parts, key=text.index) == list(parts)
+    assert f"--namespace {kwait.namespace} describe pod/broken-" in text
+    assert max(len(line) for line in text.splitlines()[:-1]) <= 92
+    assert json.loads(json.dumps(evidence))["pods"][0]["containers"][0]["exit_code"] == 3
+
+
+def test_warnings_are_grouped(
+    kwait: Kwait, wait_for_event: Wait, wait_for_pods_running: Wait
+) -> None:
+    """The same trouble of two pods is one line."""
+    missing = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]
+    kwait.create(*(pod(f"web-{n}", container(env=missing), labels={"app": "web"}) for n in "01"))
+
+    for name in ("web-0", "web-1"):
+        wait_for_event("Failed", about=f"pod/{name}", timeout="4m")
+    times_out(
+        r'warnings \d+x Failed \(pod/web-\d and 1 more\): .*"no" not found',
+        wait_for_pods_running,
+        2,
+        selector="app=web",
+        fail_fast=False,
+    )
+
+
+def test_the_log_of_the_run_before(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+    """A container that runs again says nothing of why it ended: its last run does."""
+    script = 'echo "run with $LATE"; test "$LATE" = yes || exit 1; sleep 300'
+    late = [{"name": "LATE", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "key"}}}]
+    # A kubelet may start some more runs with the old data: only one with the new data has started.
+    started = {"exec": {"command": ["sh", "-c", 'test "$LATE" = yes']}, "periodSeconds": 1}
+    probes: dict[str, Any] = {
+        "startupProbe": {**started, "failureThreshold": 1000},
+        "readinessProbe": NO,
+    }
+    kwait.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "late"},
+            "data": {"key": "no"},
+        },
+        pod("web", container(script=script, env=late, **probes), restartPolicy="Always"),
+    )
+    kwait.wait_for("pod/web", has_ended)
+    kwait.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "late"},
+            "data": {"key": "yes"},
+        }
+    )
+    kwait.wait_for("pod/web", runs_again)
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pod_ready("web", timeout="1s")
+
+    [tail] = caught.value.evidence["logs"]
+    assert (tail["previous"], tail["lines"]) == (True, ("run with no",))
+
+
+def runs_again(pod: dict[str, Any]) -> bool:
+    return has_ended(pod) and pod["status"]["containerStatuses"][0]["started"] is True
+
+
+def has_ended(pod: dict[str, Any]) -> bool:
+    statuses = pod["status"].get("containerStatuses") or [{}]
+    return bool((statuses[0].get("lastState") or {}).get("terminated"))
+
+
+def test_nothing_secret_is_shown(kwait: Kwait, wait_for_pod_success: Wait) -> None:
+    """Of what a container gives away in its log, and of the data of a Secret."""
+    script = "echo Authorization: Bearer s3cr3t-t0ken; echo password=hunter2; exit 1"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    kwait.create(pod("careless", container(script=script)), {**secret, "stringData": {"a": "b"}})
+
+    with pytest.raises(WaitFailed) as failed:
+        wait_for_pod_success("careless", timeout="4m")
+    with pytest.raises(WaitTimeout) as late:
+        kwait.wait_for("secret/s", "jsonpath={.data.a}=Yw==", timeout="2s")
+
+    said = "".join(f"{error.value}{json.dumps(error.value.evidence)}" for error in (failed, late))
+    assert "Authorization: Bearer (hidden)" in said
+    assert "{.data.a} is another value" in " ".join(said.split())
+    assert [word for word in ("s3cr3t", "hunter2", "Yg==", "Yw==") if word in said] == []
+
+
+def test_message_lists_existing_names(kwait: Kwait, wait_for_pod_ready: Wait) -> None:
+    """The nearest name first."""
+    kwait.create(pod("database"), pod("web-0"))
+
+    times_out(
+        rf"there are pods in {kwait.namespace}: web-0, database try:", wait_for_pod_ready, "wbe-0"
+    )
+    times_out(rf"there are no jobs.batch in {kwait.namespace}", kwait.wait_for, "job/pi", "create")
+    with raises(InvalidArgument, r"kind='pdo' is not valid: .* near: pods \(v1\)"):
+        kwait.wait_for("pdo/web-0", "condition=Ready")
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_a_read_that_is_forbidden(kwait: Kwait, mode: Any) -> None:
+    """At once, and by name of what is missing."""
+    client = connect(kwait.cluster.kubeconfig).client()
+    client.set_default_header("Impersonate-User", "robot")  # type: ignore[no-untyped-call]
+
+    with raises(ApiError, 'User "robot" cannot list resource "pods" in API group ""'):
+        pytest_kwait.wait_for_pod_ready(client, kwait.namespace, "web", timeout="4m", mode=mode)
+
+
+def test_a_stuck_pod_fails_only_waits_that_need_it(
+    kwait: Kwait, wait_for_pods_running: Wait
+) -> None:
+    """Two of three come, in more time than it takes to be sure of the third."""
+    late = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}
+    script = "sleep 7; touch /tmp/up; sleep 300"
+    slow = container(script=script, readinessProbe={**late, "failureThreshold": 60})
+    labels = {"app": "web"}
+    kwait.create(
+        pod("stuck", container(image="Not an image"), labels=labels),
+        pod("slow-0", slow, labels=labels),
+        pod("slow-1", slow, labels=labels),
+    )
+
+    ready = wait_for_pods_running(2, selector="app=web", timeout="4m")
+
+    assert [each["metadata"]["name"] for each in ready] == ["slow-0", "slow-1"]
+    with raises(WaitFailed, "pod stuck: InvalidImageName"):
+        wait_for_pods_running(3, selector="app=web", timeout="4m")

@@ -1,0 +1,98 @@
+"""What everybody on a cluster feels, run on one of their own by `test_breaking.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from e2e.fault_injection.manifest import NODE, note, pod, running
+from e2e.raising import raises
+from pytest_kwait import WaitFailed
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait import Kwait
+    from pytest_kwait.clusters.faults import Faults
+
+    Wait = Callable[..., Any]
+
+WEB = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels: {app: web}
+      annotations: {metrics.kwait.dev/usage: "cpu=%s"}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: c
+        image: busybox:1
+        command: [sleep, "3600"]
+        resources: {requests: {cpu: 100m}}
+"""
+AUTOSCALER = """
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  maxReplicas: 4
+  behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
+  metrics:
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}
+"""
+
+
+@pytest.mark.disruptive
+@pytest.mark.parametrize("resource", ["disk", "memory"])
+def test_a_node_under_pressure_evicts(kwait: Kwait, faults: Faults, resource: Any) -> None:
+    running(kwait, nodeName=NODE)
+    fault = faults.pressure(NODE, resource)
+    kind = f"{resource.capitalize()}Pressure"
+    kwait.wait_for(f"node/{NODE}", f"condition={kind}=True")
+    with raises(WaitFailed, match="Evicted"):
+        kwait.wait_for("pod/p", "condition=Ready", stable_for="60s")
+    fault.undo()
+    kwait.wait_for(f"node/{NODE}", f"condition={kind}=False")
+
+
+@pytest.mark.disruptive
+@pytest.mark.parametrize("way", ["partition_node", "stop_kubelet"])
+def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Kwait, faults: Faults, way: str) -> None:
+    kwait.create(pod("sleep 2", nodeName=NODE, restartPolicy="Never"))
+    kwait.wait_for("pod/p", "condition=Ready")
+    with getattr(faults, way)(NODE):
+        with raises(ApiError, match="error dialing backend"):
+            kwait.exec("p", "true")
+        kwait.wait_for(f"node/{NODE}", "condition=Ready=Unknown")
+        kwait.wait_for("pod/p", "condition=Ready=False")
+        assert kwait.get("pod/p")["status"]["phase"] == "Running"
+    kwait.wait_for(f"node/{NODE}", "condition=Ready")
+    kwait.wait_for("pod/p", "jsonpath={.status.phase}=Succeeded")
+
+
+@pytest.mark.disruptive
+def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Kwait, faults: Faults) -> None:
+    stamps = []
+    with faults.jump_clock("2h"):
+        stamps.append(kwait.create(note("a", "later")))
+    stamps.append(kwait.create(note("b", "now")))
+    ahead, now = (one[0]["metadata"]["creationTimestamp"] for one in stamps)
+    assert ahead > now
+
+
+def test_an_autoscaler_follows_what_pods_use(kwait: Kwait, wait_for_hpa_replicas: Wait) -> None:
+    """With the first pod that says what it uses there is `metrics.k8s.io`, for everybody."""
+    kwait.apply(WEB % "100m", AUTOSCALER)
+    assert wait_for_hpa_replicas("web", 4)["status"]["desiredReplicas"] == 4
+    kwait.wait_for("deployment/web", "jsonpath={.status.readyReplicas}=4")
+    kwait.apply(WEB % "5m")
+    assert wait_for_hpa_replicas("web", 1)["status"]["desiredReplicas"] == 1
+    kwait.wait_for("deployment/web", "jsonpath={.status.replicas}=1")

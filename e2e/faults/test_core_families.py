@@ -1,0 +1,217 @@
+"""Whatever happens to the connection, a wait ends with the right verdict.
+
+One test per fault, every family of waits in it at the same time, each over a proxy of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.faults.core_families import CORE_FAMILIES, CacheWait, JobWait, MinionsWait
+from e2e.faults.punctuality import ends_at_once
+from e2e.faults.stalls import ProcessStalls
+from pytest_kwait import WaitFailed
+from pytest_kwait.client.resource import JOBS
+from pytest_kwait.clock import SYSTEM_CLOCK
+from tools.fault_proxy.faults import (
+    FAULTS,
+    REFUSALS,
+    RESET,
+    SILENCES,
+    TOO_OLD,
+    ConnectionBehavior,
+    Fault,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from e2e.faults.core_families import Place
+    from e2e.faults.trial import Outcome, Trial, Trials
+    from tools.fault_proxy.exchange import Request
+
+TIMEOUT = 200.0
+OUTAGE = 0.4
+SOON = 15.0
+"""Seconds: far less than waits have, and enough for a busy machine."""
+
+
+def named(faults: Sequence[Fault]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("fault", faults, ids=[fault.title for fault in faults])
+
+
+def strike_first(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
+    """Begin waits that meet a fault from the first request on."""
+    for trial in tried:
+        trial.proxy.strike(fault, requests)
+        trial.begin(TIMEOUT)
+
+
+def strike_midway(fault: Fault, tried: Sequence[Trial], requests: int | None) -> None:
+    """Begin waits that meet a fault when they have looked and watch."""
+    for trial in tried:
+        trial.begin(TIMEOUT)
+    for trial in tried:
+        trial.wait_until_under_way()
+    SYSTEM_CLOCK.sleep(fault.after)
+    for trial in tried:
+        trial.proxy.strike(fault, requests)
+
+
+def outlive(fault: Fault, trials: Trials, place: Place) -> None:
+    """Let every family meet a fault that passes; what is awaited comes true behind its back."""
+    first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
+    midway = [family(place, f"midway-{i}") for i, family in enumerate(CORE_FAMILIES)]
+    with trials.of(*first, *midway) as tried:
+        strike_first(fault, tried[: len(first)], requests=1)
+        strike_midway(fault, tried[len(first) :], requests=1)
+        for trial in tried:
+            trial.family.bring_about()
+        if fault.door is not ConnectionBehavior.OPEN:
+            SYSTEM_CLOCK.sleep(OUTAGE)
+            for trial in tried:
+                trial.proxy.heal()
+
+        assert verdicts(tried) == {title(trial): "met" for trial in tried}
+
+
+def verdicts(tried: Sequence[Trial]) -> dict[str, str]:
+    return {title(trial): str(o.error or o.verdict) for trial, o in outcomes(tried)}
+
+
+def outcomes(tried: Sequence[Trial]) -> list[tuple[Trial, Outcome]]:
+    return [(trial, trial.outcome(TIMEOUT + 10)) for trial in tried]
+
+
+def title(trial: Trial) -> str:
+    return f"{trial.family.title}, {trial.family.name.partition('-')[0]}"
+
+
+@pytest.mark.usefixtures("brisk_cache")
+@named(FAULTS)
+def test_wait_survives_fault(fault: Fault, trials: Trials, place: Place) -> None:
+    """Met at the first requests, and midway in a watch."""
+    outlive(fault, trials, place)
+
+
+@pytest.mark.usefixtures("short_patience")
+@named(SILENCES)
+def test_wait_survives_silent_connection(fault: Fault, trials: Trials, place: Place) -> None:
+    """A half-open connection is given up, and another one tells."""
+    outlive(fault, trials, place)
+
+
+@named(REFUSALS)
+def test_wait_fails_at_once_when_unauthorized(fault: Fault, trials: Trials, place: Place) -> None:
+    """Without asking again."""
+    first = [family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES)]
+    with ProcessStalls() as stalls, trials.of(*first) as tried:
+        strike_first(fault, tried, requests=None)
+        ends = outcomes(tried)
+
+        assert {title(trial): outcome.verdict for trial, outcome in ends} == refused(tried)
+        for trial, outcome in ends:
+            assert ends_at_once(trial, outcome, TIMEOUT, stalls), (title(trial), outcome)
+
+
+@pytest.mark.usefixtures("quick_settling")
+@named(REFUSALS)
+def test_wait_fails_soon_when_unauthorized_midway(
+    fault: Fault, trials: Trials, place: Place
+) -> None:
+    """After a broken connection 401 and 403 must hold for a while, 5 s but for this test."""
+    # A cache that has synced is waited for no more.
+    lasting = [family for family in CORE_FAMILIES if family is not CacheWait]
+    midway = [family(place, f"midway-{i}") for i, family in enumerate(lasting)]
+    with ProcessStalls() as stalls, trials.of(*midway) as tried:
+        strike_midway(fault, tried, requests=None)
+        struck = SYSTEM_CLOCK.monotonic()
+        ends = outcomes(tried)
+
+        assert {title(trial): outcome.verdict for trial, outcome in ends} == refused(tried)
+        last = max(outcome.ended for _, outcome in ends)
+        assert last < struck + SOON + stalls.between(struck, last)
+
+
+def refused(tried: Sequence[Trial]) -> dict[str, str]:
+    return {
+        title(trial): "WaitFailed" if isinstance(trial.family, CacheWait) else "ApiError"
+        for trial in tried
+    }
+
+
+@pytest.mark.usefixtures("brisk_cache", "quick_settling")
+def test_wait_survives_a_starting_server(trials: Trials, place: Place) -> None:
+    """One that was away, and then refuses everybody until it has read the roles."""
+    away, forbidden = RESET, REFUSALS[1]
+    with trials.of(
+        *(family(place, f"first-{i}") for i, family in enumerate(CORE_FAMILIES))
+    ) as tried:
+        strike_first(away, tried, requests=None)
+        for trial in tried:
+            # Lost on a kept connection, then on a new one: now the server counts as away.
+            trial.proxy.wait_until_asked(3)
+            trial.proxy.strike(forbidden, 1)
+            trial.family.bring_about()
+
+        assert verdicts(tried) == {title(trial): "met" for trial in tried}
+
+
+@pytest.mark.usefixtures("little_evidence")
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        pytest.param(None, "the job was deleted", id="and the watch goes on"),
+        pytest.param(
+            TOO_OLD,
+            "the job was deleted and created anew under another UID",
+            id="and is listed anew",
+        ),
+    ],
+)
+def test_deletion_during_an_outage_is_noticed(
+    fault: Fault | None, reason: str, trials: Trials, place: Place
+) -> None:
+    """A job that is deleted, or made anew, while the server cannot be asked ends its waits."""
+    gone, other = JobWait(place, "gone"), JobWait(place, "other")
+    with trials.of(gone, other) as tried:
+        strike_midway(RESET, tried, requests=None)
+        for family in (gone, other):
+            place.delete(JOBS, family.name)
+            place.wait_until_deleted(JOBS, family.name)
+        other.prepare()
+        for trial in tried:
+            if fault is None:
+                trial.proxy.heal()
+            else:
+                trial.proxy.strike(fault, trial.family.watches)
+        reasons = {
+            trial.family.name: outcome.error.evidence["reason"]
+            for trial, outcome in outcomes(tried)
+            if isinstance(outcome.error, WaitFailed)
+        }
+
+    assert reasons == {"gone": "the job was deleted", "other": reason}
+
+
+def is_question(request: Request) -> bool:
+    return request.label == "get nodes/proxy/pods"
+
+
+@pytest.mark.usefixtures("short_patience")
+def test_unreachable_kubelets(trials: Trials, place: Place) -> None:
+    """A kubelet that is silent, or broken, is asked again; one that may not be asked is not."""
+    faults = [SILENCES[0], *(f for f in FAULTS if f.title == "503"), REFUSALS[1]]
+    families = [MinionsWait(place, f"minions-{i}") for i in range(len(faults))]
+    with trials.of(*families) as tried:
+        for trial, fault in zip(tried, faults, strict=True):
+            # Where the server was away a moment ago, a refusal must hold to be believed.
+            requests = None if fault in REFUSALS else 1
+            trial.proxy.strike(replace(fault, applies_to=is_question), requests)
+            trial.begin(TIMEOUT)
+            trial.family.bring_about()
+
+        assert [outcome.verdict for _, outcome in outcomes(tried)] == ["met", "met", "ApiError"]

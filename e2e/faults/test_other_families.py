@@ -1,0 +1,176 @@
+"""The other families of waits outlive every fault, too.
+
+All faults at the same time: the waits of a test have the same object where they can, and a proxy
+each.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.faults.answer_families import ANSWER_FAMILIES
+from e2e.faults.cluster_families import CLUSTER_FAMILIES
+from e2e.faults.punctuality import ends_at_its_limit, ends_at_once
+from e2e.faults.stalls import ProcessStalls
+from e2e.faults.storage_families import STORAGE_FAMILIES
+from e2e.faults.workload_families import WORKLOAD_FAMILIES
+from pytest_kwait.clock import SYSTEM_CLOCK
+from tools.fault_proxy.faults import FAULTS, REFUSALS, SILENCES, TOO_BUSY, ConnectionBehavior, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from _pytest.mark import ParameterSet
+
+    from e2e.faults.core_families import Place
+    from e2e.faults.family import Family
+    from e2e.faults.trial import Trial, Trials
+
+TIMEOUT = 200.0
+OUTAGE = 0.4
+LIMIT = 1.0
+FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES, *ANSWER_FAMILIES)
+AT_ONCE = 3
+"""How many families one test has: they wait at the same time."""
+
+
+def groups() -> Iterator[ParameterSet]:
+    """Yield families, some at a time."""
+    for start in range(0, len(FAMILIES), AT_ONCE):
+        some = FAMILIES[start : start + AT_ONCE]
+        yield pytest.param(list(some), id=", ".join(kind.title for kind in some))
+
+
+GROUPS = list(groups())
+
+
+@dataclass(frozen=True)
+class Case:
+    """One wait that meets one fault."""
+
+    kind: type[Family]
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.kind.title}: {self.fault.title}"
+
+
+@contextmanager
+def tried(
+    cases: Sequence[Case], trials: Trials, place: Place
+) -> Iterator[list[tuple[Case, Trial]]]:
+    """Give a trial of each case."""
+    with ExitStack() as stack:
+        made: dict[type[Family], Family] = {}
+        families = []
+        for number, case in enumerate(cases):
+            family = made.get(case.kind)
+            if family is None or not case.kind.shared:
+                family = made[case.kind] = case.kind(place, f"object-{number}")
+                stack.callback(family.dispose)
+            families.append(family)
+        yield list(zip(cases, stack.enter_context(trials.of(*families)), strict=True))
+
+
+@pytest.mark.parametrize("kinds", GROUPS)
+def test_wait_survives_fault(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
+    """Met at the first request, and again midway: in a watch, or when something else is asked."""
+    cases = [Case(kind, fault) for kind in kinds for fault in FAULTS]
+    with tried(cases, trials, place) as waits:
+        for case, trial in waits:
+            trial.proxy.strike(case.fault, 1)
+            trial.begin(TIMEOUT)
+        pass_by(waits)
+        lasting = [(case, trial) for case, trial in waits if case.kind.lasts]
+        for _, trial in lasting:
+            trial.wait_until_under_way()
+        for case, trial in lasting:
+            trial.proxy.strike(midway(case), 1)
+        bring_about(waits)
+        pass_by(lasting)
+
+        assert ends(waits) == {str(case): "met" for case in cases}
+
+
+@pytest.mark.usefixtures("short_patience")
+@pytest.mark.parametrize("kinds", GROUPS)
+def test_wait_survives_silent_connection(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
+    """At the first request, and at the first question of those that ask something besides."""
+    cases = [Case(kind, fault) for kind in kinds for fault in SILENCES]
+    asking = [Case(case.kind, midway(case)) for case in cases if case.kind.asks]
+    with tried([*cases, *asking], trials, place) as waits:
+        for case, trial in waits:
+            trial.proxy.strike(case.fault, 1)
+            trial.begin(TIMEOUT)
+        SYSTEM_CLOCK.sleep(OUTAGE)
+        bring_about(waits)
+
+        assert ends(waits) == {str(case): "met" for case in cases}
+
+
+@pytest.mark.usefixtures("little_evidence")
+@pytest.mark.parametrize("kinds", GROUPS)
+def test_wait_keeps_its_timeout_under_fault(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
+    """Under faults that never end; what is refused ends them at once."""
+    # What holds already, or comes by itself, has no need of a watch.
+    cases = [
+        Case(kind, fault)
+        for kind in kinds
+        for fault in (*FAULTS, *SILENCES, TOO_BUSY, *REFUSALS)
+        if kind.lasts or not fault.watches_only
+    ]
+    with ProcessStalls() as stalls, tried(cases, trials, place) as waits:
+        for case, trial in waits:
+            trial.proxy.strike(case.fault, None)
+            trial.begin(LIMIT if expected(case.fault) == "WaitTimeout" else TIMEOUT)
+        ends = [(case, trial, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
+
+        assert {str(case): outcome.verdict for case, _, outcome in ends} == {
+            str(case): expected(case.fault) for case in cases
+        }
+        for case, trial, outcome in ends:
+            if expected(case.fault) == "WaitTimeout":
+                assert ends_at_its_limit(trial, outcome, LIMIT, stalls), (str(case), outcome)
+            if case.fault in REFUSALS:
+                assert ends_at_once(trial, outcome, TIMEOUT, stalls), (str(case), outcome)
+
+
+def expected(fault: Fault) -> str:
+    """Return how a wait ends that meets a fault for good."""
+    final = fault in REFUSALS or fault.title == "HTML instead of JSON"
+    return "ApiError" if final else "WaitTimeout"
+
+
+def bring_about(waits: Sequence[tuple[Case, Trial]]) -> None:
+    """Let come true what is awaited."""
+    for family in dict.fromkeys(trial.family for _, trial in waits):
+        family.bring_about()
+
+
+def pass_by(waits: Sequence[tuple[Case, Trial]]) -> None:
+    """Open the doors again that a fault has shut."""
+    SYSTEM_CLOCK.sleep(OUTAGE)
+    for case, trial in waits:
+        if case.fault.door is not ConnectionBehavior.OPEN:
+            trial.proxy.heal()
+
+
+def midway(case: Case) -> Fault:
+    """Return the fault as it meets what a wait asks besides watching, if it asks anything."""
+    asks = case.kind.asks
+    if not asks or case.fault.watches_only:
+        return case.fault
+    return replace(case.fault, applies_to=lambda request: request.label.startswith(asks))
+
+
+def ends(waits: Sequence[tuple[Case, Trial]]) -> dict[str, str]:
+    outcomes = [(case, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
+    return {str(case): str(outcome.error or outcome.verdict) for case, outcome in outcomes}

@@ -1,0 +1,225 @@
+"""The page of a night on which four tests failed: read, clicked, and gone through by keyboard.
+
+Needs a headless browser (`python3 -m tools.program` installs one) and no cluster. Screenshots
+are in the tests' temporary folders; `--basetemp` says where.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.suite.report.report_file import write_report
+from tools.sample_reports import night
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tools.browser import Page
+
+    Visit = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(night(240), path)
+    return path.as_uri()
+
+
+def test_failures_come_first(visit: Visit, url: str) -> None:
+    page = visit(url)
+    assert page.text("h1") == "✕ 4 tests failed"
+    assert page.read("document.title") == "✕ 4 tests failed - kwait report"
+    cards = page.texts("#failures .card")
+    assert len(cards) == 4
+    assert "test_sleepers[40]" in cards[0]
+    assert "pod sleepers-x7k2p cannot pull its image" in cards[0]
+    assert "Failed \u00d73: Failed to pull image" in cards[0]
+    assert page.texts(".reasons .entry") == ["3 \u00d7\npod sleepers-x7k2p cannot pull its image"]
+    above = page.read(
+        "document.querySelector('.card').getBoundingClientRect().top"
+        " < document.querySelector('#timeline').getBoundingClientRect().top"
+    )
+    assert above
+
+
+def test_wait_details(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.click(".failure .entry")
+    told = page.text("dialog[open]")
+    for part in (
+        "can no longer have 3 pods Running",
+        "6.30 s of 5m 00s",
+        "shard 1/2 · gw0",
+        "pod sleepers-x7k2p: ErrImagePull: manifest unknown",
+        "main: waiting ErrImagePull",
+        "Failed \u00d73 pod/sleepers-x7k2p",
+        "Log of sleepers-b2c9d/main (the run before)",
+        # What a container wrote is text, whatever it looks like.
+        "</script><img src=x onerror=alert(1)>",
+    ):
+        assert part in told
+    page.click("dialog summary")
+    assert "limit     5m0s, ended after 6.3s" in page.text("dialog details pre")
+    page.click("dialog .link")
+    assert "Its waits" in page.text("dialog[open]")
+    page.click("dialog .close")
+    assert page.read("document.querySelector('dialog[open]')") is None
+
+
+def test_a_wait_has_an_address(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.click(".failure .entry")
+    fragment = page.read("location.hash")
+    other = visit(url + fragment)
+    assert "job nightly-gw0-web-00041/sleepers" in other.text("dialog[open] h2")
+
+
+def test_the_timeline_shows_and_opens_waits(visit: Visit, url: str) -> None:
+    page = visit(url)
+    x, y = page.read(
+        "(() => { const e = document.querySelector('canvas');"
+        " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+        " const data = e.getContext('2d').getImageData(0, 0, e.width, e.height).data;"
+        " for (let at = 0; at < data.length; at += 4)"
+        "  if (data[at] === 0xd5 && data[at + 1] === 0x30 && data[at + 2] === 0x3e)"
+        "   return [r.x + at / 4 % e.width + 2, r.y + Math.floor(at / 4 / e.width) + 4]; })()"
+    )
+    page.mouse("mouseMoved", x, y)
+    tip = page.text(".tip")
+    assert "doomed after 6.30 s" in tip
+    assert "job sleepers to have 3 pods Running" in tip
+    assert "seen: pod sleepers-x7k2p: ErrImagePull: manifest unknown" in tip
+    page.mouse("mousePressed", x, y)
+    page.mouse("mouseReleased", x, y)
+    assert "job nightly-gw0-web-00041/sleepers" in page.text("dialog[open] h2")
+
+
+def test_page_works_by_keyboard(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.press("Tab", "Enter")
+    assert page.read("document.activeElement.id") == "failures"
+    page.press("Tab", "Enter")
+    assert "doomed" in page.text("dialog[open] h2")
+    page.press("ArrowRight")
+    assert "00138/sleepers" in page.text("dialog[open] h2")
+    page.press("ArrowLeft", "Escape")
+    assert page.read("document.querySelector('dialog[open]')") is None
+
+    page.read("document.querySelector('#timeline').focus()")
+    page.press("ArrowRight", "ArrowDown", "End")
+    spoken = page.text("#timeline-spoken")
+    assert spoken.startswith("1/2 gw1: ")
+    page.press("+", "+", "0", "Enter")
+    assert page.text("dialog[open] h2").startswith("✓ met")
+    page.press("Escape")
+    assert page.read("document.activeElement.id") == "timeline"
+
+    page.read("document.querySelector('#tab-waits').focus()")
+    page.press("ArrowRight")
+    assert page.read("document.activeElement.id") == "tab-tests"
+    page.read("document.querySelector('.scroll').focus()")
+    page.press("End")
+    assert page.read("document.querySelector('.row.active').getAttribute('aria-rowindex')") == "121"
+    page.press("Home", "ArrowDown", "Enter")
+    assert "Of it, waiting" in page.text("dialog[open]")
+
+
+def test_tables_are_sorted_and_filtered(visit: Visit, url: str) -> None:
+    page = visit(url)
+    assert page.texts(".rows .time")[:2] == ["29.0 s", "24.7 s"]
+    page.click(".head .start button")
+    assert page.texts(".rows .start")[0] == "20:26:44"
+    page.click(".filters input")
+    page.type("sleepers doomed-nothing")
+    assert page.text(".rows") == "Nothing here."
+    page.read("document.querySelector('.filters input').value = ''")
+    page.type("latst")
+    assert page.text(".filters .muted") == "3 of 238"
+    page.click("#tab-errors")
+    assert page.texts(".rows .cell.retries")[0] == "5"
+    assert "etcdserver: leader changed" in page.texts(".rows .cell.what")[0]
+    page.click("#tab-tests")
+    assert page.texts(".rows .cell.testcell")[0] == "2 waits"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_page_is_legible(visit: Visit, url: str, tmp_path: Path, width: int, dark: bool) -> None:
+    """By day and by night, at a desk and on a phone: nothing runs over, contrasts are enough."""
+    page = visit(url, width=width, height=844, dark=dark)
+    assert page.read("document.documentElement.scrollWidth") <= width
+    page.screenshot(tmp_path / "page.png")
+    page.click(".failure .entry")
+    assert page.read("document.querySelector('dialog').scrollWidth") <= width
+    page.screenshot(tmp_path / "wait.png")
+    assert _size(tmp_path / "wait.png") == (width, 844)
+    page.press("Escape")
+    poor: Any = page.read(_CONTRAST)
+    assert poor == []
+
+
+def test_page_respects_reduced_motion(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.click(".failure .entry")
+    assert page.read("document.getAnimations().length") == 0
+    page.press("Escape")
+    page.media(still=False)
+    page.click(".failure .entry")
+    assert page.read("document.getAnimations().length") == 1
+
+
+def test_page_prints(visit: Visit, url: str) -> None:
+    page = visit(url)
+    page.media(medium="print")
+    assert page.read("getComputedStyle(document.querySelector('.filters')).display") == "none"
+    assert page.read("getComputedStyle(document.querySelector('.card')).display") != "none"
+    assert len(page.call("Page.printToPDF")["data"]) > 10_000
+
+
+def test_ten_thousand_waits_are_a_few_rows(visit: Visit, tmp_path: Path) -> None:
+    """Only what can be seen is there; the rest is a scroll away."""
+    path = tmp_path / "long.html"
+    write_report(night(10_300, shards=4, workers=4), path)
+    page = visit(path.as_uri())
+    assert page.text("#tab-waits .count") == "10,223"
+    assert page.read("document.querySelectorAll('*').length") < 3000
+    page.read("document.querySelector('.scroll').scrollTop = 1e9")
+    page.read("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.read("document.querySelector('.rows .row:last-child').ariaRowIndex") == "10224"
+
+
+def _size(png: Path) -> tuple[int, int]:
+    width, height = struct.unpack(">II", png.read_bytes()[16:24])
+    return width, height
+
+
+_CONTRAST = """(() => {
+  const light = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => {
+      const value = part / 255;
+      return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const back = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = getComputedStyle(each).backgroundColor;
+      if (!/, 0\\)$/.test(colour)) return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll('#page *')) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!own || !element.checkVisibility() || element.disabled) continue;
+    const lights = [light(getComputedStyle(element).color), light(back(element))].sort();
+    const contrast = (Math.max(...lights) + 0.05) / (Math.min(...lights) + 0.05);
+    if (contrast < 4.5) poor.push(`${element.className}: ${element.innerText} ${contrast}`);
+  }
+  return poor;
+})()"""

@@ -1,0 +1,150 @@
+"""Commands in containers."""
+
+from __future__ import annotations
+
+import selectors
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_kwait.client.errors import excerpt, make_status_error
+from pytest_kwait.client.resource import PODS
+from pytest_kwait.client.responses import Object, decode_object
+from pytest_kwait.client.transport import format_seconds
+from pytest_kwait.client.websocket import V4, V5, ChannelWebSocket
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.client.transport import Transport
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["ExecResult", "execute"]
+
+_STDIN, _STDOUT, _STDERR, _ERROR = range(4)
+# Small enough that a socket which is ready to be written to takes it without blocking.
+_PIECE = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """A command that has ended.
+
+    Args:
+        exit_code: what it exited with.
+        output: what it wrote to its standard output.
+        error_output: what it wrote to its standard error.
+    """
+
+    exit_code: int
+    output: bytes = field(repr=False)
+    error_output: bytes = field(repr=False)
+
+    @property
+    def stdout(self) -> str:
+        """Its standard output as text."""
+        return self.output.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        """Its standard error as text."""
+        return self.error_output.decode("utf-8", "replace")
+
+
+def execute(
+    transport: Transport,
+    namespace: str,
+    pod: str,
+    command: Sequence[str],
+    *,
+    container: str | None = None,
+    stdin: bytes | str | None = None,
+    deadline: Deadline,
+) -> ExecResult:
+    """Run a command in a container until it ends; see `Session.exec`.
+
+    Source: apimachinery/pkg/util/remotecommand/constants.go; client-go tools/remotecommand/v4.go.
+    """
+    path = PODS.path(namespace, pod, "exec")
+    query = {
+        "command": list(command),
+        "container": container,
+        "stdin": stdin is not None or None,
+        "stdout": True,
+        "stderr": True,
+    }
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    written: dict[int, bytearray] = {
+        _STDOUT: bytearray(),
+        _STDERR: bytearray(),
+        _ERROR: bytearray(),
+    }
+    guard = transport.guard("GET", path, deadline)
+    channels = ChannelWebSocket(transport, path, query, (V5, V4), guard)
+    try:
+        _stream(channels, given, written)
+    except DeadlineExceeded as error:
+        shown = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
+        raise DeadlineExceeded(
+            f"{' '.join(command)!r} in pod {namespace}/{pod} did not end within "
+            f"{format_seconds(guard.limit)}; it has written: {shown or 'nothing'}"
+        ) from error
+    finally:
+        channels.close()
+    exit_code = _parse_exit_code(bytes(written[_ERROR]), path)
+    return ExecResult(exit_code, bytes(written[_STDOUT]), bytes(written[_STDERR]))
+
+
+def _stream(channels: ChannelWebSocket, given: bytes | None, written: dict[int, bytearray]) -> None:
+    """Send the input and take the output until the server has nothing more to say.
+
+    In turns on one thread: a command that is not read from stops reading, too.
+    """
+    left = memoryview(given or b"")
+    finished = given is None
+    with selectors.DefaultSelector() as selector:
+        selector.register(channels.fileno(), selectors.EVENT_READ)
+        while True:
+            wanted = selectors.EVENT_READ | (0 if finished else selectors.EVENT_WRITE)
+            selector.modify(channels.fileno(), wanted)
+            ready = 0 if channels.pending else selector.select()[0][1]
+            if channels.pending or ready & selectors.EVENT_READ:
+                message = channels.receive()
+                if message is None:
+                    return
+                channel, data = message
+                if channel in written:
+                    written[channel] += data
+            elif left:
+                channels.send(_STDIN, bytes(left[:_PIECE]))
+                left = left[_PIECE:]
+            else:
+                if channels.protocol == V5:
+                    channels.finish(_STDIN)
+                finished = True
+
+
+def _parse_exit_code(status: bytes, path: str) -> int:
+    """Return the exit code that the last message, a Status object, tells."""
+    try:
+        body: Object = decode_object(status)
+    except msgspec.DecodeError:
+        body = {}
+    if body.get("status") == "Success":
+        return 0
+    details = body.get("details") or {}
+    if body.get("reason") == "NonZeroExitCode":
+        for cause in details.get("causes") or ():
+            if cause.get("reason") == "ExitCode" and str(cause.get("message")).isdecimal():
+                return int(cause["message"])
+    if body:
+        raise make_status_error(body, "GET", path)
+    raise ApiError(
+        f"the connection ended before the command did: {excerpt(status) or 'no status came'}",
+        reason="ConnectionReset",
+        method="GET",
+        path=path,
+    )

@@ -1,0 +1,296 @@
+"""One request to the server and back, as the user's client would send it, within hard limits."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from pytest_kwait.client.connections import guard_connections, make_guarded_manager
+from pytest_kwait.client.deadlines import Cause, Guard
+from pytest_kwait.client.errors import (
+    get_connection_error_reason,
+    make_connection_error,
+    make_response_error,
+)
+from pytest_kwait.client.responses import Response
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.wait import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kubernetes.client import ApiClient
+    from urllib3.connection import HTTPConnection
+
+    from pytest_kwait.clock import Clock, Deadline
+
+__all__ = ["JSON", "TRANSPORT_ERRORS", "Transport", "format_seconds"]
+
+JSON = "application/json"
+TRANSPORT_ERRORS = (HTTPError, OSError, ValueError)
+"""What can come instead of an answer; `Transport.failure` says what it means."""
+
+
+class Transport:
+    """The way to the server of one `ApiClient`.
+
+    Address, TLS, proxy, credentials and default headers are the client's, connections are our own:
+    what the user does with the client goes on as before. Nothing is retried, nothing redirected.
+
+    Args:
+        client: the official client, synchronous.
+        clock: for dates in Retry-After.
+
+    Raises:
+        InvalidArgument: not such a client.
+    """
+
+    def __init__(self, client: ApiClient, clock: Clock) -> None:
+        self._client = client
+        self.clock = clock
+        self._lock = threading.Lock()
+        self._credentials = threading.Lock()
+        self._source: urllib3.PoolManager | None = None
+        self._own: urllib3.PoolManager | None = None
+        self._pools()
+
+    @property
+    def address(self) -> str:
+        """The server's address, as the client has it."""
+        return (self._client.configuration.host or "").rstrip("/")
+
+    @property
+    def credentials(self) -> frozenset[str]:
+        """The words that requests are authorised by, as far as the client holds them now."""
+        settings, headers = self._client.configuration, self._client.default_headers
+        held = [*settings.api_key.values(), settings.password]
+        held += [v for k, v in headers.items() if k.lower() in {"authorization", "cookie"}]
+        return frozenset(word for text in held if text for word in str(text).split())
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        accept: str = JSON,
+        deadline: Deadline,
+    ) -> Response:
+        """Send a request and return the whole answer.
+
+        Raises:
+            ApiError: an answer of status 300 or more, or none.
+            DeadlineExceeded: the answer was not complete in time.
+        """
+        guard = self.guard(method, path, deadline)
+        try:
+            answer = self._exchange(method, path, query, body, content_type, accept, guard)
+            data = answer.data
+        except TRANSPORT_ERRORS as error:
+            guard.release()
+            raise self.failure(method, path, guard, error) from error
+        finally:
+            guard.release()
+        # A shutdown in the middle of the headers can look like a complete, empty answer.
+        if guard.cause is not None:
+            raise self.failure(method, path, guard, None)
+        if answer.status >= 300:
+            raise make_response_error(method, path, answer.status, answer.headers, data, self.clock)
+        return Response(answer.status, answer.headers, data)
+
+    def open(
+        self, path: str, *, query: Mapping[str, Any], accept: str = JSON, guard: Guard
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a GET and return the answer with its body still to be read.
+
+        The guard goes on holding the answer's socket; to release it is the caller's.
+
+        Raises:
+            urllib3.exceptions.HTTPError, OSError, ValueError: see `failure`.
+            ApiError: an answer of status 300 or more.
+        """
+        answer = self._exchange("GET", path, query, None, None, accept, guard, stream=True)
+        if answer.status >= 300:
+            data = answer.read(decode_content=True)
+            raise make_response_error("GET", path, answer.status, answer.headers, data, self.clock)
+        return answer
+
+    def dial(self, path: str, guard: Guard) -> HTTPConnection:
+        """Return a new connection for another protocol than HTTP, to be closed by the caller.
+
+        Raises:
+            urllib3.exceptions.HTTPError, OSError, ValueError: see `failure`.
+        """
+        address = urllib3.util.parse_url(self.url(path))
+        pool = self._pools().connection_from_host(address.host, address.port, address.scheme)
+        with guard_connections(guard):
+            connection = cast("HTTPConnection", pool._new_conn())
+            if pool.proxy is not None:
+                connection.set_tunnel(
+                    scheme="https" if pool.proxy.scheme == "https" else "http",
+                    host=(address.host or "").strip("[]"),
+                    port=address.port,
+                    headers=pool.proxy_headers,
+                )
+            connection.connect()
+        return connection
+
+    def guard(
+        self, method: str, path: str, deadline: Deadline, inactivity: float | None = None
+    ) -> Guard:
+        """Return the guard of a request that is about to be sent.
+
+        Raises:
+            DeadlineExceeded: there is no time left for it.
+        """
+        if deadline.expired:
+            raise DeadlineExceeded(f"{method} {path}: not asked, the time is over")
+        return Guard(deadline, inactivity)
+
+    def failure(
+        self,
+        method: str,
+        path: str,
+        guard: Guard,
+        error: Exception | None,
+        *,
+        late: str = "no complete answer",
+    ) -> ApiError | DeadlineExceeded | InvalidArgument:
+        """Return what the end of a request without an answer means to the caller.
+
+        Args:
+            method: the HTTP method.
+            path: the path of the request.
+            guard: of the request.
+            error: one of `TRANSPORT_ERRORS`; None where the guard cut the request off without one.
+            late: what was missing if the deadline has passed.
+        """
+        if isinstance(error, InvalidArgument):
+            return error
+        if guard.cause is Cause.INACTIVE:
+            return ApiError(
+                f"nothing came for {guard.inactivity:g}s",
+                reason="WatchInactive",
+                method=method,
+                path=path,
+            )
+        if error is None or guard.cause is not None or guard.expired:
+            return DeadlineExceeded(f"{method} {path}: {late} within {format_seconds(guard.limit)}")
+        return make_connection_error(method, path, error, self.address)
+
+    def headers(self, guard: Guard) -> dict[str, str]:
+        """Return the client's headers, credentials included, refreshed where its hook does so."""
+        headers = {
+            str(name).lower(): str(value) for name, value in self._client.default_headers.items()
+        }
+        if self._client.cookie:
+            headers["cookie"] = str(self._client.cookie)
+        configuration = self._client.configuration
+        # The loader's refresh hook replaces settings in place: one thread at a time.
+        if not self._credentials.acquire(timeout=min(guard.limit, threading.TIMEOUT_MAX)):
+            raise TimeoutError("another request is still refreshing the credentials")
+        try:
+            for setting in configuration.auth_settings().values():
+                if setting["in"] == "header" and setting["value"]:
+                    headers[setting["key"].lower()] = str(setting["value"])
+        finally:
+            self._credentials.release()
+        if "authorization" not in headers and configuration.username:
+            headers["authorization"] = configuration.get_basic_auth_token()
+        return headers
+
+    def url(self, path: str, query: Mapping[str, Any] | None = None) -> str:
+        """Return the whole address of a path; parameters that are None are left out."""
+        address = self.address
+        if not address.startswith(("http://", "https://")):
+            raise InvalidArgument(
+                "client.configuration.host", address, "the server's address, https://…"
+            )
+        pairs = [
+            (name, str(value).lower() if isinstance(value, bool) else value)
+            for name, value in (query or {}).items()
+            if value is not None
+        ]
+        return f"{address}{path}?{urlencode(pairs, doseq=True)}" if pairs else address + path
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        with self._lock:
+            own, self._own, self._source = self._own, None, None
+        if own is not None:
+            own.clear()
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        body: bytes | None,
+        content_type: str | None,
+        accept: str,
+        guard: Guard,
+        *,
+        stream: bool = False,
+    ) -> urllib3.BaseHTTPResponse:
+        headers = {**self.headers(guard), "accept": accept}
+        if content_type is not None:
+            headers["content-type"] = content_type
+        else:
+            headers.pop("content-type", None)
+        pools, url = self._pools(), self.url(path, query)
+        # Reading has no limit of its own, the guard is cheaper; connecting has one so that the
+        # thread it is left behind on comes to an end.
+        connect = None if math.isinf(guard.limit) else max(guard.limit, 0.001)
+        timeout = urllib3.Timeout(connect=connect, read=None)
+
+        def once() -> urllib3.BaseHTTPResponse:
+            return pools.urlopen(
+                method,
+                url,
+                body=body,
+                headers=headers,
+                timeout=timeout,
+                retries=False,
+                redirect=False,
+                preload_content=not stream,
+                decode_content=not stream,
+            )
+
+        with guard_connections(guard):
+            try:
+                return once()
+            except HTTPError as error:
+                # A server may close a kept connection at the moment it is used again. Reading
+                # once more is no retry of a failed answer: the request did not arrive.
+                stale = (
+                    method == "GET"
+                    and not guard.dialed
+                    and guard.cause is None
+                    and get_connection_error_reason(error) == "ConnectionReset"
+                )
+                if not stale:
+                    raise
+            return once()
+
+    def _pools(self) -> urllib3.PoolManager:
+        source = getattr(getattr(self._client, "rest_client", None), "pool_manager", None)
+        if not isinstance(source, urllib3.PoolManager):
+            api_client = getattr(self._client, "api_client", None)
+            hint = "its .api_client" if api_client is not None else "a kubernetes.client.ApiClient"
+            raise InvalidArgument("client", self._client, hint)
+        with self._lock:
+            if self._own is None or self._source is not source:
+                self._source, self._own = source, make_guarded_manager(source)
+            return self._own
+
+
+def format_seconds(duration: float) -> str:
+    """Return a duration as people say it: two digits below a second, tenths above."""
+    return f"{duration:.2g}s" if duration < 1 else f"{round(duration, 1):g}s"

@@ -1,0 +1,343 @@
+"""One watch: the events of one answer, as they come, until it ends."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.client.chunked_body import ChunkedBody
+from pytest_kwait.client.deadlines import WATCHDOG, Cause
+from pytest_kwait.client.errors import excerpt, make_status_error
+from pytest_kwait.client.responses import (
+    WatchEvent,
+    decode_object,
+    make_accept_header,
+    make_decoder,
+)
+from pytest_kwait.client.transport import TRANSPORT_ERRORS
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Self
+
+    import urllib3
+
+    from pytest_kwait.client.deadlines import Guard
+    from pytest_kwait.client.transport import Transport
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["EventDecoder", "Watch", "get_event_decoder"]
+
+_READ_AT_MOST = 65536
+_PREFIXES = {
+    type: f'{{"type":"{type}","object":'.encode()
+    for type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+}
+
+
+class Watch:
+    """An iterator over the events of one watch request, and a context manager.
+
+    Entering it, or the first iteration, sends the request. It ends with `StopIteration` when the
+    server ends the watch, and after `close`. One thread reads; any thread may close.
+
+    Raises:
+        ApiError: refused; status 410 in the stream: the version is too old; status 0: the
+            connection was cut (`ConnectionReset`) or nothing came for too long
+            (`WatchInactive`); `NotJSON`: what came is no event.
+        DeadlineExceeded: the deadline has come.
+    """
+
+    _guard: Guard | None = None
+    _answer: urllib3.BaseHTTPResponse | None = None
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str,
+        query: Mapping[str, Any],
+        *,
+        deadline: Deadline,
+        inactivity: float | None = None,
+        shape: Any = None,
+    ) -> None:
+        self.path = path
+        self._transport = transport
+        self._query = query
+        self._deadline = deadline
+        self._inactivity = inactivity
+        self._decoder = get_event_decoder(shape)
+        self._accept = make_accept_header(shape)
+        self._state = threading.Lock()
+        self._reading = threading.Lock()
+        self._closed = False
+        self._opened = False
+        self._ended = False
+        self._body: ChunkedBody | None = None
+        self._chunks: Iterator[bytes] = iter(())
+        self._lines: Iterator[bytes] = iter(())
+        self._begun: list[bytes] = []
+        self._error_kept: ApiError | None = None
+
+    def __enter__(self) -> Self:
+        with self._reading:
+            self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # The watchdog knows the guard until the deadline, and with it the socket of a watch that
+        # nobody has closed. Finalizers run in the midst of anything, locks held: the connection is
+        # this watch's own, but the watchdog is not.
+        answer, guard = self._answer, self._guard
+        if self._ended:
+            return
+        if answer is not None:
+            answer.close()
+        if guard is not None:
+            WATCHDOG.leave(guard.release)
+
+    def __iter__(self) -> Iterator[WatchEvent]:
+        return self
+
+    def __next__(self) -> WatchEvent:
+        with self._reading:
+            self._open()
+            while not self._closed:
+                self._raise_kept()
+                line = next(self._lines, None)
+                if line is None:
+                    if self._ended:
+                        break
+                    self._fill()
+                elif line.strip():
+                    return self._event(line)
+            self._finish()
+            raise StopIteration
+
+    def read(self, *, drain: bool = True) -> list[WatchEvent]:
+        """Wait for an event, and return it with others that have come; empty at the end.
+
+        Cheaper than one after the other. What ends the watch is raised once everything before it
+        has been returned.
+
+        Args:
+            drain: whether to look for all others, not only for those that came with it.
+
+        Raises:
+            ApiError, DeadlineExceeded: as `Watch` says.
+        """
+        with self._reading:
+            self._open()
+            while not self._closed:
+                self._raise_kept()
+                events: list[WatchEvent] = []
+                try:
+                    events.extend(self._event(line) for line in self._lines if line.strip())
+                except ApiError as error:
+                    if not events:
+                        raise
+                    self._error_kept = error
+                if events:
+                    return events
+                if self._ended:
+                    break
+                self._fill(drain=drain)
+            self._finish()
+            return []
+
+    @property
+    def drained(self) -> bool:
+        """Whether `read` returned all that had come; False where unknown."""
+        return self._body is not None and self._body.drained
+
+    def close(self) -> None:
+        """End the watch, from any thread: a reader that is waiting for an event stops at once."""
+        with self._state:
+            self._closed = True
+            guard = self._guard
+        if guard is not None:
+            guard.cut(Cause.CLOSED)
+        # A reader frees the connection itself: closing its answer from here would wait for a lock
+        # that it holds while it reads.
+        if self._reading.acquire(blocking=False):
+            try:
+                self._finish()
+            finally:
+                self._reading.release()
+
+    def _open(self) -> None:
+        if self._opened:
+            return
+        self._opened = True
+        with self._state:
+            if self._closed:
+                return
+            guard = self._guard = self._transport.guard(
+                "GET", self.path, self._deadline, self._inactivity
+            )
+        try:
+            self._answer = self._transport.open(
+                self.path, query=self._query, accept=self._accept, guard=guard
+            )
+            self._body = ChunkedBody.of(self._answer)
+            if self._body is None:
+                self._chunks = _read_chunks(self._answer)
+        except TRANSPORT_ERRORS as error:
+            self._fail(guard, error)
+            return
+        except BaseException:
+            self._finish()
+            raise
+
+    def _fill(self, *, drain: bool = False) -> None:
+        """Read what has come and take the lines that it completes."""
+        guard = self._guard
+        if guard is None:
+            return
+        try:
+            pieces = self._pieces(drain)
+        except TRANSPORT_ERRORS as error:
+            self._fail(guard, error)
+            return
+        if pieces is None:
+            self._take_rest(guard)
+            return
+        guard.touch()
+        lines: list[bytes] = []
+        for piece in pieces:
+            # As servers send them: one event, one chunk.
+            if not self._begun and piece.find(b"\n") == len(piece) - 1:
+                lines.append(piece[:-1])
+                continue
+            first, *others = piece.split(b"\n")
+            self._begun.append(first)
+            if others:
+                # An event may be larger than a chunk, and a chunk hold many events.
+                lines += [b"".join(self._begun), *others[:-1]]
+                self._begun = [others[-1]] if others[-1] else []
+        self._lines = iter(lines)
+
+    def _pieces(self, drain: bool) -> list[bytes] | None:
+        if self._body is not None:
+            return self._body.read(drain=drain)
+        chunk = next(self._chunks, None)
+        return None if chunk is None else [chunk]
+
+    def _take_rest(self, guard: Guard) -> None:
+        self._finish()
+        if guard.cause is not None:
+            self._fail(guard, None)
+            return
+        rest, self._begun = b"".join(self._begun).strip(), []
+        if rest:
+            # A whole event may lack nothing but its newline; half of one means a broken connection.
+            try:
+                self._decoder.decode(rest)
+            except msgspec.DecodeError as error:
+                raise self._error(
+                    "ConnectionReset", f"the watch ended within an event: {excerpt(rest)}"
+                ) from error
+            self._lines = iter([rest])
+
+    def _event(self, line: bytes) -> WatchEvent:
+        try:
+            event = self._decoder.decode(line)
+        except msgspec.DecodeError as error:
+            self._finish()
+            raise self._error("NotJSON", f"expected a watch event, got {excerpt(line)}") from error
+        if event.type == "ERROR":
+            self._finish()
+            raise make_status_error(event.object, "GET", self.path)
+        return event
+
+    def _raise_kept(self) -> None:
+        error, self._error_kept = self._error_kept, None
+        if error is not None:
+            raise error
+
+    def _fail(self, guard: Guard, error: Exception | None) -> None:
+        """End the watch and raise what ended it; return if that was `close`."""
+        self._finish()
+        if guard.cause is not Cause.CLOSED:
+            raise self._transport.failure(
+                "GET", self.path, guard, error, late="the watch was not over"
+            ) from error
+
+    def _finish(self) -> None:
+        self._ended = True
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.close()
+        if self._guard is not None:
+            self._guard.release()
+
+    def _error(self, reason: str, message: str) -> ApiError:
+        return ApiError(message, reason=reason, method="GET", path=self.path)
+
+
+def _read_chunks(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    # Both return what has come; read() and a buffer around the answer would hold events back
+    # until they are full.
+    if answer.chunked:
+        return answer.stream(_READ_AT_MOST, decode_content=False)
+    return iter(lambda: answer.read1(_READ_AT_MOST, decode_content=False), b"")
+
+
+class _Envelope(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class EventDecoder:
+    """Decodes lines of a watch.
+
+    Args:
+        shape: a TypedDict that names the fields of an object to decode; None for all of them.
+    """
+
+    def __init__(self, shape: Any = None) -> None:
+        self._shape = shape
+        self._envelope: msgspec.json.Decoder[_Envelope] = make_decoder(_Envelope)
+        event = msgspec.defstruct(
+            "Event",
+            [("type", str), ("object", shape if shape is not None else dict[str, Any])],
+            forbid_unknown_fields=True,
+        )
+        self._event = make_decoder(event)
+
+    def decode(self, line: bytes) -> WatchEvent:
+        """Decode one line; the type of an error in the stream is `ERROR`, its object a Status.
+
+        Raises:
+            msgspec.DecodeError: no JSON, or no event.
+        """
+        try:
+            event = self._event.decode(line)
+        except msgspec.ValidationError:
+            # An object of another shape, an error's Status first of all.
+            return self._other(line)
+        prefix = _PREFIXES.get(event.type)
+        if prefix is None or not (line.startswith(prefix) and line.endswith(b"}")):
+            return self._other(line)
+        # The object lies between its key and the last brace, in the form that Go writes.
+        return WatchEvent(event.type, event.object, line[len(prefix) : -1])
+
+    def _other(self, line: bytes) -> WatchEvent:
+        envelope = self._envelope.decode(line)
+        shape = None if envelope.type == "ERROR" else self._shape
+        return WatchEvent(
+            envelope.type, decode_object(envelope.object, shape), bytes(envelope.object)
+        )
+
+
+@functools.cache
+def get_event_decoder(shape: Any = None) -> EventDecoder:
+    """Return the event decoder of a shape; made once."""
+    return EventDecoder(shape)

@@ -1,0 +1,171 @@
+"""WebSockets of the API: messages whose first byte says which channel they belong to."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING, Any
+
+from websocket import (
+    ABNF,
+    WebSocket,
+    WebSocketBadStatusException,
+    WebSocketConnectionClosedException,
+    WebSocketException,
+)
+
+from pytest_kwait.client.errors import excerpt, make_connection_error, make_response_error
+from pytest_kwait.client.transport import TRANSPORT_ERRORS
+from pytest_kwait.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_kwait.client.deadlines import Guard
+    from pytest_kwait.client.transport import Transport
+    from pytest_kwait.errors import KwaitError
+
+__all__ = ["V4", "V5", "ChannelWebSocket"]
+
+V4 = "v4.channel.k8s.io"
+V5 = "v5.channel.k8s.io"
+"""Adds that one direction of one channel can be closed, as the end of a command's input."""
+
+_CLOSE_CHANNEL = 255
+_WEBSOCKET_ERRORS = (*TRANSPORT_ERRORS, WebSocketException)
+
+
+class ChannelWebSocket:
+    """One such WebSocket, over the same kind of connection as all other requests.
+
+    Used by one thread, ended by its guard from any. Not the official client's own WebSocket: that
+    has no limit while it connects, and other TLS settings than its requests.
+
+    Args:
+        transport: the way to the server.
+        path: the subresource, for example of `exec`.
+        query: its parameters.
+        protocols: what we speak, the best first.
+        guard: the limit of the whole conversation.
+
+    Raises:
+        ApiError: refused, or not reached.
+        DeadlineExceeded: not answered in time.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        path: str,
+        query: Mapping[str, Any],
+        protocols: Sequence[str],
+        guard: Guard,
+    ) -> None:
+        self._transport = transport
+        self._path = path
+        self._guard = guard
+        self._socket = WebSocket(skip_utf8_validation=True)
+        try:
+            headers = transport.headers(guard)
+            self._connection = transport.dial(path, guard)
+            self._socket.connect(  # type: ignore[no-untyped-call]  # websocket-client types it so
+                transport.url(path, query).replace("http", "ws", 1),
+                socket=self._connection.sock,
+                header=[f"{name}: {value}" for name, value in headers.items()],
+                subprotocols=list(protocols),
+                suppress_origin=True,
+                redirect_limit=0,
+            )
+        except WebSocketBadStatusException as error:
+            self.close()
+            raise make_response_error(
+                "GET",
+                path,
+                error.status_code,
+                error.resp_headers or {},
+                _bytes(error.resp_body),
+                transport.clock,
+            ) from error
+        except _WEBSOCKET_ERRORS as error:
+            self.close()
+            raise self.failure(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def protocol(self) -> str:
+        """What the server chose of the protocols offered."""
+        return str(self._socket.subprotocol or "")
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for input at; see `pending`."""
+        return self._connection.sock.fileno()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is input that waiting for the descriptor does not show."""
+        connected = self._connection.sock
+        return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """Return channel and content of the next message; None at the end.
+
+        Raises:
+            ApiError: the connection broke.
+            DeadlineExceeded: the deadline has come.
+        """
+        while True:
+            try:
+                opcode, data = self._socket.recv_data()
+            except WebSocketConnectionClosedException as error:
+                if self._guard.cause is not None:
+                    raise self.failure(error) from error
+                return None
+            except _WEBSOCKET_ERRORS as error:
+                raise self.failure(error) from error
+            if opcode == ABNF.OPCODE_CLOSE:
+                return None
+            message = _bytes(data)
+            if message:
+                return message[0], message[1:]
+
+    def send(self, channel: int, data: bytes) -> None:
+        """Send `data` on a channel.
+
+        Raises:
+            ApiError: the connection broke.
+            DeadlineExceeded: the deadline has come.
+        """
+        try:
+            self._socket.send_binary(bytes([channel]) + data)
+        except _WEBSOCKET_ERRORS as error:
+            raise self.failure(error) from error
+
+    def finish(self, channel: int) -> None:
+        """Say that nothing more comes on a channel; only `V5` can."""
+        self.send(_CLOSE_CHANNEL, bytes([channel]))
+
+    def failure(self, error: Exception | None) -> KwaitError:
+        """Return what the end of the conversation means to the caller."""
+        if isinstance(error, WebSocketException):
+            if self._guard.cause is None and not self._guard.expired:
+                return make_connection_error("GET", self._path, error, self._transport.address)
+            error = None
+        return self._transport.failure("GET", self._path, self._guard, error)
+
+    def refusal(self, message: bytes) -> ApiError:
+        """Return the error that a message of the other side stands for."""
+        return ApiError(excerpt(message), reason="PortForwardFailed", method="GET", path=self._path)
+
+    def close(self) -> None:
+        """Close the connection without waiting for the other side."""
+        connection = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.close()
+        self._guard.release()
+
+
+def _bytes(data: bytes | str | None) -> bytes:
+    if data is None:
+        return b""
+    return data.encode() if isinstance(data, str) else data

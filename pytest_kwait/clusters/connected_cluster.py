@@ -1,0 +1,225 @@
+"""A cluster that is reached through a kubeconfig: the client for it, and whether it lets us in."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
+from pytest_kwait.errors import ApiError, ClusterError
+from pytest_kwait.wait import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clusters.faults import Faults, FaultScope
+    from pytest_kwait.clusters.kubeconfig import Target
+    from pytest_kwait.clusters.scripted_pods import ScriptedPods
+
+__all__ = ["ConnectedCluster"]
+
+_REQUEST_TIMEOUT = 30.0
+"""Seconds that a server has to answer: many runs may begin at once."""
+
+
+class ConnectedCluster:
+    """A cluster reached through one context of a kubeconfig.
+
+    Args:
+        target: the context.
+        provider: the name of the provider that it comes from.
+        time_scale: how long its controllers take, as a part of what a real cluster's take.
+        clock: the time that answers are awaited in.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        provider: str,
+        time_scale: float = 1.0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.provider = provider
+        self.time_scale = time_scale
+        self.fault_place: Callable[[], FaultScope] | None = None
+        """Gives the test that faults are made for; None where there are no tests."""
+        self._target = target
+        self._clock = clock
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The one file that any client can reach the cluster with."""
+        return self._target.kubeconfig
+
+    @property
+    def context(self) -> str | None:
+        """The context that was named; None for the kubeconfig's current one."""
+        return self._target.context if self._target.pinned else None
+
+    @property
+    def server(self) -> str:
+        """The address of the API server."""
+        return self._target.server
+
+    @cached_property
+    def version(self) -> str:
+        """What the API server calls its version, for example `v1.36.2`; asked for once."""
+        answer = self._session.server_version(deadline=self._deadline())
+        return str(answer.get("gitVersion") or "")
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes, sorted; asked for once."""
+        from pytest_kwait.client.resource import NODES
+
+        listed = self._session.list(NODES, deadline=self._deadline())
+        return tuple(sorted(item.object["metadata"]["name"] for item in listed.items))
+
+    @cached_property
+    def faults(self) -> Faults:
+        """What can be broken in the cluster, which must be an embedded one."""
+        from pytest_kwait.clusters.faults import Faults, FaultScope
+
+        def place() -> FaultScope:
+            return FaultScope() if self.fault_place is None else self.fault_place()
+
+        return Faults(lambda: self._session, self.server, place)
+
+    def pods(
+        self,
+        *,
+        label: str = "",
+        name: str = "",
+        container: str = "",
+        namespace: str | None = None,
+    ) -> ScriptedPods:
+        """Say what containers do instead of their commands, on an embedded cluster.
+
+        Args:
+            label: of pods that this selector selects, as `app=web`; empty for all.
+            name: of the pod of that name; empty for all.
+            container: of the container of that name; empty for all.
+            namespace: of pods there; the test's by default.
+
+        Raises:
+            InvalidArgument: `label` is no selector.
+        """
+        from pytest_kwait.clusters.scripted_pods import script_pods
+
+        return script_pods(self.faults, label, name, container, namespace)
+
+    def client(self) -> ApiClient:
+        """Make a new official client for the cluster.
+
+        Raises:
+            ClusterError: the kubeconfig's credentials or certificates cannot be used.
+        """
+        from kubernetes.client import ApiClient, Configuration
+        from kubernetes.config import ConfigException, load_kube_config
+
+        from pytest_kwait.client.session import Session
+
+        configuration = Configuration()
+        if _is_loopback(self._target.server):
+            configuration.proxy = None  # as Go's clients: no proxy leads back to this machine
+        try:
+            load_kube_config(  # type: ignore[no-untyped-call] # the client has no types here
+                str(self.kubeconfig),
+                context=self._target.context,
+                client_configuration=configuration,
+            )
+        except (ConfigException, OSError, TypeError, ValueError) as error:
+            raise ClusterError(
+                f"user {self._target.user!r} of {self._place()} cannot be used: {error}"
+            ) from error
+        if self._target.token_file is not None:
+            configuration.refresh_api_key_hook = self._read_token  # type: ignore[assignment] # typed as None
+        client = ApiClient(configuration)
+        session = Session.of(client)
+        session.kubectl_args = self._target.kubectl_args
+        session.time_scale = self.time_scale
+        return client
+
+    def check(self) -> None:
+        """Ask the server for its version in our name; return once it has answered.
+
+        Raises:
+            ClusterError: it cannot be reached, or does not let us in.
+        """
+        deadline = self._deadline()
+        try:
+            # Whoever is nobody may read /version but not /api.
+            self._session.request("GET", "/api", deadline=deadline)
+            answer = self._session.server_version(deadline=deadline)
+        except DeadlineExceeded as error:
+            trouble = f"Timeout: no answer within {_REQUEST_TIMEOUT:g}s"
+            raise ClusterError(self._unreachable(trouble)) from error
+        except ApiError as error:
+            raise ClusterError(self._refusal(error)) from error
+        self.__dict__["version"] = str(answer.get("gitVersion") or "")
+
+    def stop(self) -> None:
+        """Leave the cluster as it is: it was not started here."""
+
+    @cached_property
+    def _session(self) -> Session:
+        from pytest_kwait.client.session import Session
+
+        return Session.of(self.client())
+
+    def _deadline(self) -> Deadline:
+        return Deadline.after(_REQUEST_TIMEOUT, self._clock)
+
+    def _read_token(self, configuration: Any) -> None:
+        """Give the client the token of the moment: the client itself reads the file only once."""
+        file = self._target.token_file
+        if file is not None:
+            token = file.read_text(encoding="utf-8").strip()
+            configuration.api_key["BearerToken"] = f"Bearer {token}"
+
+    def _place(self) -> str:
+        return f"context {self._target.context!r} in kubeconfig {self.kubeconfig}"
+
+    def _kubectl(self, command: str) -> str:
+        return " ".join(("kubectl", *self._target.kubectl_args, command))
+
+    def _unreachable(self, trouble: str) -> str:
+        return (
+            f"server {self.server} of {self._place()} cannot be reached: {trouble}; "
+            f"is it running, and is this the context you mean? To look: {self._kubectl('version')}"
+        )
+
+    def _refusal(self, error: ApiError) -> str:
+        user = f"user {self._target.user!r}" if self._target.user else "a client without a user"
+        start = f"server {self.server} of {self._place()}"
+        if error.reason == "TLS":
+            return (
+                f"{start} and we do not trust each other (TLS: {error.message}); look at the "
+                f"certificates of the cluster and of {user}: they are not the server's, broken, or "
+                "out of date"
+            )
+        if error.status == 0:
+            return self._unreachable(f"{error.reason}: {error.message}")
+        if error.status == 401:
+            return (
+                f"{start} does not know {user} (401 Unauthorized): the credentials are wrong or "
+                f"have expired; renew them until this works: {self._kubectl('get --raw /api')}"
+            )
+        if error.status == 403:
+            return (
+                f"{start} does not let {user} in (403 Forbidden: {error.message}); give it the "
+                f"cluster role system:discovery, or credentials that have it"
+            )
+        return f"{start} does not answer as an API server does: {error}"
+
+
+def _is_loopback(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")

@@ -1,0 +1,201 @@
+"""Rules for pods on the embedded cluster: what their containers do instead of their commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.container_scripts import MAX_EXIT_CODE
+from pytest_kwait.simulator.selectors import parse_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.clusters.faults import Fault, Faults
+
+__all__ = ["ScriptedPods", "script_pods"]
+
+
+class ScriptedPods:
+    """What containers of some pods do from their next start on; `kwait_cluster.pods(…)` in tests.
+
+    Each method makes a rule, which holds until it is undone, its `with` block ends, or the test
+    does. A newer rule goes before an older one, and both before the pod's annotations.
+
+    Args:
+        make: sends a rule to the cluster.
+        whom: what the rules say of whom they are for.
+    """
+
+    def __init__(self, make: Callable[[dict[str, Any]], Fault], whom: Mapping[str, str]) -> None:
+        self._make = make
+        self._whom = dict(whom)
+
+    def _rule(self, **script: object) -> Fault:
+        given = {key: value for key, value in script.items() if value is not None}
+        return self._make({"kind": "script", **self._whom, "script": given})
+
+    def run(
+        self,
+        *,
+        for_: Duration | None = None,
+        exit: int = 0,  # the name of what a shell calls so
+        reason: str | None = None,
+        message: str | None = None,
+    ) -> Fault:
+        """Let them run for a while and end, whatever their commands are.
+
+        Args:
+            for_: real seconds, or a duration; None for until they are asked to end.
+            exit: the exit code.
+            reason: what their state says; None for what a program that ends so has.
+            message: their termination message.
+
+        Raises:
+            InvalidArgument: a value cannot be meant.
+            ClusterError: the cluster is no embedded one.
+        """
+        seconds = None if for_ is None else to_seconds(for_, what="for_")
+        code = _check_exit_code(exit)
+        if seconds is None and code:
+            raise InvalidArgument("for_", None, "a duration, as there is an exit code to end with")
+        return self._rule(
+            run="forever" if seconds is None else seconds,
+            exit=code, reason=_check_text("reason", reason), message=_check_text("message", message),
+        )  # fmt: skip
+
+    def crash_loop(self, exit: int = 1) -> Fault:  # as in `run`
+        """Let them end at once whenever they start.
+
+        Args:
+            exit: the exit code.
+
+        Raises:
+            InvalidArgument: it is none.
+            ClusterError: the cluster is no embedded one.
+        """
+        return self._rule(run=0.0, exit=_check_exit_code(exit))
+
+    def hold_pending(self) -> Fault:
+        """Let them never be made: their pods stay Pending, the containers ContainerCreating.
+
+        Raises:
+            ClusterError: the cluster is no embedded one.
+        """
+        return self._rule(start="never")
+
+    def start(self, *, after: Duration) -> Fault:
+        """Let them be made later.
+
+        Args:
+            after: real seconds, or a duration.
+
+        Raises:
+            InvalidArgument: it is no duration.
+            ClusterError: the cluster is no embedded one.
+        """
+        return self._rule(start=to_seconds(after, what="after"))
+
+    def pull(self, *, for_: Duration) -> Fault:
+        """Let their images be pulled, and that take a while, even where the node has them.
+
+        Args:
+            for_: real seconds, or a duration.
+
+        Raises:
+            InvalidArgument: it is no duration.
+            ClusterError: the cluster is no embedded one.
+        """
+        return self._rule(pull=to_seconds(for_, what="for_"))
+
+    def pull_error(self, message: str = "not found") -> Fault:
+        """Let every pull of their images fail.
+
+        Args:
+            message: in the container runtime's words; it decides how long waits hope.
+
+        Raises:
+            InvalidArgument: it is empty.
+            ClusterError: the cluster is no embedded one.
+        """
+        return self._rule(pull_error=_check_text("message", message))
+
+    def ready(self, *, after: Duration) -> Fault:
+        """Let them be ready a while after they start, whatever their probes are.
+
+        Args:
+            after: real seconds, or a duration.
+
+        Raises:
+            InvalidArgument: it is no duration.
+            ClusterError: the cluster is no embedded one.
+        """
+        return self._rule(ready=to_seconds(after, what="after"))
+
+    def never_ready(self) -> Fault:
+        """Let them run and never be ready, whatever their probes are.
+
+        Raises:
+            ClusterError: the cluster is no embedded one.
+        """
+        return self._rule(ready="never")
+
+    def logs(self, lines: Sequence[str]) -> Fault:
+        """Let them write lines when they start, and run on, whatever their commands are.
+
+        Args:
+            lines: without their ends.
+
+        Raises:
+            InvalidArgument: it is no list of lines.
+            ClusterError: the cluster is no embedded one.
+        """
+        given: Sequence[object] = lines
+        if isinstance(given, str) or not all(_is_line(line) for line in given):
+            raise InvalidArgument("lines", lines, "a list of lines")
+        return self._rule(log=list(lines))
+
+
+def _is_line(line: object) -> bool:
+    return isinstance(line, str) and "\n" not in line
+
+
+def _check_exit_code(code: object) -> int:
+    if isinstance(code, bool) or not isinstance(code, int) or not 0 <= code <= MAX_EXIT_CODE:
+        raise InvalidArgument("exit", code, f"a whole number from 0 to {MAX_EXIT_CODE}")
+    return code
+
+
+def _check_text(what: str, text: object) -> str | None:
+    if text is not None and (not isinstance(text, str) or not text):
+        raise InvalidArgument(what, text, "a text that is not empty")
+    return text
+
+
+def script_pods(
+    faults: Faults, label: str, name: str, container: str, namespace: str | None
+) -> ScriptedPods:
+    """Return what makes rules for the pods that are meant.
+
+    Args:
+        faults: of their cluster.
+        label: a selector; empty for all.
+        name: a pod's; empty for all.
+        container: a container's; empty for all.
+        namespace: theirs; None for the test's.
+
+    Raises:
+        InvalidArgument: `label` is no selector, or a name is none.
+    """
+    for what, value in (("name", name), ("container", container)):
+        if not isinstance(value, str):
+            raise InvalidArgument(what, value, "a name, or nothing for all")
+    try:
+        parse_labels(label)
+    except (StatusError, TypeError) as error:
+        raise InvalidArgument("label", label, f"a selector as app=web: {error}") from error
+    whom = {"label": label, "pod": name, "container": container}
+    return ScriptedPods(lambda asked: faults.rule(asked, namespace), whom)

@@ -1,0 +1,104 @@
+"""A look that is taken only once what is awaited has been in want of something for a while.
+
+What it asks is asked of no wait that goes well, so that those cost no more than what they watch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.verdicts import Failed, Pending
+
+__all__ = ["DeferredCheck"]
+
+LONGEST_PAUSE = 60.0
+
+CHECK_TIMEOUT = 5.0
+"""Seconds that one request may take: the wait goes on without the answer."""
+
+_Condition = TypeVar("_Condition")
+_Answer = TypeVar("_Answer")
+
+
+class DeferredCheck(Generic[_Condition]):
+    """Something is wanting, and the server may know that it will not come.
+
+    It is asked after `delay` seconds of want, and again at growing intervals; where it has said
+    so, once more before that is believed.
+
+    Args:
+        session: who asks the server.
+        condition: what is awaited.
+        deadline: when the wait must be over.
+        delay: seconds that something must be wanting before the server is asked.
+    """
+
+    lists_first = True
+    """Whether all that the condition looks at is listed before each look, and not only before one
+    that ends the wait."""
+
+    def __init__(
+        self, session: Session, condition: _Condition, deadline: Deadline, delay: float
+    ) -> None:
+        self.session = session
+        self.condition = condition
+        self._deadline = deadline
+        self._pause = delay
+        self._next: float | None = None
+        self._lost: Failed | None = None
+        self.stuck_since = 0.0
+        """When the want began that lasts, in monotonic seconds."""
+
+    @property
+    def due(self) -> float:
+        """When to look, in monotonic seconds; infinite for never."""
+        return math.inf if self._next is None else self._next
+
+    def judge(self, verdict: Pending, now: float, *, fresh: bool, asking: bool) -> Pending | Failed:
+        """Return the verdict, or that it can no longer change.
+
+        Args:
+            verdict: what the condition says.
+            now: the clock's monotonic seconds.
+            fresh: whether all that the condition looks at has just been listed.
+            asking: whether a look may be taken that needs no list before it.
+        """
+        if not self.is_needed(verdict):
+            self._next = self._lost = None
+            return verdict
+        if self._next is None:
+            self.stuck_since = now
+            self._next = now + self._pause
+        may = fresh or (asking and not self.lists_first)
+        if may and (self._lost is not None or now >= self._next):
+            self._lost = self.look()
+            self._next = now + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        return self._lost or verdict
+
+    def is_needed(self, verdict: Pending) -> bool:
+        """Return whether something is wanting that the server may know more of."""
+        raise AssertionError("said by each look")
+
+    def look(self) -> Failed | None:
+        """Ask the server; return the verdict if it will not come."""
+        raise AssertionError("said by each look")
+
+    def asked(self, ask: Callable[[Deadline], _Answer]) -> _Answer | None:
+        """Return what the server answers; None where it does not, or may not.
+
+        What only explains may be done without: not everybody may read it.
+        """
+        try:
+            return ask(self._deadline.at_most(CHECK_TIMEOUT))
+        except (ApiError, DeadlineExceeded):
+            return None

@@ -1,0 +1,337 @@
+"""What the cluster knows about a wait that did not come true, gathered within a few seconds.
+
+An error while gathering is a line of the evidence, never the failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pytest_kwait.client.resource import EVENTS, PODS
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.container_states import (
+    ContainerReport,
+    ContainerStatuses,
+    report_containers,
+)
+from pytest_kwait.engine.failure.inventory import ExistingObjects, list_existing
+from pytest_kwait.engine.failure.redaction import make_redactor
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+
+__all__ = ["EventGroup", "Evidence", "LogTail", "PodReport", "gather_evidence"]
+
+LIMIT = 5.0
+"""Seconds that gathering may take in all."""
+
+LOG_LINES = 10
+LOGS = 3
+MISSING = 3
+WORKERS = 5
+
+
+class _Spec(TypedDict, total=False):
+    nodeName: str | None
+
+
+class _PodStatus(TypedDict, total=False):
+    phase: str | None
+    reason: str | None
+    message: str | None
+    conditions: list[dict[str, Any]] | None
+    initContainerStatuses: ContainerStatuses
+    containerStatuses: ContainerStatuses
+
+
+class _Pod(TypedDict, total=False):
+    metadata: ObjectMeta
+    spec: _Spec | None
+    status: _PodStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodReport:
+    """One pod in a failure message.
+
+    Args:
+        name: its name.
+        uid: its UID.
+        phase: its phase.
+        node: where it is; empty while it is nowhere.
+        note: what the pod itself says is wrong: its reason, or why it is not scheduled.
+        deleting: whether it is being deleted.
+        ready: whether its Ready condition is True.
+        containers: its containers, init containers first.
+    """
+
+    name: str
+    uid: str
+    phase: str
+    node: str
+    note: str
+    deleting: bool
+    ready: bool
+    containers: tuple[ContainerReport, ...]
+
+    @property
+    def failing(self) -> bool:
+        """Whether something of it is wrong, as opposed to not there yet."""
+        return (
+            self.phase == "Failed"
+            or bool(self.note)
+            or any(container.failing for container in self.containers)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EventGroup:
+    """Warning events of the same text.
+
+    Args:
+        subject: the first object they are about, `pod/web-0`.
+        others: how many further objects have the same.
+        reason: their reason.
+        message: their message.
+        count: how many times they happened.
+    """
+
+    subject: str
+    others: int
+    reason: str
+    message: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """The last lines that a container wrote.
+
+    Args:
+        pod: the pod's name.
+        container: the container's name.
+        previous: whether they are of the run before the present one.
+        lines: the lines.
+    """
+
+    pod: str
+    container: str
+    previous: bool
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that was gathered.
+
+    Args:
+        namespace: where; None for a cluster-scoped subject.
+        objects: what the wait was about.
+        pods: what it owns, what failed first.
+        events: Warning events of both, the most frequent first.
+        logs: of failing containers.
+        errors: what could not be gathered, and why.
+        kubectl: the arguments that make kubectl use the same cluster.
+        existing: what there is of a kind, where the awaited name is not among it.
+    """
+
+    namespace: str | None = None
+    objects: tuple[ObjectReference, ...] = ()
+    pods: tuple[PodReport, ...] = ()
+    events: tuple[EventGroup, ...] = ()
+    logs: tuple[LogTail, ...] = ()
+    errors: tuple[str, ...] = ()
+    kubectl: tuple[str, ...] = ()
+    existing: tuple[ExistingObjects, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        return asdict(self)
+
+
+def gather_evidence(
+    session: Session, scope: EvidenceScope, missing: Sequence[Source] = ()
+) -> Evidence:
+    """Return what the cluster knows of the objects in `scope`, within five seconds.
+
+    Args:
+        session: who asks.
+        scope: where to look.
+        missing: what was awaited by its name and has not been seen.
+    """
+    deadline = Deadline.after(LIMIT, session.clock)
+    errors: list[str] = []
+    with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="kwait-evidence") as pool:
+        listing = pool.submit(_gather_pods, session, scope, deadline, errors)
+        reading = pool.submit(_gather_events, session, scope, deadline, errors)
+        naming = [
+            pool.submit(_gather_existing, session, source, deadline, errors)
+            for source in missing[:MISSING]
+        ]
+        pods = listing.result()
+        failing = [
+            (pod, container)
+            for pod in pods
+            for container in pod.containers
+            if container.failing and container.has_run
+        ][:LOGS]
+        tails = [
+            pool.submit(_gather_log_tail, session, scope, pod.name, container, deadline, errors)
+            for pod, container in failing
+        ]
+        logs = tuple(tail for future in tails if (tail := future.result()) is not None)
+        existing = tuple(found for future in naming if (found := future.result()) is not None)
+        events = _group_events(reading.result(), scope, pods)
+    return Evidence(
+        scope.namespace,
+        tuple(scope.objects),
+        tuple(pods),
+        events,
+        logs,
+        tuple(sorted(errors)),
+        tuple(session.kubectl_args),
+        existing,
+    )
+
+
+def _gather_pods(
+    session: Session, scope: EvidenceScope, deadline: Deadline, errors: list[str]
+) -> list[PodReport]:
+    if scope.pods is None and not scope.pod_names:
+        return []
+    one = f"metadata.name={scope.pod_names[0]}" if len(scope.pod_names) == 1 else None
+    try:
+        listed = session.list(
+            PODS,
+            scope.namespace,
+            label_selector=scope.pods,
+            field_selector=one,
+            deadline=deadline,
+            type=_Pod,
+        )
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"pods: {error}")
+        return []
+    wanted = set(scope.pod_names)
+    pods = [
+        _report_pod(item.object)
+        for item in listed.items
+        if not wanted or item.object["metadata"]["name"] in wanted
+    ]
+    rank = {name: position for position, name in enumerate(scope.suspects)}
+    last = len(rank)
+    return sorted(
+        pods, key=lambda pod: (rank.get(pod.name, last), not pod.failing, pod.ready, pod.name)
+    )
+
+
+def _gather_existing(
+    session: Session, source: Source, deadline: Deadline, errors: list[str]
+) -> ExistingObjects | None:
+    try:
+        return list_existing(session, source, deadline)
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"{source.resource.plural}: {error}")
+        return None
+
+
+def _report_pod(pod: dict[str, Any]) -> PodReport:
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
+    note = ": ".join(filter(None, (status.get("reason"), status.get("message"))))
+    scheduled = conditions.get("PodScheduled", {})
+    if not note and scheduled.get("status") == "False":
+        note = ": ".join(filter(None, (scheduled.get("reason"), scheduled.get("message"))))
+    return PodReport(
+        metadata["name"],
+        metadata.get("uid") or "",
+        status.get("phase") or "Pending",
+        (pod.get("spec") or {}).get("nodeName") or "",
+        note,
+        bool(metadata.get("deletionTimestamp")),
+        conditions.get("Ready", {}).get("status") == "True",
+        (
+            *report_containers(status.get("initContainerStatuses"), init=True),
+            *report_containers(status.get("containerStatuses")),
+        ),
+    )
+
+
+def _gather_events(
+    session: Session, scope: EvidenceScope, deadline: Deadline, errors: list[str]
+) -> Sequence[dict[str, Any]]:
+    if scope.namespace is None:
+        return []
+    try:
+        listed = session.list(
+            EVENTS, scope.namespace, field_selector="type=Warning", deadline=deadline
+        )
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"events: {error}")
+        return []
+    return [item.object for item in listed.items]
+
+
+def _group_events(
+    events: Iterable[dict[str, Any]], scope: EvidenceScope, pods: Sequence[PodReport]
+) -> tuple[EventGroup, ...]:
+    uids = {pod.uid for pod in pods} | {reference.uid for reference in scope.objects}
+    owners = "|".join(re.escape(reference.name) for reference in scope.objects)
+    # The same refusal names another pod each time, the same trouble another container.
+    pods_made = rf"|\b(?:{owners})-[a-z0-9]{{5}}\b" if owners else ""
+    generated = re.compile(
+        rf"\b[0-9a-f]{{32,}}\b|\b[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\b{pods_made}"
+    )
+    counts: Counter[tuple[str, str]] = Counter()
+    subjects: dict[tuple[str, str], dict[str, None]] = {}
+    messages: dict[tuple[str, str], str] = {}
+    for event in events:
+        about = event.get("involvedObject") or {}
+        if about.get("uid") not in uids:
+            continue
+        message = " ".join((event.get("message") or "").split())
+        key = (event.get("reason") or "", generated.sub("*", message))
+        counts[key] += (event.get("series") or {}).get("count") or event.get("count") or 1
+        subject = f"{str(about.get('kind') or '').lower()}/{about.get('name')}"
+        subjects.setdefault(key, {})[subject] = None
+        messages.setdefault(key, message)
+    return tuple(
+        EventGroup(next(iter(subjects[key])), len(subjects[key]) - 1, key[0], messages[key], count)
+        for key, count in counts.most_common()
+    )
+
+
+def _gather_log_tail(
+    session: Session,
+    scope: EvidenceScope,
+    pod: str,
+    container: ContainerReport,
+    deadline: Deadline,
+    errors: list[str],
+) -> LogTail | None:
+    previous = container.state == "running"
+    try:
+        text = session.logs(
+            scope.namespace or "",
+            pod,
+            container=container.name,
+            previous=previous,
+            tail_lines=LOG_LINES,
+            deadline=deadline,
+        )
+    except (ApiError, DeadlineExceeded) as error:
+        errors.append(f"logs of {pod}/{container.name}: {error}")
+        return None
+    # Before it is cut into lines: a key has many.
+    lines = tuple(make_redactor(session.credentials())(text).splitlines()[-LOG_LINES:])
+    return LogTail(pod, container.name, previous, lines) if lines else None

@@ -1,0 +1,357 @@
+"""One collection kept up to date by a thread of its own, for all waits that look at it.
+
+The list and the watch are the two requests that a quiet wait costs. The watch goes on where it was
+after an ordinary end; it is listed anew after 410, after a watch that ended at once without an
+event (a server that has nothing to say about our version says so this way), and every few minutes
+in case an event was lost on the way.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_kwait.client.watch import Watch
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.informed import follow_informer
+from pytest_kwait.engine.pace import EventPace
+from pytest_kwait.engine.retry import ErrorAction, ErrorLog, make_retry_backoff, request_once
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.context import Context, background, with_cancel
+from pytest_kwait.wait.errors import Canceled, DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.cache.shared_watch import SharedWatchFollower
+    from pytest_kwait.client.responses import WatchEvent
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.engine.condition import Source
+
+__all__ = ["SharedStream", "Subscriber", "Subscription", "enter_list"]
+
+RELIST = 300.0
+"""Seconds after which a source is listed anew even if nothing seems wrong."""
+
+INACTIVITY = 90.0
+"""Seconds of silence after which a watch counts as dead: bookmarks come about every minute."""
+
+INSTANT = 1.0
+"""A watch that ends within so many seconds and without an event cannot be trusted."""
+
+_RESET = 120.0
+_random = random.Random()  # noqa: S311 - spreads relists, keeps no secret
+
+
+class Subscriber(Protocol):
+    """Who is told what a stream has seen; called in the stream's thread.
+
+    All but `take_in` only keep what they are told and return at once: one wait that is busy must
+    not hold up the others of its stream.
+    """
+
+    def listed(
+        self, source: Source, items: list[tuple[dict[str, Any], bytes]], asked: float
+    ) -> None:
+        """Keep all objects that there are, by a list that was asked for at that moment."""
+        ...
+
+    def changed(self, source: Source, kind: str, obj: dict[str, Any], raw: bytes) -> None:
+        """Keep one change: `ADDED`, `MODIFIED` or `DELETED`."""
+        ...
+
+    def troubled(self, source: Source, error: ApiError) -> None:
+        """Keep an error that is retried."""
+        ...
+
+    def broken(self, source: Source, error: BaseException) -> None:
+        """Keep what ends the stream: a final error, or one of the code that was called."""
+        ...
+
+    def process_changes(self) -> None:
+        """Judge what was kept, unless another thread is at it; it then judges this as well."""
+        ...
+
+
+class Subscription:
+    """One wait's part in a stream.
+
+    Args:
+        stream: what it is a part of.
+        source: what the wait looks at.
+        audience: who is told.
+        deadline: when the wait ends.
+    """
+
+    def __init__(
+        self, stream: SharedStream, source: Source, audience: Subscriber, deadline: Deadline
+    ) -> None:
+        self._stream = stream
+        self.source = source
+        self.audience = audience
+        self.deadline = deadline
+
+    def refresh(self) -> None:
+        """List anew, at once: what a watch has not told of late may be its silence."""
+        self._stream.refresh()
+
+    def close_if_shared(self) -> bool:
+        """Be told nothing more, if somebody else has a share; return whether somebody has."""
+        return self._stream.close_if_shared(self)
+
+    def close(self) -> None:
+        """Be told nothing more; the last one to leave ends the stream."""
+        self._stream.leave(self)
+
+
+class SharedStream:
+    """Keeps one collection up to date for as long as somebody has a share in it.
+
+    Whoever joins is told only what was asked for after he has: a list that was sent before may be
+    older than what his test did last. So a stream that has listed already lists anew for him.
+
+    Args:
+        session: who asks the server.
+        source: what to look at.
+        ended: called once nobody can join any more, in any thread.
+    """
+
+    def __init__(
+        self, session: Session, source: Source, ended: Callable[[SharedStream], object]
+    ) -> None:
+        self._session = session
+        self._source = source
+        self._tell_end = ended
+        self._ctx, self._cancel = with_cancel(background(session.clock))
+        self._troubles = ErrorLog(session.clock)
+        self._in_trouble = False
+        self._version = ""
+        self._outdated = threading.Event()
+        self._outdated.set()
+        self._relist_at = 0.0
+        self._watch: Watch | SharedWatchFollower | None = None
+        self._lock = threading.Lock()
+        self._started = False
+        self._ended = False
+        # Replaced, never changed: the reader goes through them without a lock.
+        self._shares: tuple[Subscription, ...] = ()
+        self._listed: tuple[Subscription, ...] = ()
+        self._thread = threading.Thread(
+            target=self._run, name=f"kwait-watch-{source.resource.plural}", daemon=True
+        )
+
+    def join(self, source: Source, audience: Subscriber, deadline: Deadline) -> Subscription | None:
+        """Return a share for one more wait; None where it is better off with a stream of its own.
+
+        That is where this one has ended, or pauses after an error that may be over by now.
+        """
+        with self._lock:
+            if self._ended or self._in_trouble:
+                return None
+            share = Subscription(self, source, audience, deadline)
+            self._shares += (share,)
+            starts, self._started = not self._started, True
+        if starts:
+            self._thread.start()
+        else:
+            self.refresh()
+        return share
+
+    def refresh(self) -> None:
+        """List anew for everybody, at once."""
+        with self._lock:
+            self._outdated.set()
+            watch = self._watch
+        if watch is not None:
+            watch.close()
+
+    def close_if_shared(self, share: Subscription) -> bool:
+        """Tell that share nothing more if it is not the only one; return whether it is not."""
+        with self._lock:
+            others = any(each is not share for each in self._shares)
+            if others:
+                self._drop(share)
+            return others
+
+    def _drop(self, share: Subscription) -> None:
+        self._shares = tuple(each for each in self._shares if each is not share)
+        self._listed = tuple(each for each in self._listed if each is not share)
+
+    def leave(self, share: Subscription) -> None:
+        """Tell that share nothing more but what is being told already."""
+        with self._lock:
+            self._drop(share)
+            if self._shares or self._ended:
+                return
+            self._ended = True
+            self._cancel()
+            watch = self._watch
+        if watch is not None:
+            watch.close()
+        self._tell_end(self)
+
+    def _run(self) -> None:
+        pauses = make_retry_backoff().delay_with_reset(self._session.clock, _RESET)
+        try:
+            pauses.until(self._ctx, True, True, self._follow)
+        except Canceled:
+            return
+        except BaseException as error:  # the waiting threads raise it
+            with self._lock:
+                self._ended = True
+                shares = self._shares
+            self._tell_end(self)
+            for share in shares:
+                share.audience.broken(share.source, error)
+                share.audience.process_changes()
+
+    def _follow(self, ctx: Context) -> bool:
+        """List where needed, then watch until the watch ends; never done."""
+        try:
+            while ctx.err() is None and self._watch_once():
+                self._fine()
+        except DeadlineExceeded:
+            # Everybody's time was up when this was asked for: they leave, or others have come.
+            return False
+        except ApiError as error:
+            decision = self._troubles.meet(error)
+            if ctx.err() is not None:
+                return False
+            if decision is ErrorAction.STOP:
+                raise
+            self._in_trouble = True
+            if decision is ErrorAction.RELIST:
+                self._outdated.set()
+            for share in self._shares:
+                share.audience.troubled(share.source, error)
+                share.audience.process_changes()
+            if error.retry_after:
+                ctx.wait(error.retry_after)
+        return False
+
+    def _fine(self) -> None:
+        self._in_trouble = False
+        self._troubles.over()
+
+    def _list(self) -> None:
+        source = self._source
+        with self._lock:
+            self._outdated.clear()
+            shares = self._shares
+        asked = self._session.clock.monotonic()
+        latest = max((share.deadline.at for share in shares), default=asked)
+        try:
+            answer = request_once(
+                lambda deadline: self._session.list(
+                    source.resource,
+                    source.namespace,
+                    label_selector=source.selector,
+                    field_selector=source.field_selector,
+                    deadline=deadline,
+                    type=source.fields,
+                ),
+                Deadline(latest, self._session.clock),
+            )
+        except (ApiError, DeadlineExceeded):
+            self._outdated.set()
+            raise
+        self._troubles.repeats = 0
+        self._version = answer.resource_version
+        items = [(item.object, item.raw) for item in answer.items]
+        with self._lock:
+            # Who has come while the list was on its way waits for the next one.
+            self._listed = tuple(share for share in shares if share in self._shares)
+            told = self._listed
+        for share in told:
+            share.audience.listed(share.source, items, asked)
+            share.audience.process_changes()
+
+    def _tell(self, events: list[WatchEvent]) -> None:
+        """Tell everybody of events that came together."""
+        self._version = events[-1].resource_version or self._version
+        shares = self._listed
+        for event in events:
+            if event.type != "BOOKMARK":
+                for share in shares:
+                    share.audience.changed(share.source, event.type, event.object, event.raw)
+        for share in shares:
+            share.audience.process_changes()
+
+    def _watch_once(self) -> bool:
+        """List if needed, watch until the watch ends; return whether to go on without a pause."""
+        clock = self._session.clock
+        source = self._source
+        if self._outdated.is_set() or clock.monotonic() >= self._relist_at:
+            self._relist_at = clock.monotonic() + RELIST * (1 + _random.random() / 5)
+            self._list()
+            if self._outdated.is_set():
+                return True
+        left = self._relist_at - clock.monotonic()
+        begun = clock.monotonic()
+        events = 0
+        # For servers that do not keep the limit they are asked for.
+        over = Deadline.after(left + 5, clock)
+        watch: Watch | SharedWatchFollower | None = follow_informer(
+            self._session, source, self._version, over
+        )
+        shared = watch is not None
+        if watch is None:
+            watch = self._session.watch(
+                source.resource,
+                source.namespace,
+                label_selector=source.selector,
+                field_selector=source.field_selector,
+                resource_version=self._version,
+                inactivity=INACTIVITY,
+                timeout_seconds=max(1, round(left)),
+                deadline=over,
+                type=source.fields,
+            )
+        with self._lock:
+            if self._ctx.done.is_set():
+                return False
+            if self._outdated.is_set():
+                return True
+            self._watch = watch
+        try:
+            with watch:
+                self._in_trouble = False
+                pace = EventPace(clock)
+                for together in _read_batches(watch, pace):
+                    events += len(together)
+                    drained = isinstance(watch, Watch) and watch.drained
+                    gather = pace.gather(len(together), drained=drained)
+                    self._tell(together)
+                    if gather:
+                        self._ctx.wait(gather)
+                    pace.record_wakeup()
+        except DeadlineExceeded:
+            pass  # an end like any other
+        finally:
+            self._watch = None
+        if shared or self._outdated.is_set() or clock.monotonic() - begun >= INSTANT:
+            return True
+        if events == 0:
+            self._outdated.set()
+        return False
+
+
+def _read_batches(
+    watch: Watch | SharedWatchFollower, pace: EventPace
+) -> Iterator[list[WatchEvent]]:
+    """Yield the events of a watch: where they come thick those that have come, together."""
+    if not isinstance(watch, Watch):
+        yield from ([event] for event in watch)
+        return
+    while events := watch.read(drain=pace.thick):
+        yield events
+
+
+def enter_list(source: Source, items: list[tuple[dict[str, Any], bytes]], now: float) -> None:
+    """Make a source's book say what a list says: what is not in it is gone."""
+    present = {obj["metadata"].get("uid") or obj["metadata"]["name"] for obj, _ in items}
+    for uid in [uid for uid in source.sink.uids() if uid not in present]:
+        source.sink.drop(uid)
+    for obj, raw in items:
+        source.sink.put(obj, raw, now)

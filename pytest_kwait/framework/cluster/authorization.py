@@ -1,0 +1,355 @@
+"""Waiting for rights: what a role grants reaches the authorizer a little after the role is there.
+
+Source: kubernetes/test/e2e/framework/auth/helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from pytest_kwait.client.discovery import match_resource
+from pytest_kwait.client.resource import BUILT_IN, Resource
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.retry import request_once
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.pod.pod_conditions import check_text_argument
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = [
+    "ReviewedAccess",
+    "authorization_update",
+    "authz_update",
+    "named_authorization_update",
+    "wait_for_authorization_update",
+    "wait_for_authz_update",
+    "wait_for_named_authorization_update",
+]
+
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+
+_ATTRIBUTES = (
+    "namespace",
+    "verb",
+    "group",
+    "version",
+    "resource",
+    "subresource",
+    "name",
+    "fieldSelector",
+    "labelSelector",
+)
+
+
+class ReviewedAccess:
+    """The authorizer allows a user something, or does not.
+
+    Args:
+        user: who.
+        groups: whose member.
+        attributes: what: the `resourceAttributes` of a SubjectAccessReview.
+        allowed: what the authorizer is to say.
+    """
+
+    runs_user_code = False
+    session: Session | None = None
+    """Who asks; set by the wait."""
+
+    def __init__(
+        self, user: str, groups: Sequence[str], attributes: Mapping[str, Any], allowed: bool
+    ) -> None:
+        self._user = user
+        self._attributes = dict(attributes)
+        self._allowed = allowed
+        spec: dict[str, Any] = {"user": user, "resourceAttributes": self._attributes}
+        if groups:
+            spec["groups"] = list(groups)
+        self._review = {
+            "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
+            "kind": SUBJECT_ACCESS_REVIEWS.kind,
+            "spec": spec,
+        }
+        self._answer: dict[str, Any] | None = None
+
+    @property
+    def subject(self) -> str:
+        """The user."""
+        return f"user {self._user}"
+
+    @property
+    def goal(self) -> str:
+        """What the user is to be allowed, or not."""
+        said = self._attributes
+        group, part = said.get("group"), said.get("subresource")
+        what = f"{said.get('resource') or '*'}{f'.{group}' if group else ''}"
+        what += f"/{part}" if part else ""
+        what += f" {said['name']}" if said.get("name") else ""
+        where = f" in {said['namespace']}" if said.get("namespace") else ""
+        be = "become allowed" if self._allowed else "stop being allowed"
+        return f"{be} to {said.get('verb') or '*'} {what}{where}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return nothing: an authorizer cannot be watched."""
+        return ()
+
+    def questions(self) -> Sequence[Any]:
+        """Return the review."""
+        return (self._review,)
+
+    def is_urgent(self) -> bool:
+        """Whether it has not been asked for yet."""
+        return False
+
+    def ask(self, questions: Sequence[Any], deadline: Deadline) -> dict[str, Any]:
+        """Have the access reviewed."""
+        session = self.session
+        if session is None:
+            raise InvalidArgument("session", None, "give one to ask with")
+        return request_once(
+            lambda limit: session.create(SUBJECT_ACCESS_REVIEWS, questions[0], deadline=limit),
+            deadline,
+        )
+
+    def record_answers(self, answers: dict[str, Any]) -> None:
+        """Note the answer."""
+        self._answer = answers
+
+    def verdict(self) -> Verdict:
+        """Judge by the last answer."""
+        if self._answer is None:
+            return Pending("not reviewed yet")
+        status = self._answer.get("status") or {}
+        if bool(status.get("allowed")) == self._allowed:
+            return Met()
+        told = "; ".join(
+            " ".join(str(text).split())
+            for text in (status.get("reason"), status.get("evaluationError"))
+            if text
+        )
+        text = "still allowed" if status.get("allowed") else "not allowed"
+        return Pending(f"{text}{': ' if told else ''}{told}")
+
+    def seen(self) -> str:
+        """Return nothing: the verdict says it all."""
+        return ""
+
+    def result(self) -> dict[str, Any]:
+        """Return the review as it was answered."""
+        return self._answer or {}
+
+    def scope(self) -> EvidenceScope:
+        """Return what grants rights: it can be looked at, though not waited for."""
+        grants = ObjectReference("", "", "", "rolebindings,clusterrolebindings", exists=False)
+        return EvidenceScope(self._attributes.get("namespace") or None, objects=(grants,))
+
+
+def authorization_update(
+    namespace: str,
+    user: str,
+    verb: str,
+    resource: str,
+    allowed: bool = True,
+    *,
+    groups: Sequence[str] = (),
+    all_namespaces: bool = False,
+) -> ReviewedAccess:
+    """Return the condition of `wait_for_authorization_update`."""
+    where = "" if _check_bool("all_namespaces", all_namespaces) else check_namespace(namespace)
+    attributes = _attributes(where, verb, resource)
+    return _reviewed_access(user, groups, attributes, allowed)
+
+
+def wait_for_authorization_update(
+    client: ApiClient,
+    namespace: str,
+    user: str,
+    verb: str,
+    resource: str,
+    allowed: bool = True,
+    *,
+    groups: Sequence[str] = (),
+    all_namespaces: bool = False,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Return the SubjectAccessReview that says a user may do something, or may not any more.
+
+    It is asked for every `poll`, 100 ms if not given. With several API servers each has an
+    authorizer of its own: `stable_for` asks for longer than one answer.
+
+    Args:
+        client: the official client; its own user must be allowed to make such reviews.
+        namespace: where; without meaning for built-in cluster-scoped kinds.
+        user: who; `system:serviceaccount:<namespace>:<name>` for a service account.
+        verb: for example `list`; `*` for all.
+        resource: as in a role, with the group of what is not built in: `pods`, `pods/log`,
+            `deployments`, `widgets.example.com`.
+        allowed: False to wait until it is not allowed.
+        groups: whose member the user is.
+        all_namespaces: whether to ask for all namespaces at once, as for a cluster role's binding.
+        **options: `timeout` (default: `authorization`, 5 s) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: auth/helpers.go WaitForAuthorizationUpdate.
+    """
+    condition = authorization_update(
+        namespace, user, verb, resource, allowed, groups=groups, all_namespaces=all_namespaces
+    )
+    return _wait(client, condition, options)
+
+
+def named_authorization_update(
+    namespace: str,
+    user: str,
+    verb: str,
+    resource: str,
+    name: str,
+    allowed: bool = True,
+    *,
+    groups: Sequence[str] = (),
+) -> ReviewedAccess:
+    """Return the condition of `wait_for_named_authorization_update`."""
+    attributes = _attributes(check_namespace(namespace), verb, resource)
+    # Names of roles and the like may hold what no DNS name does.
+    return _reviewed_access(
+        user, groups, {**attributes, "name": check_text_argument("name", name)}, allowed
+    )
+
+
+def wait_for_named_authorization_update(
+    client: ApiClient,
+    namespace: str,
+    user: str,
+    verb: str,
+    resource: str,
+    name: str,
+    allowed: bool = True,
+    *,
+    groups: Sequence[str] = (),
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Return the SubjectAccessReview that says a user may do something with one object, or may not.
+
+    Args:
+        client: the official client; its own user must be allowed to make such reviews.
+        namespace: where; without meaning for built-in cluster-scoped kinds.
+        user: who; `system:serviceaccount:<namespace>:<name>` for a service account.
+        verb: for example `get`; `*` for all.
+        resource: as in a role, with the group of what is not built in.
+        name: the object's name.
+        allowed: False to wait until it is not allowed.
+        groups: whose member the user is.
+        **options: `timeout` (default: `authorization`, 5 s) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: auth/helpers.go WaitForNamedAuthorizationUpdate.
+    """
+    condition = named_authorization_update(
+        namespace, user, verb, resource, name, allowed, groups=groups
+    )
+    return _wait(client, condition, options)
+
+
+def authz_update(
+    user: str,
+    attributes: Mapping[str, Any],
+    allowed: bool = True,
+    *,
+    groups: Sequence[str] = (),
+) -> ReviewedAccess:
+    """Return the condition of `wait_for_authz_update`."""
+    given: object = attributes
+    if not isinstance(given, Mapping) or not given or set(given) - set(_ATTRIBUTES):
+        raise InvalidArgument("attributes", given, f"use some of {', '.join(_ATTRIBUTES)}")
+    return _reviewed_access(user, groups, attributes, allowed)
+
+
+def wait_for_authz_update(
+    client: ApiClient,
+    user: str,
+    attributes: Mapping[str, Any],
+    allowed: bool = True,
+    *,
+    groups: Sequence[str] = (),
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Return the SubjectAccessReview on any resource attributes once it says what is awaited.
+
+    Args:
+        client: the official client; its own user must be allowed to make such reviews.
+        user: who.
+        attributes: the `resourceAttributes` of the review, in the API's own names.
+        allowed: False to wait until it is not allowed.
+        groups: whose member the user is.
+        **options: `timeout` (default: `authorization`, 5 s) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: auth/helpers.go WaitForAuthzUpdate.
+    """
+    return _wait(client, authz_update(user, attributes, allowed, groups=groups), options)
+
+
+def _attributes(namespace: str, verb: object, resource: object) -> dict[str, Any]:
+    text = check_text_argument("resource", resource)
+    whole, _, part = text.partition("/")
+    plural, _, group = whole.partition(".")
+    known = match_resource(BUILT_IN.values(), whole) if plural != "*" else None
+    if known is not None:
+        plural, group = known.plural, known.group
+        namespace = namespace if known.namespaced else ""
+    if plural != "*":
+        check_name("resource", plural)
+    attributes = {
+        "namespace": namespace,
+        "verb": check_text_argument("verb", verb),
+        "group": group,
+        "resource": plural,
+        "subresource": part,
+    }
+    return {name: value for name, value in attributes.items() if value}
+
+
+def _reviewed_access(
+    user: object, groups: object, attributes: Mapping[str, Any], allowed: object
+) -> ReviewedAccess:
+    if isinstance(groups, str) or not isinstance(groups, Sequence):
+        raise InvalidArgument("groups", groups, "use a list of groups")
+    return ReviewedAccess(
+        check_text_argument("user", user),
+        [check_text_argument("groups", group) for group in groups],
+        attributes,
+        _check_bool("allowed", allowed),
+    )
+
+
+def _check_bool(what: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgument(what, value, "use True or False")
+    return value
+
+
+def _wait(client: ApiClient, condition: ReviewedAccess, options: WaitOptions) -> dict[str, Any]:
+    settings = resolve_options(options, timeout="authorization", poll="authorization_poll")
+    condition.session = Session.of(client)
+    return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))

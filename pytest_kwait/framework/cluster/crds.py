@@ -1,0 +1,197 @@
+"""Waiting for a CustomResourceDefinition: established, and what it defines really served.
+
+A definition says that it is established a little before the server knows its paths, and some time
+before discovery tells clients of them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
+from pytest_kwait.engine.retry import request_once
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.predicates import ConditionStatus
+from pytest_kwait.framework.terminal_states.crds import detect_names_conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["ServedDefinition", "crd_established", "wait_for_crd_established"]
+
+_ESTABLISHED = ConditionStatus("Established")
+
+
+class ServedDefinition:
+    """A definition is established, and every version that it serves answers.
+
+    Args:
+        crd: its name, `<plural>.<group>`.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    runs_user_code = False
+    goal = "get established and served"
+    session: Session | None = None
+    """Who asks; set by the wait."""
+
+    def __init__(self, crd: str) -> None:
+        plural, dot, group = check_name("crd", crd).partition(".")
+        if not dot:
+            raise InvalidArgument("crd", crd, "use <plural>.<group>, for example widgets.my.org")
+        self._plural, self._group = plural, group
+        self._crd = SingleObject(CUSTOM_RESOURCE_DEFINITIONS, crd)
+        self._sources = (Source(CUSTOM_RESOURCE_DEFINITIONS, None, self._crd, crd),)
+        self._asked: str | None = None
+        self._trouble = "not asked yet"
+
+    @property
+    def subject(self) -> str:
+        """The definition."""
+        return f"{self._crd.noun} {self._crd.name}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the definition."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by the definition's own conditions, then by what the server answers."""
+        own = self._own()
+        if own is not None:
+            return own
+        return Pending(self._trouble) if self._trouble else Met()
+
+    def _own(self) -> Verdict | None:
+        """Return the verdict by the definition alone; None where it says that all is well."""
+        crd = self._crd
+        absent = crd.missing_verdict() or crd.ending()
+        if absent is not None:
+            return absent
+        doom = detect_names_conflict(crd.current or {})
+        if doom is not None:
+            return Failed(doom.reason, doom.patience)
+        verdict = _ESTABLISHED.judge(crd.current or {})
+        if isinstance(verdict, Met):
+            return None if self._served() else Failed("it serves no version", Patience.LONG)
+        return verdict
+
+    def _version(self) -> str:
+        metadata = (self._crd.current or {}).get("metadata") or {}
+        return str(metadata.get("resourceVersion"))
+
+    def _served(self) -> list[Resource]:
+        spec = self._crd.spec
+        names = spec.get("names") or {}
+        return [
+            Resource(
+                self._group,
+                str(version.get("name")),
+                self._plural,
+                str(names.get("kind") or self._plural),
+                namespaced=spec.get("scope") == "Namespaced",
+            )
+            for version in spec.get("versions") or ()
+            if version.get("served")
+        ]
+
+    def questions(self) -> Sequence[Resource]:
+        """Return the versions to ask for; none before the definition is established."""
+        return self._served() if self._own() is None else ()
+
+    def is_urgent(self) -> bool:
+        """Whether the definition has changed since the last look."""
+        return self._asked != self._version()
+
+    def ask(self, questions: Sequence[Resource], deadline: Deadline) -> str:
+        """Return what is not served yet; empty where all is."""
+        session = self.session
+        if session is None:
+            raise InvalidArgument("session", None, "give one to ask with")
+        self._asked = self._version()
+        for resource in questions:
+            try:
+                request_once(partial(_list_one, session, resource.path()), deadline)
+            except ApiError as error:
+                if error.status != 404 and error.status < 500:
+                    raise
+                return f"{resource.version} is not served yet: {error.message}"
+        for resource in questions:
+            name = f"{resource.plural}.{resource.version}.{resource.group}"
+            try:
+                request_once(partial(_resolve, session, name, resource.api_version), deadline)
+            except InvalidArgument:
+                return f"discovery does not tell of {resource.version} yet"
+        return ""
+
+    def record_answers(self, answers: str) -> None:
+        """Note the answer."""
+        self._trouble = answers
+
+    def seen(self) -> str:
+        """Sum up its conditions."""
+        conditions = self._crd.status.get("conditions") or ()
+        return ", ".join(f"{each.get('type')} {each.get('status')}" for each in conditions)
+
+    def result(self) -> dict[str, Any]:
+        """Return the definition."""
+        return self._crd.object()
+
+    def scope(self) -> EvidenceScope:
+        """Return the definition."""
+        return EvidenceScope(None, objects=(self._crd.reference(),))
+
+
+def _list_one(session: Session, path: str, deadline: Deadline) -> None:
+    session.request("GET", path, query={"limit": 1}, deadline=deadline)
+
+
+def _resolve(session: Session, name: str, api_version: str, deadline: Deadline) -> None:
+    session.resolve(name, api_version, deadline=deadline)
+
+
+def crd_established(crd: str) -> ServedDefinition:
+    """Return the condition of `wait_for_crd_established`."""
+    return ServedDefinition(crd)
+
+
+def wait_for_crd_established(
+    client: ApiClient, crd: str, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Return a definition once it is established and every version it serves can be used.
+
+    That is more than its condition Established: a list of each served version is answered, and
+    discovery tells of it, so that clients find the kind. Both are asked for every `poll`, 100 ms if
+    not given, once the condition is True.
+
+    Args:
+        client: the official client; its user must be allowed to list the custom objects.
+        crd: the definition's name, `<plural>.<group>`.
+        **options: `timeout` (default: `crd`, 1 minute) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the definition is being deleted or gone, or another one
+            has its names.
+        WaitTimeout: it did not come within the limit.
+
+    Source: kubernetes/staging/src/k8s.io/apiextensions-apiserver/test/integration/fixtures/
+    resources.go CreateNewV1CustomResourceDefinition, which lists and watches as well.
+    """
+    condition = crd_established(crd)
+    settings = resolve_options(options, timeout="crd", poll="serving_poll")
+    condition.session = Session.of(client)
+    return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))

@@ -1,0 +1,193 @@
+"""Waiting for a HorizontalPodAutoscaler: the replicas that it counts and wants lie in a range.
+
+Source: kubernetes/test/e2e/framework/autoscaling/autoscaling_utils.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from pytest_kwait.client.resource import HORIZONTAL_POD_AUTOSCALERS
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.options import (
+    WaitOptions,
+    check_count,
+    check_name,
+    check_namespace,
+    resolve_options,
+)
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kubernetes.client import ApiClient
+
+__all__ = ["ScaledReplicas", "hpa_replicas", "wait_for_hpa_replicas"]
+
+_TERMINAL_REASONS = {
+    "AbleToScale": {"FailedGetScale"},
+    "ScalingActive": {"ScalingDisabled", "InvalidSelector", "AmbiguousSelector"},
+}
+"""Reasons for which it does nothing until somebody changes it or its target. Metrics that cannot
+be had are none of them: those of young pods come after minutes.
+"""
+
+
+class ScaledReplicas:
+    """An autoscaler counts, and wants, a number of replicas in a range.
+
+    Args:
+        namespace: where it is.
+        hpa: its name.
+        least: the least number.
+        most: the greatest.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    runs_user_code = False
+
+    def __init__(self, namespace: str, hpa: str, least: int, most: int) -> None:
+        self.namespace = check_namespace(namespace)
+        self._hpa = SingleObject(HORIZONTAL_POD_AUTOSCALERS, check_name("hpa", hpa))
+        self._least, self._most = least, most
+        self._sources = (Source(HORIZONTAL_POD_AUTOSCALERS, namespace, self._hpa, hpa),)
+
+    @property
+    def subject(self) -> str:
+        """The autoscaler."""
+        return f"{self._hpa.noun} {self.namespace}/{self._hpa.name}"
+
+    @property
+    def goal(self) -> str:
+        """The range."""
+        if self._least == self._most:
+            return f"have {self._least} replica{'' if self._least == 1 else 's'}"
+        return f"have {self._least} to {self._most} replicas"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the autoscaler."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by its status, then by what keeps it from scaling."""
+        hpa = self._hpa
+        absent = hpa.missing_verdict() or hpa.ending()
+        if absent is not None:
+            return absent
+        generation = (hpa.current or {})["metadata"].get("generation") or 0
+        observed = hpa.status.get("observedGeneration")
+        if isinstance(observed, int) and observed < generation:
+            return Pending(f"its status is of generation {observed}, not yet of {generation}")
+        current, desired = self._counts()
+        if current is not None and all(
+            self._least <= count <= self._most for count in (current, desired)
+        ):
+            return Met()
+        return self._doom() or Pending(self._missing(current, desired))
+
+    def _counts(self) -> tuple[int | None, int]:
+        """Return how many replicas it counts, None before the first time, and how many it wants."""
+        status = self._hpa.status
+        # A count of 0 is left out; before the first look there are no conditions either.
+        if not status.get("conditions") and status.get("currentReplicas") is None:
+            return None, 0
+        return status.get("currentReplicas") or 0, status.get("desiredReplicas") or 0
+
+    def _missing(self, current: int | None, desired: int) -> str:
+        if current is None:
+            return "it has not looked at its target yet"
+        text = f"it counts {current} and wants {desired}"
+        for kind in ("AbleToScale", "ScalingActive"):
+            condition = self._hpa.condition(kind)
+            if condition is not None and condition.get("status") == "False":
+                return f"{text}; {kind} is False: {_describe_condition(condition)}"
+        return text
+
+    def _doom(self) -> Failed | None:
+        for kind, reasons in _TERMINAL_REASONS.items():
+            condition = self._hpa.condition(kind)
+            if (
+                condition is not None
+                and condition.get("status") == "False"
+                and condition.get("reason") in reasons
+            ):
+                return Failed(f"{kind} is False: {_describe_condition(condition)}", Patience.LONG)
+        # Zero and one are what the API makes of a missing minimum, with and without scaling to it.
+        least = self._hpa.spec.get("minReplicas")
+        most = self._hpa.spec.get("maxReplicas")
+        least = 1 if least is None else least
+        if most is not None and (self._least > most or (self._most < least and self._most > 0)):
+            return Failed(f"it keeps {least} to {most} replicas", Patience.LONG)
+        return None
+
+    def seen(self) -> str:
+        """Say how many replicas it counts and wants."""
+        current, desired = self._counts()
+        return "" if current is None else f"{current} replicas, {desired} wanted"
+
+    def result(self) -> dict[str, Any]:
+        """Return the autoscaler."""
+        return self._hpa.object()
+
+    def scope(self) -> EvidenceScope:
+        """Return the autoscaler."""
+        return EvidenceScope(self.namespace, objects=(self._hpa.reference(),))
+
+
+def _describe_condition(condition: dict[str, Any]) -> str:
+    parts = (condition.get("reason"), condition.get("message"))
+    return ": ".join(" ".join(part.split()) for part in parts if part) or "no reason is given"
+
+
+def hpa_replicas(
+    namespace: str, hpa: str, min_replicas: int, max_replicas: int | None = None
+) -> ScaledReplicas:
+    """Return the condition of `wait_for_hpa_replicas`."""
+    least = check_count("min_replicas", min_replicas)
+    most = least if max_replicas is None else check_count("max_replicas", max_replicas)
+    if most < least:
+        raise InvalidArgument("max_replicas", most, f"use min_replicas={least} or more")
+    return ScaledReplicas(namespace, hpa, least, most)
+
+
+def wait_for_hpa_replicas(
+    client: ApiClient,
+    namespace: str,
+    hpa: str,
+    min_replicas: int,
+    max_replicas: int | None = None,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Return a HorizontalPodAutoscaler once the replicas it counts and those it wants fit.
+
+    `stable_for` asks that they stay so. Metrics that cannot be had are named in the message, and
+    doom nothing. Upstream counts the ready replicas of the target; for those, wait for the target.
+
+    Args:
+        client: the official client.
+        namespace: where the autoscaler is.
+        hpa: its name.
+        min_replicas: the least number that fits; 0 or more.
+        max_replicas: the greatest; `min_replicas`, for exactly so many, if not given.
+        **options: `timeout` (default: `autoscaling`, 15 minutes) and the other options of every
+            wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the autoscaler was deleted, is switched off, cannot find
+            its target, or keeps to another range.
+        WaitTimeout: it did not come within the limit.
+
+    Source: autoscaling/autoscaling_utils.go WaitForReplicas, EnsureDesiredReplicasInRange.
+    """
+    condition = hpa_replicas(namespace, hpa, min_replicas, max_replicas)
+    settings = resolve_options(options, timeout="autoscaling")
+    return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

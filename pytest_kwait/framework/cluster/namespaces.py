@@ -1,0 +1,258 @@
+"""Waits on namespaces: gone with all that was in them, or filled with what every one of them gets.
+
+Source: kubernetes/test/e2e/framework/util.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+
+from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.cluster.namespaces_part import describe_remaining
+from pytest_kwait.framework.objects.conditions import OneObject
+from pytest_kwait.framework.predicates import Existence
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.engine.condition import Condition
+
+__all__ = [
+    "DeletedNamespaces",
+    "default_service_account",
+    "kube_root_ca",
+    "namespaces_deleted",
+    "wait_for_default_service_account",
+    "wait_for_kube_root_ca",
+    "wait_for_namespaces_deleted",
+]
+
+MAX_NAMED = 3
+"""How many namespaces a message says more of than their number."""
+
+
+class _Status(TypedDict, total=False):
+    conditions: list[dict[str, Any]] | None
+
+
+class _Spec(TypedDict, total=False):
+    finalizers: list[str] | None
+
+
+class _Fields(TypedDict, total=False):
+    metadata: ObjectMeta
+    spec: _Spec | None
+    status: _Status | None
+
+
+class DeletedNamespaces:
+    """Namespaces are gone, whatever of the same names came after them.
+
+    It is the book of its own source: namespaces of others are not kept.
+
+    Args:
+        uids: their UIDs by name; an empty one to take the first that is seen.
+    """
+
+    runs_user_code = False
+    goal = "get deleted"
+
+    def __init__(self, uids: Mapping[str, str]) -> None:
+        self._wanted = dict(uids)
+        self._left: dict[str, dict[str, Any]] = {}
+        one = next(iter(uids)) if len(uids) == 1 else None
+        self._sources = (Source(NAMESPACES, None, self, one, fields=_Fields),)
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Note one of them that is still there."""
+        metadata = obj["metadata"]
+        name, uid = metadata["name"], metadata.get("uid") or metadata["name"]
+        if name in self._wanted and self._wanted[name] in ("", uid):
+            self._wanted[name] = uid
+            self._left[uid] = obj
+
+    def drop(self, uid: str) -> None:
+        """Note that one is gone; nothing where it was none of them."""
+        self._left.pop(uid, None)
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of those that are still there."""
+        return self._left.keys()
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of those that are to be gone."""
+        return self._wanted.keys()
+
+    @property
+    def subject(self) -> str:
+        """The namespaces."""
+        names = list(self._wanted)
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        noun = "namespace" if len(names) == 1 else "namespaces"
+        return f"{noun} {', '.join(names[:MAX_NAMED])}{more}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the one namespace, or all that there are."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by those that are left."""
+        if not self._left:
+            return Met()
+        if len(self._wanted) == 1:
+            return Pending(describe_remaining(next(iter(self._left.values()))))
+        told = [
+            f"{left['metadata']['name']} is {describe_remaining(left)}"
+            for left, _ in zip(self._left.values(), range(MAX_NAMED), strict=False)
+        ]
+        more = len(self._left) - len(told)
+        if more:
+            told.append(f"{more} more are still there")
+        return Pending("; ".join(told))
+
+    def seen(self) -> str:
+        """Sum up how many are gone."""
+        total = len(self._wanted)
+        return f"{total - len(self._left)} of {total} gone" if total > 1 else ""
+
+    def result(self) -> None:
+        """Return nothing: there is nothing left."""
+
+    def scope(self) -> EvidenceScope:
+        """Return those that are left, and the pods of the only one."""
+        left = [
+            ObjectReference(
+                NAMESPACES.kind, obj["metadata"]["name"], uid, NAMESPACES.qualified, exists=True
+            )
+            for uid, obj in self._left.items()
+        ]
+        if len(left) == 1:
+            return EvidenceScope(left[0].name, objects=left, pods="")
+        return EvidenceScope(None, objects=left)
+
+
+def namespaces_deleted(
+    namespaces: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
+) -> DeletedNamespaces:
+    """Return the condition of `wait_for_namespaces_deleted`."""
+    given: object = namespaces
+    listed = [given] if isinstance(given, str | Mapping) else given
+    if not isinstance(listed, Sequence):
+        raise InvalidArgument("namespaces", given, "use a list of namespaces, or of their names")
+    uids: dict[str, str] = {}
+    for one in listed:
+        metadata = one.get("metadata") if isinstance(one, Mapping) else {"name": one}
+        if not isinstance(metadata, Mapping):
+            raise InvalidArgument("namespaces", given, "use namespaces, or their names")
+        name = check_namespace(metadata.get("name"), "namespaces")
+        uids[name] = str(metadata.get("uid") or "")
+    return DeletedNamespaces(uids)
+
+
+def wait_for_namespaces_deleted(
+    client: ApiClient,
+    namespaces: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
+    **options: Unpack[WaitOptions],
+) -> None:
+    """Return None once namespaces are gone, at once if there are none of those names.
+
+    While they are there, the message says what keeps each of them: what is left in it, whose
+    finalizers hold it, what cannot be discovered or deleted. Another namespace of the same name
+    does not count: it has another UID. Upstream looks for the names alone, and says nothing of
+    what keeps them.
+
+    Args:
+        client: the official client.
+        namespaces: their names, or the namespaces themselves, which are then known by their UIDs.
+        **options: `timeout` (default: `namespace_deletion`, 5 minutes) and the other options of
+            every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: util.go WaitForNamespacesDeleted.
+    """
+    condition = namespaces_deleted(namespaces)
+    settings = resolve_options(options, timeout="namespace_deletion")
+    if condition.names:
+        wait_for_condition(Session.of(client), condition, settings)
+
+
+def default_service_account(namespace: str) -> OneObject:
+    """Return the condition of `wait_for_default_service_account`."""
+    check_namespace(namespace)
+    return OneObject(SERVICE_ACCOUNTS, namespace, "default", Existence(True))
+
+
+def wait_for_default_service_account(
+    client: ApiClient, namespace: str, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Return a namespace's ServiceAccount `default` once it is there.
+
+    Before that a pod that names no other one is refused.
+
+    Args:
+        client: the official client.
+        namespace: the namespace.
+        **options: `timeout` (default: `service_account_provision`, 2 minutes) and the other
+            options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the namespace is being deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: util.go WaitForDefaultServiceAccountInNamespace.
+    """
+    return _wait_for_provided(client, default_service_account(namespace), options)
+
+
+def kube_root_ca(namespace: str) -> OneObject:
+    """Return the condition of `wait_for_kube_root_ca`."""
+    check_namespace(namespace)
+    return OneObject(CONFIG_MAPS, namespace, "kube-root-ca.crt", Existence(True))
+
+
+def wait_for_kube_root_ca(
+    client: ApiClient, namespace: str, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Return a namespace's config map `kube-root-ca.crt` once it is there.
+
+    Pods trust the API server by it, and do not start without it.
+
+    Args:
+        client: the official client.
+        namespace: the namespace.
+        **options: `timeout` (default: `service_account_provision`, 2 minutes) and the other
+            options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the namespace is being deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: util.go WaitForKubeRootCAInNamespace.
+    """
+    return _wait_for_provided(client, kube_root_ca(namespace), options)
+
+
+def _wait_for_provided(
+    client: ApiClient, condition: Condition, options: WaitOptions
+) -> dict[str, Any]:
+    settings = resolve_options(options, timeout="service_account_provision")
+    return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

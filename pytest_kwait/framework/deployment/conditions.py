@@ -1,0 +1,290 @@
+"""What can be awaited of a Deployment.
+
+Its status counts only once it is of the present generation; then its revision names the ReplicaSet
+that makes the present pods. Pods of earlier ReplicaSets go anyway: whatever is wrong with them
+dooms nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kwait.client.resource import DEPLOYMENTS, REPLICA_SETS
+from pytest_kwait.engine.condition import ObjectReference, Source
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.framework.pod.fields import controller_uid
+from pytest_kwait.framework.terminal_states.replica_failures import detect_replica_failure
+from pytest_kwait.framework.terminal_states.workloads import (
+    detect_paused,
+    detect_progress_deadline_exceeded,
+    detect_replica_set_refusal,
+)
+from pytest_kwait.framework.workload.conditions import WorkloadCondition, judge_stuck_pods
+from pytest_kwait.framework.workload.fields import (
+    DeploymentFields,
+    ReplicaSetFields,
+    count_of,
+    describe_generation_lag,
+    replicas_of,
+    revision_of,
+)
+from pytest_kwait.framework.workload.owned_pods import ALIVE, OwnedPods
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pytest_kwait.engine.object_counter import ObjectCounter
+
+__all__ = ["DeploymentComplete", "DeploymentCondition", "ReplicaSetStore", "UpdatedReplicas"]
+
+
+class ReplicaSetStore:
+    """The book of ReplicaSets, of whichever owner."""
+
+    def __init__(self) -> None:
+        self._sets: dict[str, dict[str, Any]] = {}
+        self.changes = 0
+        """How many times one was seen to change."""
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Note what a ReplicaSet looks like."""
+        self._sets[obj["metadata"].get("uid") or obj["metadata"]["name"]] = obj
+        self.changes += 1
+
+    def drop(self, uid: str) -> None:
+        """Forget a ReplicaSet; nothing where it was not known."""
+        self._sets.pop(uid, None)
+        self.changes += 1
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of the ReplicaSets that are there."""
+        return self._sets.keys()
+
+    def of(self, owner: str) -> list[dict[str, Any]]:
+        """Return the ReplicaSets that the object of this UID controls."""
+        return [obj for obj in self._sets.values() if controller_uid(obj) == owner]
+
+
+class _OwnedReplicaSets(NamedTuple):
+    """The ReplicaSets of a Deployment.
+
+    Args:
+        current: the one of its revision; None while there is none.
+        others: those of other revisions.
+    """
+
+    current: dict[str, Any] | None
+    others: Sequence[dict[str, Any]]
+
+
+class DeploymentCondition(WorkloadCondition):
+    """What conditions on a Deployment share: its ReplicaSets, and what keeps it from getting on.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+        goal: what is awaited, as a verb.
+        sets: whether its ReplicaSets are looked at.
+        pods: whether its pods are; then its ReplicaSets must be too.
+        what: the argument that its name came in.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        deployment: str,
+        goal: str,
+        *,
+        sets: bool = True,
+        pods: bool = True,
+        what: str = "deployment",
+    ) -> None:
+        book = OwnedPods() if pods else None
+        super().__init__(DEPLOYMENTS, namespace, deployment, goal, DeploymentFields, book, what)
+        self.sets = ReplicaSetStore() if sets else None
+        self._family_of = (-1, -1)
+        self._family = _OwnedReplicaSets(None, ())
+
+    def owned(self, selector: str) -> Sequence[Source]:
+        """Return the ReplicaSets and the pods, as far as they are looked at."""
+        if self.sets is None:
+            return ()
+        book = self.sets
+        source = Source(
+            REPLICA_SETS, self.namespace, book, selector=selector, fields=ReplicaSetFields
+        )
+        return (source, *super().owned(selector))
+
+    @property
+    def family(self) -> _OwnedReplicaSets:
+        """Its ReplicaSets, worked out once per change of it or of one of them."""
+        if self.sets is None or self.workload.current is None:
+            return _OwnedReplicaSets(None, ())
+        seen = (self.workload.changes, self.sets.changes)
+        if seen != self._family_of:
+            self._family_of = seen
+            revision, current, others = revision_of(self.current), None, []
+            for each in self.sets.of(self.workload.uid):
+                if current is None and revision and revision_of(each) == revision:
+                    current = each
+                else:
+                    others.append(each)
+            self._family = _OwnedReplicaSets(current, others)
+        return self._family
+
+    @property
+    def tally(self) -> ObjectCounter | None:
+        """The pods of its present ReplicaSet; None while there is none."""
+        current = self.family.current
+        if self.pods is None or current is None:
+            return None
+        return self.pods.of(current["metadata"].get("uid") or "")
+
+    def seen(self) -> str:
+        """Sum up its counts and the pods of its present ReplicaSet."""
+        if self.workload.current is None:
+            return ""
+        tally, current = self.tally, self.family.current
+        if tally is None or current is None:
+            return self.counts()
+        pods = tally.summary() or "none"
+        return f"{self.counts()}; pods of replicaset {current['metadata']['name']}: {pods}"
+
+    def counts(self) -> str:
+        """Return the counts of its status, with what is to be."""
+        return (
+            f"{replicas_of(self.current)} wanted: {count_of(self.current, 'replicas')} there, "
+            f"{count_of(self.current, 'updatedReplicas')} updated, "
+            f"{count_of(self.current, 'availableReplicas')} available"
+        )
+
+    def intermediate_objects(self) -> tuple[ObjectReference, ...]:
+        """Return its present ReplicaSet: a refusal of pods is an event of that."""
+        current = self.family.current
+        if current is None:
+            return ()
+        name, uid = current["metadata"]["name"], current["metadata"].get("uid") or ""
+        return (ObjectReference(REPLICA_SETS.kind, name, uid, REPLICA_SETS.qualified),)
+
+    def stale_status_verdict(self) -> Pending | Failed | None:
+        """Return the verdict while its status says nothing of its present spec; else None."""
+        verdict = super().stale_status_verdict()
+        if isinstance(verdict, Pending) and self.workload.current is not None:
+            refused = detect_replica_set_refusal(self.current)
+            if refused is not None:
+                return Failed(refused.reason, refused.patience)
+        return verdict
+
+    def terminal_verdict(self, stuck: Failed | None, late: Failed | None = None) -> Failed | None:
+        """Return the verdict where it will not be rolled out; None while it may.
+
+        Args:
+            stuck: the verdict by its pods.
+            late: the verdict by its progress deadline, in words of the caller's own.
+        """
+        ending = self.workload.ending()
+        paused = detect_paused(self.current)
+        if ending is not None or paused is not None:
+            # What is stuck while it is paused may be of the spec before.
+            return ending or (Failed(paused.reason, paused.patience) if paused else None)
+        cause = stuck or self._refusal()
+        missed = detect_progress_deadline_exceeded(self.current)
+        if late is None and missed is not None:
+            late = Failed(missed.reason, missed.patience)
+        if late is None or (cause is not None and cause.patience is Patience.SHORT):
+            return cause
+        why = f" ({cause.reason})" if cause is not None else ""
+        return Failed(f"{late.reason}{why}", late.patience)
+
+    def stuck(self, spare: int = 0) -> Failed | None:
+        """Return the verdict where pods of its present ReplicaSet are stuck; None while enough may.
+
+        Args:
+            spare: how many of them need not come.
+        """
+        tally = self.tally
+        return None if tally is None else judge_stuck_pods(tally, replicas_of(self.current), spare)
+
+    def _refusal(self) -> Failed | None:
+        current = self.family.current
+        if current is None or replicas_of(self.current) < 1:
+            return None
+        doom = detect_replica_failure(current)
+        if doom is None:
+            return None
+        return Failed(f"replicaset {current['metadata']['name']}: {doom.reason}", doom.patience)
+
+
+class DeploymentComplete(DeploymentCondition):
+    """All pods of a Deployment are there, of its present spec and available, and no others.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+        goal: what is awaited, as a verb.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, deployment: str, goal: str = "become complete") -> None:
+        super().__init__(namespace, deployment, goal)
+
+    def verdict(self) -> Verdict:
+        """Judge by the counts of its status, then by what keeps them from coming."""
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        wanted = replicas_of(self.current)
+        names = ("replicas", "updatedReplicas", "availableReplicas")
+        if all(count_of(self.current, name) == wanted for name in names):
+            return Met()
+        tally = self.tally
+        pods = f": {tally.summary()}" if tally is not None and len(tally) else ""
+        return self.terminal_verdict(self.stuck()) or Pending(f"{self.counts()}{pods}")
+
+
+class UpdatedReplicas(DeploymentCondition):
+    """At least so many pods of a Deployment are of its present spec; they need not run.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+        least: how many.
+        generation: the generation that must have been observed at least.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, deployment: str, least: int, generation: int) -> None:
+        super().__init__(namespace, deployment, f"have {least} or more pods updated")
+        self._least = least
+        self._generation = generation
+
+    def verdict(self) -> Verdict:
+        """Judge by the count of its status, then by whether it can still grow."""
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        lag = describe_generation_lag(self.current, self._generation)
+        if lag:
+            return self.workload.ending() or Pending(lag)
+        updated, wanted = count_of(self.current, "updatedReplicas"), replicas_of(self.current)
+        if updated >= self._least:
+            return Met()
+        if wanted < self._least:
+            noun = "pod" if wanted == 1 else "pods"
+            return Failed(f"the deployment is to have {wanted} {noun}", Patience.LONG)
+        return self.terminal_verdict(self._all_stuck()) or Pending(
+            f"{updated} of {self._least} updated, {count_of(self.current, 'replicas')} there"
+        )
+
+    def _all_stuck(self) -> Failed | None:
+        # More are made as those that are there become available: of one that does, more may come.
+        tally = self.tally
+        alive = 0 if tally is None else tally.count(ALIVE)
+        return None if tally is None else judge_stuck_pods(tally, alive, alive - 1)

@@ -1,0 +1,245 @@
+"""Waiting for an event: what the cluster says of an object, by reason or message.
+
+The server shows the events of both APIs, core and `events.k8s.io`, as core ones: one look at those
+sees all.
+
+Source: kubernetes/test/e2e/framework/events/events.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+
+from pytest_kwait.client.discovery import match_resource
+from pytest_kwait.client.resource import BUILT_IN, EVENTS
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.targets import parse_target
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.pod.pod_conditions import check_text_argument
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from kubernetes.client import ApiClient
+
+__all__ = ["AwaitedEvent", "event", "wait_for_event"]
+
+_MATCH = "match"
+
+
+class _InvolvedObject(TypedDict, total=False):
+    kind: str | None
+    name: str | None
+    uid: str | None
+
+
+class _Fields(TypedDict, total=False):
+    metadata: ObjectMeta
+    type: str | None
+    reason: str | None
+    message: str | None
+    involvedObject: _InvolvedObject | None
+
+
+class AwaitedEvent:
+    """An event with a reason or a message is there.
+
+    It is the book of its own source: events about other objects are not kept.
+
+    Args:
+        namespace: where the event is.
+        reason: its reason; None for any.
+        message: a part of its message; None for any.
+        about: kind in lower case and name of the object it is about; None for any, an empty name
+            for any of the kind.
+        kind: `Normal` or `Warning`; None for both.
+    """
+
+    runs_user_code = False
+
+    def __init__(
+        self,
+        namespace: str,
+        *,
+        reason: str | None,
+        message: str | None,
+        about: tuple[str, str] | None,
+        kind: str | None,
+    ) -> None:
+        self.namespace = namespace
+        self._reason = reason
+        self._message = message
+        self._about = about
+        self._kind = kind
+        self._uid = ""
+        self._near = ""
+        self._events = ObjectCounter(self._state)
+        self._sources = (Source(EVENTS, namespace, self, fields=_Fields),)
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Note an event, unless it is about something else."""
+        about = obj.get("involvedObject") or {}
+        if self._about is not None:
+            kind, name = self._about
+            if str(about.get("kind") or "").lower() != kind or name not in ("", about.get("name")):
+                return
+            if name:
+                self._uid = about.get("uid") or self._uid
+        self._events.put(obj, raw, now)
+
+    def drop(self, uid: str) -> None:
+        """Note that an event is forgotten."""
+        self._events.drop(uid)
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of the events that are there."""
+        return self._events.uids()
+
+    def _state(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        text = obj.get("message") or ""
+        alike = self._reason in (None, obj.get("reason")) and self._kind in (None, obj.get("type"))
+        met = alike and (self._message is None or self._message in text)
+        if alike and not met and self._reason is not None:
+            self._near = " ".join(text.split())
+        label = obj.get("reason") or "without a reason"
+        if self._about is None or not self._about[1]:
+            about = obj.get("involvedObject") or {}
+            label = f"{label} ({str(about.get('kind') or 'object').lower()})"
+        return ObjectState(label, (_MATCH,) if met else (), keep=met)
+
+    @property
+    def subject(self) -> str:
+        """The object that the event is about, or the namespace."""
+        kind, name = self._about or ("namespace", self.namespace)
+        if self._about is None:
+            return f"namespace {name}"
+        return f"{kind} {self.namespace}/{name}" if name else f"a {kind} in {self.namespace}"
+
+    @property
+    def goal(self) -> str:
+        """The event."""
+        noun = f"a {self._kind} event" if self._kind else "an event"
+        said = [f"reason {self._reason}"] if self._reason is not None else []
+        if self._message is not None:
+            said.append(f"{self._message!r} in its message")
+        return f"have {noun}{' with ' if said else ''}{' and '.join(said)}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the events of the namespace."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by whether one matches."""
+        if self._events.count(_MATCH):
+            return Met()
+        others = len(self._events)
+        if not others:
+            return Pending("no event yet")
+        if self._near:
+            return Pending(f"{self._reason} came with another message: {self._near}")
+        return Pending(f"{others} {'other event' if others == 1 else 'other events'} so far")
+
+    def seen(self) -> str:
+        """Sum up which events there are, those of other objects left out."""
+        return self._events.summary()
+
+    def result(self) -> dict[str, Any]:
+        """Return the latest event that matches."""
+        return max(self._events.objects(EVENTS), key=_timestamp_of)
+
+    def scope(self) -> EvidenceScope:
+        """Return the object, and the pod where it is one."""
+        if self._about is None or not self._about[1]:
+            return EvidenceScope(self.namespace)
+        kind, name = self._about
+        known = match_resource(BUILT_IN.values(), kind)
+        resource = kind if known is None else known.qualified
+        reference = ObjectReference(
+            known.kind if known else kind, name, self._uid, resource, exists=bool(self._uid)
+        )
+        return EvidenceScope(
+            self.namespace, (reference,), pod_names=(name,) if kind == "pod" else ()
+        )
+
+
+def _timestamp_of(obj: dict[str, Any]) -> str:
+    series = obj.get("series") or {}
+    metadata = obj["metadata"]
+    times = (series.get("lastObservedTime"), obj.get("lastTimestamp"), obj.get("eventTime"))
+    # All of them in UTC and of the same form up to the second.
+    return next(filter(None, times), metadata.get("creationTimestamp") or "")
+
+
+def event(
+    namespace: str,
+    reason: str | None = None,
+    message: str | None = None,
+    *,
+    about: str | None = None,
+    type: str | None = None,
+) -> AwaitedEvent:
+    """Return the condition of `wait_for_event`."""
+    check_namespace(namespace)
+    if reason is None and message is None and about is None:
+        raise InvalidArgument("arguments", [], "give a reason, a message or what it is about")
+    if type not in (None, "Normal", "Warning"):
+        raise InvalidArgument("type", type, "use 'Normal' or 'Warning', or None for both")
+    target = None
+    if about is not None:
+        parsed = parse_target("about", about)
+        known = match_resource(BUILT_IN.values(), parsed.kind)
+        target = ((known.kind if known else parsed.kind.partition(".")[0]).lower(), parsed.name)
+    return AwaitedEvent(
+        namespace,
+        reason=None if reason is None else check_text_argument("reason", reason),
+        message=None if message is None else check_text_argument("message", message),
+        about=target,
+        kind=type,
+    )
+
+
+def wait_for_event(
+    client: ApiClient,
+    namespace: str,
+    reason: str | None = None,
+    message: str | None = None,
+    *,
+    about: str | None = None,
+    type: str | None = None,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Return the latest event that matches, once there is one; earlier ones count.
+
+    Events are no promise: whoever writes them may leave some out, and the server forgets them after
+    an hour. The message of a wait in vain says which others there were. Upstream takes a field
+    selector; here the object is named.
+
+    Args:
+        client: the official client.
+        namespace: where the event is; those about cluster-scoped objects are in `default`.
+        reason: its reason, exactly.
+        message: a part of its message.
+        about: the object it is about, `pod/web-0`, or the kind, `pod`; custom kinds by the kind in
+            lower case.
+        type: `Normal` or `Warning`.
+        **options: `timeout` (default: `pod_event`, 2 minutes) and the other options of every wait.
+
+    Returns:
+        The event in its core form, also where it was written as one of `events.k8s.io`.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: none of reason, message and about, or an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: events/events.go WaitTimeoutForEvent.
+    """
+    condition = event(namespace, reason, message, about=about, type=type)
+    settings = resolve_options(options, timeout="pod_event")
+    return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

@@ -1,0 +1,400 @@
+"""What can be awaited of a Job and of its pods.
+
+A Job that retries is pending for as long as it does: its own conditions say when it gives up. Its
+pods doom a wait only once so many of them are stuck for good that what is awaited is out of reach.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import JOBS, PODS
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.object_counter import (
+    ObjectCounter,
+    ObjectState,
+    ObjectStateCache,
+    TerminalState,
+)
+from pytest_kwait.engine.options import check_count, check_name, check_namespace
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.verdicts import Failed, LazyPending, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.job.fields import (
+    JobFields,
+    find_end,
+    find_halt,
+    is_missing_pods_for_end,
+    max_active_pods,
+    pod_selector,
+    required_completions,
+    succeeded_count,
+)
+from pytest_kwait.framework.pod.fields import (
+    PodFields,
+    controller_uid,
+    is_finished,
+    is_terminating,
+    phase_label,
+    phase_of,
+)
+from pytest_kwait.framework.terminal_states.pods import detect_not_starting
+from pytest_kwait.framework.workload.refusals import RefusedPods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["JobCondition", "JobOutcome", "JobPods"]
+
+_ALIVE = "alive"
+_OF_ANOTHER = ObjectState("of another owner")
+_ENDS = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
+
+
+class JobCondition:
+    """What conditions on a Job share: the Job, the pods of its own selector, where to look.
+
+    Args:
+        namespace: where the Job is.
+        job: its name.
+        goal: what is awaited.
+        phase: the phase of the pods that belong to the result; empty where the Job itself does.
+        uid: the Job's UID; empty to take the first one seen for the one that is meant.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    runs_user_code = False
+    pod_doom = staticmethod(detect_not_starting)
+    """Why a pod will not become what is awaited."""
+
+    def __init__(self, namespace: str, job: str, goal: str, phase: str = "", uid: str = "") -> None:
+        self.namespace = check_namespace(namespace)
+        self.job = SingleObject(JOBS, check_name("job", job), uid)
+        self.goal = goal
+        self._phase = phase
+        self._states = ObjectStateCache(self._judged)
+        self.pods = ObjectCounter(self._pod_state)
+        self._job_source = Source(JOBS, namespace, self.job, name=job, fields=JobFields)
+        self._sources: tuple[Source, ...] = (self._job_source,)
+        self._selected_for = ""
+        self._selector: str | None = None
+        self._refusals = RefusedPods(namespace, "")
+
+    @property
+    def subject(self) -> str:
+        """The Job."""
+        return f"job {self.namespace}/{self.job.name}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the Job, and its pods once its selector and UID are known."""
+        current = self.job.current
+        uid = current["metadata"].get("uid") or "" if current is not None else ""
+        if current is not None and uid != self._selected_for:
+            # The selector of a Job cannot be changed: its pods change only with the Job.
+            self._selected_for = uid
+            self.pods = ObjectCounter(self._pod_state)
+            self._refusals = RefusedPods(self.namespace, uid)
+            self._selector = pod_selector(current)
+            self._sources = (
+                self._job_source,
+                Source(PODS, self.namespace, self.pods, selector=self._selector, fields=PodFields),
+            )
+        return self._sources
+
+    def deferred_source(self) -> Source | None:
+        """Return the Job's events while pods are missing that it could have made."""
+        alive = self.pods.count(_ALIVE)
+        # Asked after every change of a pod: what is told by the pods' number comes first.
+        if self.job.current is None or not self.has_missing_pods(alive):
+            return None
+        if find_end(self.job, *_ENDS) or find_halt(self.job):
+            return None
+        active = max_active_pods(self.job)
+        return None if active is None or alive >= active else self._refusals.source
+
+    def deferred_verdict(self) -> Failed | None:
+        """Judge by whether the last pod was refused."""
+        return self._refusals.deferred_verdict()
+
+    def has_missing_pods(self, alive: int) -> bool:
+        """Return whether what is awaited needs more pods than there are.
+
+        Args:
+            alive: how many have not ended.
+        """
+        return False
+
+    def seen(self) -> str:
+        """Sum up the Job's pods."""
+        if self.job.current is None:
+            return ""
+        summary = self.pods.summary() or "no pods"
+        return f"{summary}; {succeeded_count(self.job)} counted as succeeded by the job"
+
+    def scope(self) -> EvidenceScope:
+        """Return the Job and its pods."""
+        return EvidenceScope(
+            self.namespace,
+            objects=(self.job.reference(),),
+            pods=self._selector,
+            suspects=self.pods.suspects(),
+        )
+
+    def result(self) -> Any:
+        """Return the pods in the awaited phase, sorted by name, or the Job."""
+        return self.pods.objects(PODS) if self._phase else self.job.object()
+
+    def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        # A selector made by hand may match what an earlier Job has left.
+        if controller_uid(pod) not in ("", self._selected_for):
+            return _OF_ANOTHER
+        self._refusals.made(pod)
+        return self._states.get_state(pod, before, is_terminating(pod))
+
+    def _judged(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        phase = phase_of(pod)
+        alive = not is_finished(pod) and not is_terminating(pod)
+        return ObjectState(
+            phase_label(pod),
+            (phase, _ALIVE) if alive else (phase,),
+            keep=phase == self._phase,
+            doom=self.pod_doom(pod, before) if alive else None,
+        )
+
+    def _doom(self, needed: int) -> Failed | None:
+        """Return the verdict where that many pods are stuck; None while fewer are."""
+        if needed < 1:
+            return None
+        stuck = self.pods.nth_terminal(needed)
+        if stuck is None:
+            return None
+        entry, patience, since = stuck
+        doom = entry.state.doom
+        reason = doom.reason if doom is not None else ""
+        others = self.pods.doomed - 1
+        more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
+        return Failed(f"pod {entry.name}{more}: {reason}", patience, since)
+
+
+@dataclass(frozen=True, slots=True)
+class _JobFacts:
+    """What a Job says about its pods, worked out once per change of the Job.
+
+    Args:
+        absent: the verdict where it is not there.
+        ended: the verdict where it is over.
+        failing: the verdict where it is about to fail.
+        halted: the verdict where it starts no pods for now.
+        slots: how many pods are active at once; None where it starts no more.
+        completions: how many must succeed; None where the first success ends it.
+    """
+
+    absent: Pending | Failed | None
+    ended: Failed | None
+    failing: Failed | None
+    halted: Failed | None
+    slots: int | None
+    completions: int | None
+
+
+def _facts(job: SingleObject) -> _JobFacts:
+    return _JobFacts(
+        absent=job.missing_verdict(),
+        ended=find_end(job, "Failed", "Complete"),
+        failing=find_end(job, "FailureTarget"),
+        halted=find_halt(job),
+        slots=max_active_pods(job),
+        completions=required_completions(job),
+    )
+
+
+class JobPods(JobCondition):
+    """A number of a Job's pods in one phase, not one more and not one less.
+
+    Args:
+        namespace: where the Job is.
+        job: its name.
+        expected_count: how many pods.
+        phase: `Running` or `Succeeded`.
+
+    Raises:
+        InvalidArgument: a name or a count that cannot be one.
+    """
+
+    def __init__(self, namespace: str, job: str, expected_count: int, phase: str) -> None:
+        count = check_count("expected_count", expected_count)
+        noun = "pod" if count == 1 else "pods"
+        super().__init__(namespace, job, f"have {count} {noun} {phase}", phase)
+        self.expected = count
+        self._facts_of = -1
+        self._known = _JobFacts(None, None, None, None, None, None)
+
+    def verdict(self) -> Verdict:
+        """Judge by the count, and by how far it can still get."""
+        facts = self._facts()
+        if facts.absent is not None:
+            return facts.absent
+        count = self.pods.count(self._phase)
+        if count == self.expected:
+            return Met()
+        return self._out_of_reach(facts, count) or LazyPending(self._progress)
+
+    def has_missing_pods(self, alive: int) -> bool:
+        """Return whether the count cannot be reached with the pods that there are."""
+        if self._phase == "Running":
+            return alive < self.expected
+        return self.pods.count(self._phase) + alive < self.expected
+
+    def _facts(self) -> _JobFacts:
+        # There is an event for every pod's change, and few for the Job's.
+        if self._facts_of != self.job.changes:
+            self._facts_of = self.job.changes
+            self._known = _facts(self.job)
+        return self._known
+
+    def _progress(self) -> str:
+        count = self.pods.count(self._phase)
+        rest = self.pods.summary()
+        noun = "pod" if self.expected == 1 else "pods"
+        text = f"{count} of {self.expected} {noun} {self._phase}"
+        if count > self.expected:
+            noun = "pod" if count == 1 else "pods"
+            text = f"{count} {noun} {self._phase}, {count - self.expected} more than awaited"
+        return f"{text}{': ' if rest else ''}{rest}"
+
+    def _out_of_reach(self, facts: _JobFacts, count: int) -> Failed | None:
+        if facts.ended is not None:
+            return self._after_the_end(facts.ended, count)
+        if count > self.expected:
+            if self._phase == "Running":
+                return None
+            noun = "pod" if count == 1 else "pods"
+            return Failed(f"{count} {noun} {self._phase}, more than awaited", Patience.LONG)
+        if facts.failing is not None:
+            return self._after_the_end(facts.failing, count)
+        if facts.halted is not None:
+            return facts.halted
+        reachable = self._reachable(facts, count)
+        if reachable < self.expected:
+            # A success is never taken back; more parallelism may yet be given.
+            enough = (self.job.spec.get("parallelism") or 1) >= self.expected
+            patience = Patience.SHORT if enough else Patience.LONG
+            return Failed(self._too_few(reachable), patience)
+        return self._doom(reachable - self.expected + 1)
+
+    def _after_the_end(self, ended: Failed, count: int) -> Failed:
+        """Judge a Job that has ended, or is about to: its pods can only end as well."""
+        noun = "pod" if count == 1 else "pods"
+        reason = f"{ended.reason}, with {count} {noun} {self._phase}"
+        # A pod that has not been seen to end yet may be on its way to the awaited phase.
+        alive = self.pods.count(_ALIVE) > 0
+        return Failed(reason, Patience.SHORT if alive else Patience.NONE)
+
+    def _reachable(self, facts: _JobFacts, count: int) -> int:
+        """Return how many pods can be in the phase at once if none is stuck."""
+        active = facts.slots
+        if self._phase == "Running":
+            return active if active is not None else self.pods.count(_ALIVE)
+        if facts.completions is not None:
+            return facts.completions
+        return active if active is not None else count + self.pods.count(_ALIVE)
+
+    def _too_few(self, reachable: int) -> str:
+        parallelism = self.job.spec.get("parallelism") or 1
+        wanted = required_completions(self.job)
+        wanted_text = "no" if wanted is None else f"{wanted}"
+        noun = "pod" if reachable == 1 else "pods"
+        return (
+            f"the job comes to {reachable} {noun} {self._phase} at most (parallelism"
+            f" {parallelism}, {wanted_text} completions, {succeeded_count(self.job)} succeeded)"
+        )
+
+
+class JobOutcome(JobCondition):
+    """The end of a Job: any, success or failure.
+
+    Args:
+        namespace: where the Job is.
+        job: its name.
+        outcomes: the condition types that are awaited: `Complete`, `Failed` or both.
+        reason: the reason that the condition must have; None for any.
+        succeeded_pods: how many pods must have succeeded; None for any number.
+
+    Raises:
+        InvalidArgument: a name, a reason or a count that cannot be one.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        job: str,
+        outcomes: tuple[str, ...],
+        reason: str | None = None,
+        succeeded_pods: int | None = None,
+    ) -> None:
+        goal = "finish"
+        if len(outcomes) == 1:
+            goal = "become complete" if outcomes[0] == "Complete" else "fail"
+        if reason is not None:
+            given: object = reason
+            if not isinstance(given, str) or not given:
+                raise InvalidArgument("reason", given, "use the reason of a condition, or None")
+            goal += f" with reason {reason}"
+        if succeeded_pods is not None:
+            check_count("completions", succeeded_pods)
+            goal += f" {'with' if reason is None else 'and'} {succeeded_pods} pods succeeded"
+        super().__init__(namespace, job, goal)
+        self._outcomes = outcomes
+        self._reason = reason
+        self._succeeded = succeeded_pods
+
+    def verdict(self) -> Verdict:
+        """Judge by the Job's conditions, and by whether its pods can lead to them."""
+        absent = self.job.missing_verdict()
+        if absent is not None:
+            return absent
+        for kind in self._outcomes:
+            condition = self.job.holds(kind)
+            if condition is not None:
+                return self._judge_end(condition)
+        return self._doomed() or LazyPending(self._progress)
+
+    def _judge_end(self, condition: dict[str, Any]) -> Verdict:
+        reason = condition.get("reason") or ""
+        if self._reason is not None and reason != self._reason:
+            return Failed(f"the job is {condition['type'].lower()} with reason {reason!r}")
+        count = succeeded_count(self.job)
+        if self._succeeded is not None and count != self._succeeded:
+            return Failed(f"the job is {condition['type'].lower()} with {count} pods succeeded")
+        return Met()
+
+    def _doomed(self) -> Failed | None:
+        against: tuple[str, ...] = ()
+        if self._outcomes == ("Complete",):
+            against = ("Failed", "FailureTarget")
+        elif self._outcomes == ("Failed",):
+            against = ("Complete", "SuccessCriteriaMet")
+        hindrance = find_end(self.job, *against) or find_halt(self.job)
+        if hindrance is not None:
+            return hindrance
+        if self._outcomes == ("Complete",) and not self.job.spec.get("successPolicy"):
+            # Every slot is needed for a success: a pod that is stuck in one is enough.
+            return self._doom(1)
+        if "Failed" in self._outcomes and self.job.spec.get("activeDeadlineSeconds"):
+            return None
+        active = max_active_pods(self.job)
+        return self._doom(active if active is not None else self.pods.count(_ALIVE))
+
+    def has_missing_pods(self, alive: int) -> bool:
+        """Return whether no pod is left that could end the Job, or one is missing for success."""
+        return is_missing_pods_for_end(self.job, alive, success=self._outcomes == ("Complete",))
+
+    def _progress(self) -> str:
+        wanted = required_completions(self.job)
+        of = f" of {wanted}" if wanted is not None else ""
+        text = f"{succeeded_count(self.job)}{of} succeeded"
+        rest = self.pods.summary()
+        return f"{text}{': ' if rest else ''}{rest}"

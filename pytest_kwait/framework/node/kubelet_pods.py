@@ -1,0 +1,263 @@
+"""Waiting for what kubelets themselves say they run, whatever the API has of it.
+
+Source: kubernetes/test/e2e/node/kubelet.go waitTillNPodsRunningOnNodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+
+import msgspec
+
+from pytest_kwait.client.resource import NODES, PODS
+from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.object_counter import (
+    ObjectCounter,
+    ObjectState,
+    TerminalState,
+    decode_whole,
+)
+from pytest_kwait.engine.options import (
+    WaitOptions,
+    check_count,
+    check_name,
+    check_namespace,
+    resolve_options,
+)
+from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.node.fields import NodeFields, describe_node
+from pytest_kwait.framework.pod.pod_conditions import check_text_argument
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["KubeletPods", "pods_running_on_nodes", "wait_for_pods_running_on_nodes"]
+
+NODE_TIMEOUT = 10.0
+"""Seconds that one kubelet has for its answer."""
+
+
+class _Known(TypedDict, total=False):
+    metadata: ObjectMeta
+
+
+_Answers = dict[str, "dict[str, bytes] | str"]
+
+
+class _NamedNodeStore(ObjectCounter):
+    """The book of the nodes that were named.
+
+    Args:
+        names: which.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(_state)
+        self._names = names
+        self._uids: dict[str, str] = {}
+        self.gone = ""
+        """The name of a node that was there and is not any more."""
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Note a node, if it is one of them."""
+        name = obj["metadata"]["name"]
+        if name in self._names:
+            super().put(obj, raw, now)
+            self._uids[obj["metadata"].get("uid") or name] = name
+
+    def drop(self, uid: str) -> None:
+        """Note that a node is gone."""
+        super().drop(uid)
+        self.gone = self._uids.pop(uid, self.gone)
+
+    def missing(self) -> str:
+        """Return the name of one that is not there; empty where all are."""
+        if len(self._uids) == len(self._names):
+            return ""
+        there = set(self._uids.values())
+        return next((name for name in self._names if name not in there), "")
+
+
+def _state(node: dict[str, Any], _: TerminalState | None) -> ObjectState:
+    return ObjectState(describe_node(node))
+
+
+class KubeletPods:
+    """Kubelets run so many pods of a namespace, by their own account.
+
+    Args:
+        namespace: where the pods are.
+        nodes: whose kubelets are asked, by name.
+        prefix: what the pods' names begin with.
+        count: how many, exactly.
+    """
+
+    runs_user_code = False
+    session: Session | None = None
+    """Who asks; set by the wait."""
+
+    def __init__(self, namespace: str, nodes: Sequence[str], prefix: str, count: int) -> None:
+        self.namespace = namespace
+        self._names = nodes
+        self._prefix = prefix
+        self._count = count
+        self._nodes = _NamedNodeStore(nodes)
+        self._answers: _Answers = {}
+        one = nodes[0] if len(nodes) == 1 else None
+        self._sources = (Source(NODES, None, self._nodes, one, fields=NodeFields),)
+
+    @property
+    def subject(self) -> str:
+        """The kubelets."""
+        names = ", ".join(self._names[:3])
+        more = f" and {len(self._names) - 3} more" if len(self._names) > 3 else ""
+        return f"{'kubelet' if len(self._names) == 1 else 'kubelets'} of {names}{more}"
+
+    @property
+    def goal(self) -> str:
+        """How many pods they run."""
+        like = f" {self._prefix}*" if self._prefix else ""
+        noun = "pod" if self._count == 1 else "pods"
+        return f"run exactly {self._count} {noun}{like} of {self.namespace}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the nodes."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by what the kubelets said last."""
+        missing = self._nodes.missing()
+        if missing and self._nodes.gone == missing:
+            return Failed(f"node {missing} was deleted")
+        if missing:
+            return Pending(f"there is no node {missing}")
+        if len(self._answers) < len(self._names):
+            return Pending("the kubelets have not been asked yet")
+        silent = [text for text in self._answers.values() if isinstance(text, str)]
+        if silent:
+            return Pending(silent[0])
+        running = self._running()
+        if len(running) == self._count:
+            return Met()
+        return Pending(f"{len(running)} of {self._count} run")
+
+    def _running(self) -> dict[str, bytes]:
+        return {
+            name: raw
+            for answer in self._answers.values()
+            if isinstance(answer, dict)
+            for name, raw in answer.items()
+        }
+
+    def questions(self) -> Sequence[str]:
+        """Return the nodes to ask: all, for what a kubelet runs may end any time."""
+        return () if self._nodes.missing() else self._names
+
+    def is_urgent(self) -> bool:
+        """Whether to ask before the pause is over: never."""
+        return False
+
+    def ask(self, questions: Sequence[str], deadline: Deadline) -> _Answers:
+        """Ask each kubelet once."""
+        if self.session is None:
+            raise InvalidArgument("session", None, "give one to ask the kubelets with")
+        return {name: self._ask(self.session, name, deadline) for name in questions}
+
+    def _ask(self, session: Session, name: str, deadline: Deadline) -> dict[str, bytes] | str:
+        path = f"{NODES.path(name=name, subresource='proxy/runningpods')}/"
+        try:
+            response = session.request("GET", path, deadline=deadline.at_most(NODE_TIMEOUT))
+        except DeadlineExceeded:
+            if deadline.expired:
+                raise
+            return f"the kubelet of {name} did not answer within {NODE_TIMEOUT:g}s"
+        except ApiError as error:
+            if error.status and error.status < 500 and error.status not in (404, 408, 429):
+                raise
+            return f"the kubelet of {name} could not be asked: {error.message}"
+        try:
+            page, _ = get_list_decoder(_Known).decode_page(response.data)
+        except msgspec.DecodeError:
+            return f"the kubelet of {name} did not answer with a list of pods"
+        return {
+            item.object["metadata"]["name"]: item.raw
+            for item in page.items
+            if item.object["metadata"].get("namespace") == self.namespace
+            and item.object["metadata"]["name"].startswith(self._prefix)
+        }
+
+    def record_answers(self, answers: _Answers) -> None:
+        """Note what they said."""
+        self._answers = answers
+
+    def seen(self) -> str:
+        """Sum up what they said."""
+        return f"{len(self._running())} run; nodes: {self._nodes.summary() or 'none'}"
+
+    def result(self) -> list[dict[str, Any]]:
+        """Return the pods as the kubelets have them, sorted by name."""
+        return [decode_whole(PODS, raw) for _, raw in sorted(self._running().items())]
+
+    def scope(self) -> EvidenceScope:
+        """Return the nodes."""
+        references = tuple(
+            ObjectReference("Node", name, "", NODES.qualified) for name in self._names[:3]
+        )
+        return EvidenceScope(None, objects=references)
+
+
+def pods_running_on_nodes(
+    namespace: str, nodes: Sequence[str], count: int, prefix: str = ""
+) -> KubeletPods:
+    """Return the condition of `wait_for_pods_running_on_nodes`."""
+    check_namespace(namespace)
+    given: object = nodes
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise InvalidArgument("nodes", given, "use a list of names of nodes, one or more")
+    names = list(dict.fromkeys(check_name("nodes", name) for name in nodes))
+    number = check_count("count", count)
+    return KubeletPods(namespace, names, check_text_argument("prefix", prefix, empty=True), number)
+
+
+def wait_for_pods_running_on_nodes(
+    client: ApiClient,
+    namespace: str,
+    nodes: Sequence[str],
+    count: int,
+    prefix: str = "",
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]:
+    """Return the pods that kubelets say they run once those are exactly `count`.
+
+    Asked are the kubelets, every `poll`, through the API server's node proxy: what they return
+    is made up from the container runtime, names, UIDs and containers and little else. A kubelet
+    that does not answer is pending; upstream counts it as one that runs none.
+
+    Args:
+        client: the official client.
+        namespace: where the pods are.
+        nodes: the names of the nodes whose kubelets are asked; at least one.
+        count: how many pods on all of them together, exactly; 0 or more.
+        prefix: what the pods' names begin with; empty for all pods of the namespace.
+        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses, the use of its proxy included.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: a node was deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: kubernetes/test/e2e/node/kubelet.go waitTillNPodsRunningOnNodes.
+    """
+    condition = pods_running_on_nodes(namespace, nodes, count, prefix)
+    condition.session = Session.of(client)
+    settings = resolve_options(options, timeout="pod_start")
+    return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))

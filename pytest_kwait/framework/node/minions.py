@@ -1,0 +1,347 @@
+"""Waiting until pods have arrived: every one has a host, and that host's agent knows it.
+
+Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+
+from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
+from pytest_kwait.client.resource import JOBS, PODS
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.retry import ErrorAction, classify_error
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.node.pod_info import FakePodInfo, NodeProxyPodInfo, PodInfo
+from pytest_kwait.framework.pod.fields import PodFields
+from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods
+from pytest_kwait.framework.workload.controllers import desired_pods, parse_controller, selector_of
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = [
+    "FakePodInfo",
+    "PodInfo",
+    "PodsOnMinions",
+    "parse_pod_uids",
+    "pods_on_minions",
+    "wait_for_pods_on_minions",
+]
+
+
+class _ControllerFields(TypedDict, total=False):
+    metadata: ObjectMeta
+    spec: dict[str, Any] | None
+    status: dict[str, Any] | None
+
+
+_Answers = list[tuple[str, str | None]]
+
+
+class PodsOnMinions:
+    """Every selected pod has a host, and that host's agent knows it.
+
+    Args:
+        namespace: where the pods are.
+        controller: whose pods, as a book of its own; None where they are selected otherwise.
+        selector: the pods' labels; None where they are selected otherwise.
+        pods: the pods by name, with their UIDs where those are known; None likewise.
+        pod_info: who is asked; None for the kubelets, through `session`.
+    """
+
+    runs_user_code = False
+    session: Session | None = None
+    """Who asks the kubelets; set by the wait."""
+
+    def __init__(
+        self,
+        namespace: str,
+        *,
+        controller: SingleObject | None = None,
+        selector: str | None = None,
+        pods: Mapping[str, str] | None = None,
+        pod_info: PodInfo | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self.pod_info = pod_info
+        self._controller = controller
+        self._selector = selector
+        self._wanted = pods
+        self._pods = PlacedPods(pods)
+        self._sources: tuple[Source, ...]
+        if controller is not None:
+            source = Source(
+                controller.resource,
+                namespace,
+                controller,
+                name=controller.name,
+                fields=_ControllerFields,
+            )
+            self._sources = (source,)
+        else:
+            self._sources = (self._pod_source(),)
+
+    @property
+    def subject(self) -> str:
+        """The controller, or the pods."""
+        if self._controller is not None:
+            return f"{self._controller.noun} {self.namespace}/{self._controller.name}"
+        if self._wanted is None:
+            return f"pods with {self._selector} in {self.namespace}"
+        names = ", ".join(list(self._wanted)[:3])
+        more = f" and {len(self._wanted) - 3} more" if len(self._wanted) > 3 else ""
+        return f"{'pod' if len(self._wanted) == 1 else 'pods'} {names}{more} in {self.namespace}"
+
+    @property
+    def goal(self) -> str:
+        """That the pods have arrived."""
+        return "have all pods on minions" if self._controller else "arrive on minions"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the controller, and the pods once their selector is known."""
+        controller = self._controller
+        if controller is not None and controller.current is not None and len(self._sources) == 1:
+            self._selector = selector_of(controller.resource, controller.spec)
+            self._sources = (*self._sources, self._pod_source())
+        return self._sources
+
+    def _pod_source(self) -> Source:
+        one = next(iter(self._wanted)) if self._wanted and len(self._wanted) == 1 else None
+        return Source(
+            PODS, self.namespace, self._pods, one, selector=self._selector, fields=PodFields
+        )
+
+    def verdict(self) -> Verdict:
+        """Judge by who is there, who is placed and who is known."""
+        return self._incomplete() or self._unplaced() or self._unknown() or Met()
+
+    def _incomplete(self) -> Verdict | None:
+        if self._wanted is not None:
+            return self._missing(self._wanted)
+        controller = self._controller
+        if controller is None:
+            return None if len(self._pods) else Pending("no pod matches yet")
+        absent = controller.missing_verdict() or controller.ending()
+        if absent is not None:
+            return absent
+        observed = controller.status.get("observedGeneration")
+        generation = (controller.current or {})["metadata"].get("generation") or 0
+        if controller.resource is not JOBS and (observed or 0) < generation:
+            return Pending(f"generation {generation} is not observed by its controller yet")
+        if controller.spec.get("suspend"):
+            return Failed(f"the {controller.noun} is suspended", Patience.LONG)
+        desired = desired_pods(controller)
+        if len(self._pods) < desired:
+            return Pending(f"{len(self._pods)} of {desired} pods there")
+        return None
+
+    def _missing(self, wanted: Mapping[str, str]) -> Verdict | None:
+        there = self._pods.by_name()
+        for name, uid in wanted.items():
+            if name not in there:
+                if uid or name in self._pods.dropped:
+                    return Failed(f"pod {name} is gone")
+                return Pending(f"{len(there)} of {len(wanted)} pods there: {name} is missing")
+            if uid and there[name] != uid:
+                return Failed(f"pod {name} was deleted and created anew under another UID")
+        return None
+
+    def _unplaced(self) -> Verdict | None:
+        if not self._pods.unscheduled:
+            return None
+        stuck = self._pods.nth_terminal(1)
+        if stuck is not None:
+            entry, patience, since = stuck
+            reason = entry.state.doom.reason if entry.state.doom is not None else ""
+            return Failed(f"pod {entry.name}: {reason}", patience, since)
+        placed = len(self._pods) - self._pods.unscheduled
+        name = self._pods.first_unscheduled()
+        return Pending(f"{placed} of {len(self._pods)} pods have a host: {name} has none")
+
+    def _unknown(self) -> Verdict | None:
+        if self._pods.known == len(self._pods):
+            return None
+        reason = self._pods.first_unknown_reason()
+        text = f"{self._pods.known} of {len(self._pods)} pods known to their hosts"
+        return Pending(f"{text}{': ' if reason else ''}{reason}")
+
+    def questions(self) -> Sequence[tuple[str, PlacedPod]]:
+        """Return the pods to ask for: none before all that are awaited have a host."""
+        if any(source.sink is self._pods for source in self._sources) and not (
+            self._incomplete() or self._pods.unscheduled
+        ):
+            return self._pods.unknown()
+        return ()
+
+    def is_urgent(self) -> bool:
+        """Whether a pod was placed since the last look."""
+        return self._pods.news
+
+    def ask(self, questions: Sequence[tuple[str, PlacedPod]], deadline: Deadline) -> _Answers:
+        """Ask each host for its pods."""
+        self._pods.news = False
+        info = self.pod_info
+        if info is None:
+            if self.session is None:
+                raise InvalidArgument(
+                    "pod_info", None, "give one, or a session to ask the kubelets"
+                )
+            info = NodeProxyPodInfo(self.session, deadline)
+        answers: _Answers = []
+        failure: ApiError | None = None
+        silent: dict[str, str] = {}
+        for uid, placed in questions:
+            if placed.host in silent:
+                answers.append((uid, silent[placed.host]))
+                continue
+            reason: str | None = None
+            try:
+                info(placed.host, placed.pod)
+            except LookupError as error:
+                reason = str(error.args[0]) if error.args else f"{placed.host} does not know it"
+            except DeadlineExceeded:
+                if deadline.expired:
+                    raise
+                reason = silent[placed.host] = f"{placed.host} did not answer"
+            except ApiError as error:
+                if classify_error(error) is not ErrorAction.RETRY:
+                    failure = failure or error
+                reason = silent[placed.host] = f"{placed.host} could not be asked: {error.message}"
+            answers.append((uid, reason))
+        if failure is not None:
+            raise failure
+        return answers
+
+    def record_answers(self, answers: _Answers) -> None:
+        """Note which pods are known."""
+        for uid, reason in answers:
+            self._pods.record_answers(uid, reason)
+
+    def seen(self) -> str:
+        """Sum up the pods."""
+        if not len(self._pods):
+            return ""
+        placed = len(self._pods) - self._pods.unscheduled
+        known = self._pods.known
+        return f"{self._pods.summary()}; {placed} have a host, {known} known to it"
+
+    def result(self) -> list[dict[str, Any]]:
+        """Return the pods, sorted by name."""
+        return self._pods.objects(PODS)
+
+    def scope(self) -> EvidenceScope:
+        """Return the controller and the pods."""
+        references: tuple[ObjectReference, ...] = ()
+        if self._controller is not None:
+            references = (self._controller.reference(),)
+        return EvidenceScope(
+            self.namespace,
+            objects=references,
+            pods=self._selector,
+            pod_names=tuple(self._wanted or ()),
+            suspects=self._pods.suspects(),
+        )
+
+
+def pods_on_minions(
+    namespace: str,
+    controller: str | None = None,
+    *,
+    selector: Selector | None = None,
+    pods: Sequence[dict[str, Any] | str] | None = None,
+    pod_info: PodInfo | None = None,
+) -> PodsOnMinions:
+    """Return the condition of `wait_for_pods_on_minions`."""
+    check_namespace(namespace)
+    values = {"controller": controller, "selector": selector, "pods": pods}
+    given = [name for name, value in values.items() if value is not None]
+    if len(given) != 1:
+        raise InvalidArgument(
+            "arguments", given, "give exactly one of controller, selector and pods"
+        )
+    if pod_info is not None and not callable(pod_info):
+        raise InvalidArgument("pod_info", pod_info, "use a callable (host, pod), or None")
+    if controller is not None:
+        return PodsOnMinions(
+            namespace,
+            controller=SingleObject(*parse_controller("controller", controller)),
+            pod_info=pod_info,
+        )
+    if pods is not None:
+        return PodsOnMinions(namespace, pods=parse_pod_uids(pods), pod_info=pod_info)
+    text = normalize_label_selector(selector)
+    if text is None:
+        raise InvalidArgument("selector", selector, "use labels that select something")
+    return PodsOnMinions(namespace, selector=text, pod_info=pod_info)
+
+
+def wait_for_pods_on_minions(
+    client: ApiClient,
+    namespace: str,
+    controller: str | None = None,
+    *,
+    selector: Selector | None = None,
+    pods: Sequence[dict[str, Any] | str] | None = None,
+    pod_info: PodInfo | None = None,
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]:
+    """Return the selected pods once each has a host and that host's agent knows it.
+
+    A controller must have as many pods as it is to have (`spec.replicas`, a Job's parallelism or
+    completions, the nodes of a DaemonSet), and a selector must match at least one: upstream's
+    condition holds for no pods at all, since its callers counted them before. An empty list of
+    pods is returned at once. Which pods are there and where is watched; the agents cannot be, they
+    are asked when all pods are placed and every `poll` from then on.
+
+    Args:
+        client: the official client.
+        namespace: where the pods are.
+        controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
+            `job/web`; its selector is read from the server.
+        selector: a label selector, text or mapping.
+        pods: the pods themselves or their names.
+        pod_info: who is asked whether a host knows a pod; the kubelets if not given.
+        **options: `timeout` (default: `minions`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: not exactly one of controller, selector and pods, or one that cannot be.
+        WaitFailed: it can no longer come: a pod or the controller is gone, or no node takes a pod.
+        WaitTimeout: it did not come within the limit.
+
+    Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
+    """
+    condition = pods_on_minions(
+        namespace, controller, selector=selector, pods=pods, pod_info=pod_info
+    )
+    settings = resolve_options(options, timeout="minions")
+    if pods is not None and not pods:
+        return []
+    condition.session = Session.of(client)
+    return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))
+
+
+def parse_pod_uids(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:
+    """Return the UIDs of pods by their names; empty where only the name is given.
+
+    Raises:
+        InvalidArgument: what is no pod as the API has it, nor a name.
+    """
+    named: dict[str, str] = {}
+    for pod in pods:
+        metadata = pod.get("metadata") if isinstance(pod, Mapping) else {"name": pod}
+        if not isinstance(metadata, Mapping):
+            raise InvalidArgument("pods", pod, "use pods as the API has them, or their names")
+        named[check_name("pods", metadata.get("name"))] = metadata.get("uid") or ""
+    return named

@@ -1,0 +1,175 @@
+"""Conditions on the list of objects that a selector matches: what code of the user decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import PODS
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
+from pytest_kwait.framework.timers import Timers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.framework.objects.object_counts import Count
+    from pytest_kwait.framework.predicates import ListPredicate, ObjectPredicate
+
+__all__ = ["EachObjectPredicate", "ListCondition", "describe_selection", "type_meta_of"]
+
+
+class ListStore:
+    """The book of whole objects, for code of the user."""
+
+    def __init__(self, resource: Resource) -> None:
+        self._type = type_meta_of(resource)
+        self._objects: dict[str, dict[str, Any]] = {}
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        self._objects[obj["metadata"].get("uid") or obj["metadata"]["name"]] = obj
+
+    def drop(self, uid: str) -> None:
+        self._objects.pop(uid, None)
+
+    def uids(self) -> Collection[str]:
+        return self._objects.keys()
+
+    def objects(self) -> list[dict[str, Any]]:
+        objects = sorted(self._objects.values(), key=lambda obj: str(obj["metadata"]["name"]))
+        return [{**self._type, **obj} for obj in objects]
+
+
+class ListCondition:
+    """The list of objects that a selector matches satisfies code of the user.
+
+    Args:
+        resource: their kind.
+        namespace: where they are; None for a cluster-scoped kind.
+        selector: which.
+        test: what the list is tested for.
+        timers: the times in it; None for none.
+    """
+
+    runs_user_code = True
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        selector: str | None,
+        test: ListPredicate,
+        timers: Timers | None = None,
+    ) -> None:
+        self._timers = timers or Timers()
+        self._resource = resource
+        self._namespace = namespace
+        self._selector = selector
+        self._test = test
+        self._shelf = ListStore(resource)
+        self._sources = (Source(resource, namespace, self._shelf, selector=selector),)
+        self._met: Sequence[dict[str, Any]] = ()
+
+    @property
+    def subject(self) -> str:
+        """The selection."""
+        return describe_selection(self._resource, self._namespace, self._selector)
+
+    @property
+    def goal(self) -> str:
+        """What the list is tested for."""
+        return self._test.goal
+
+    @property
+    def due(self) -> float:
+        """When the first time of an object is over; infinite while none runs."""
+        return self._timers.due
+
+    def set_time(self, now: float, *, fresh: bool) -> None:
+        """Note what time the next verdict is of."""
+        self._timers.set_time(now, fresh=fresh)
+
+    def sources(self) -> Sequence[Source]:
+        """Return the selection."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Return what the user's code says of the list, sorted by name."""
+        objects = self._shelf.objects()
+        verdict = self._test.judge(objects)
+        if isinstance(verdict, Met):
+            self._met = verdict.objects or objects
+        return verdict
+
+    def seen(self) -> str:
+        """Say how many objects are there."""
+        return f"{len(self._shelf.uids())} {self._resource.plural}"
+
+    def result(self) -> list[dict[str, Any]]:
+        """Return the objects that the verdict named, or all of the list."""
+        return list(self._met)
+
+    def scope(self) -> EvidenceScope:
+        """Return the selected pods, if they are pods."""
+        return EvidenceScope(
+            self._namespace, pods=self._selector if self._resource == PODS else None
+        )
+
+
+def describe_selection(resource: Resource, namespace: str | None, selector: str | None) -> str:
+    """Return how sentences name the objects that a selector matches."""
+    where = f" in {namespace}" if namespace else ""
+    return f"{resource.plural}{f' with {selector}' if selector else ''}{where}"
+
+
+def type_meta_of(resource: Resource) -> dict[str, str]:
+    """Return the fields that items of a list come without."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind}
+
+
+class EachObjectPredicate:
+    """A test of a list: how many of its objects satisfy a test of one.
+
+    Args:
+        test: what each is tested for.
+        count: how many must satisfy it; None for all, and at least one.
+        timers: the times in it; None for none.
+    """
+
+    def __init__(
+        self, test: ObjectPredicate, count: Count | None, timers: Timers | None = None
+    ) -> None:
+        self._test = test
+        self._count = count
+        self._timers = timers or Timers()
+        self._known: set[str] = set()
+
+    @property
+    def goal(self) -> str:
+        """What each is tested for, and how many must satisfy it."""
+        return f"{self._test.goal} ({'all' if self._count is None else self._count})"
+
+    def judge(self, subject: list[dict[str, Any]]) -> Verdict:
+        """Judge by how many satisfy the test."""
+        met = [obj for obj in subject if self._is_met(obj)]
+        there = {_uid_of(obj) for obj in subject}
+        for gone in self._known - there:
+            self._timers.forget(gone)
+        self._known = there
+        if self._count is not None:
+            if self._count.admits(len(met)):
+                return Met(met)
+            return Pending(f"{len(met)} of {len(subject)} satisfy it, {self._count} are awaited")
+        if subject and len(met) == len(subject):
+            return Met(met)
+        return Pending(
+            f"{len(met)} of {len(subject)} satisfy it" if subject else "none is there yet"
+        )
+
+    def _is_met(self, obj: dict[str, Any]) -> bool:
+        self._timers.key = _uid_of(obj)
+        return isinstance(self._test.judge(obj), Met)
+
+
+def _uid_of(obj: dict[str, Any]) -> str:
+    return str(obj["metadata"].get("uid") or obj["metadata"]["name"])

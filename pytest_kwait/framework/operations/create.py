@@ -1,0 +1,174 @@
+"""Creating an object, and waiting until it is what objects of its kind are made to be.
+
+Source: kubernetes/test/e2e/framework/pod/pod_client.go CreateSync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from pytest_kwait.client.discovery import match_resource
+from pytest_kwait.client.resource import (
+    BUILT_IN,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.creation import create_once
+from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.retry import request_with_retry, within_deadline
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.job.wait import job_complete
+from pytest_kwait.framework.objects.wait import wait_for
+from pytest_kwait.framework.operations.rollout import rollout_status
+from pytest_kwait.framework.operations.scale import ScaledPods
+from pytest_kwait.framework.pod.wait import pod_running_ready
+from pytest_kwait.framework.predicates import parse_predicate
+from pytest_kwait.framework.workload.controllers import selector_of
+from pytest_kwait.framework.workload.fields import replicas_of
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.held_tests import HeldPredicate
+    from pytest_kwait.framework.objects.combinators import ConditionInput
+
+__all__ = ["check_awaitable", "create_and_wait", "wait_for_created"]
+
+_ROLLED_OUT = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
+_REPLICATED = (REPLICA_SETS, REPLICATION_CONTROLLERS)
+
+
+def create_and_wait(
+    client: ApiClient,
+    namespace: str,
+    manifest: Mapping[str, Any],
+    condition: ConditionInput | HeldPredicate | None = None,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Create an object, and return it once it is what its kind is made for.
+
+    A Pod is then Running and ready, a Job complete, a Deployment, DaemonSet or StatefulSet rolled
+    out, and a ReplicaSet or ReplicationController has its pods ready. Any other kind, and any other
+    state, needs a condition.
+
+    Args:
+        client: the official client.
+        namespace: where; without meaning for cluster-scoped kinds.
+        manifest: the object; `metadata.generateName` will do.
+        condition: what it is to satisfy, as for `wait_for`; None for what its kind is made for.
+        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: it is there already, or the server refuses.
+        InvalidArgument: an argument that cannot be meant, or a kind that needs a condition.
+        WaitFailed: it can no longer come.
+        WaitTimeout: it did not come within the limit.
+    """
+    check_namespace(namespace)
+    settings = resolve_options(options, timeout="pod")
+    session = Session.of(client)
+    deadline = Deadline.after(settings.timeout, session.clock)
+    check_awaitable(manifest, condition)
+    with within_deadline(deadline, f"the {manifest['kind']} could not be created"):
+        resource = request_with_retry(
+            lambda left: session.resolve(manifest["kind"], manifest["apiVersion"], deadline=left),
+            deadline,
+        )
+        where = namespace if resource.namespaced else None
+        made = create_once(session, resource, manifest, where, deadline)
+    if condition is not None:
+        options["timeout"] = max(deadline.remaining, 0.1)
+        return cast(
+            "dict[str, Any]", wait_for_created(client, namespace, made, condition, **options)
+        )
+    awaited = _ready_condition(resource, namespace, made)
+    return cast("dict[str, Any]", wait_for_condition(session, awaited, settings, deadline))
+
+
+def check_awaitable(manifest: object, condition: ConditionInput | HeldPredicate | None) -> None:
+    """Return if there is something to wait for once such an object is made; sends no request.
+
+    Raises:
+        InvalidArgument: no object, no condition, or a kind that needs one.
+    """
+    if (
+        not isinstance(manifest, Mapping)
+        or not all(isinstance(manifest.get(key), str) for key in ("apiVersion", "kind"))
+        or not isinstance(manifest.get("metadata"), Mapping)
+    ):
+        raise InvalidArgument("manifest", manifest, "use an object with apiVersion, kind, metadata")
+    if condition is not None:
+        parse_predicate(condition)
+        return
+    resource = match_resource(BUILT_IN.values(), manifest["kind"], manifest["apiVersion"])
+    if resource not in (PODS, JOBS, *_ROLLED_OUT, *_REPLICATED):
+        raise InvalidArgument(
+            "condition",
+            condition,
+            f"say what is awaited of a {manifest['kind']}, as for wait_for: 'create'",
+        )
+
+
+def wait_for_created(
+    client: ApiClient,
+    namespace: str,
+    made: Mapping[str, Any],
+    condition: ConditionInput | HeldPredicate | None = None,
+    **options: Unpack[WaitOptions],
+) -> Any:
+    """Return an object that was created once it is what its kind is made for, or a condition says.
+
+    Args:
+        client: the official client.
+        namespace: where it is.
+        made: the object, as the server made it.
+        condition: what it is to satisfy; None for what its kind is made for.
+        **options: the options of every wait.
+    """
+    resource = match_resource(BUILT_IN.values(), made["kind"], made["apiVersion"])
+    if condition is not None:
+        name = made["metadata"]["name"]
+        group, _, version = made["apiVersion"].rpartition("/")
+        kind = f"{made['kind']}.{version}.{group}" if group else made["kind"]
+        return wait_for(client, namespace, f"{kind}/{name}", condition, **options)
+    check_awaitable(made, condition)
+    settings = resolve_options(options, timeout="pod")
+    awaited = _ready_condition(resource, namespace, made)
+    return wait_for_condition(Session.of(client), awaited, settings)
+
+
+def _ready_condition(
+    resource: Resource | None, namespace: str, made: Mapping[str, Any]
+) -> Condition:
+    name = made["metadata"]["name"]
+    if resource is not None and resource in _ROLLED_OUT:
+        rollout = rollout_status(namespace, f"{resource.plural}/{name}")
+        rollout.workload.uid = made["metadata"].get("uid") or ""
+        return rollout
+    if resource is not None and resource in _REPLICATED:
+        return ScaledPods(
+            resource,
+            namespace,
+            name,
+            uid=made["metadata"].get("uid") or "",
+            selector=selector_of(resource, made["spec"]) or "",
+            replicas=replicas_of(dict(made)),
+        )
+    if resource == JOBS:
+        job = job_complete(namespace, name)
+        job.job.uid = made["metadata"].get("uid") or ""
+        return job
+    pod = pod_running_ready(namespace, name)
+    pod.pod.uid = made["metadata"].get("uid") or ""
+    return pod

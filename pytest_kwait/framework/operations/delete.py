@@ -1,0 +1,226 @@
+"""Deleting an object and waiting until it is gone, with the pods that it has made.
+
+Source: kubernetes/test/e2e/framework/resource/resources.go DeleteResourceAndWaitForGC.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from pytest_kwait.client.resource import DEPLOYMENTS, PODS
+from pytest_kwait.client.responses import PartialObjectMetadata
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve_options
+from pytest_kwait.engine.retry import ErrorLog, request_with_retry, within_deadline
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.named_targets import resolve_target
+from pytest_kwait.framework.pod.fields import PodFields, controller_uid, is_terminating, phase_label
+from pytest_kwait.framework.workload.controllers import selector_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.client.resource import Resource
+
+__all__ = ["DeletedWithPods", "Propagation", "delete_and_wait", "wait_for_gone"]
+
+Propagation = Literal["Background", "Foreground", "Orphan"]
+"""What happens to what an object owns: removed after it, removed before it, or left alone."""
+
+_PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
+_LEFT = "left"
+_GONE = frozenset({404, 409})
+"""Not there any more, or there under another UID."""
+
+
+class DeletedWithPods:
+    """One object, known by its UID, is gone, and so are its pods.
+
+    Args:
+        resource: its kind.
+        namespace: where it is; None for cluster-scoped kinds.
+        name: its name.
+        uid: its UID.
+        selector: the labels of its pods; None where it has none, or they are to stay.
+    """
+
+    runs_user_code = False
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        uid: str,
+        selector: str | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self.target = SingleObject(resource, name, uid)
+        self.pods = ObjectCounter(self._state)
+        self._selector = selector
+        sources = [Source(resource, namespace, self.target, name, fields=PartialObjectMetadata)]
+        if selector is not None:
+            sources.append(Source(PODS, namespace, self.pods, selector=selector, fields=PodFields))
+        self._sources = tuple(sources)
+
+    @property
+    def subject(self) -> str:
+        """The object."""
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.target.noun} {where}{self.target.name}"
+
+    @property
+    def goal(self) -> str:
+        """That it is gone."""
+        return "go away" if self._selector is None else "go away with its pods"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the object and its pods."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by the object of that UID, then by the pods that it has left."""
+        current = self.target.current
+        if current is not None and self.target.uids() == (self.target.uid,):
+            metadata = current["metadata"]
+            if not metadata.get("deletionTimestamp"):
+                return Pending("still there")
+            finalizers = ", ".join(metadata.get("finalizers") or ())
+            return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
+        left = self.pods.count(_LEFT)
+        if left:
+            noun = "pod" if left == 1 else "pods"
+            return Pending(f"{left} {noun} left: {self.pods.summary()}")
+        return Met()
+
+    def _state(self, pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
+        owner = controller_uid(pod)
+        # The pods of a Deployment are controlled by its ReplicaSets, which go before them.
+        if self.target.resource != DEPLOYMENTS and owner != self.target.uid:
+            return ObjectState("of another owner")
+        return ObjectState("being deleted" if is_terminating(pod) else phase_label(pod), (_LEFT,))
+
+    def seen(self) -> str:
+        """Say what is left."""
+        there = "it is there" if self.target.current is not None else "it is gone"
+        return (
+            there if self._selector is None else f"{there}; pods: {self.pods.summary() or 'none'}"
+        )
+
+    def result(self) -> None:
+        """Return nothing: there is none."""
+
+    def scope(self) -> EvidenceScope:
+        """Return the object and its pods."""
+        return EvidenceScope(
+            self.namespace, objects=(self.target.reference(),), pods=self._selector
+        )
+
+
+def delete_and_wait(
+    client: ApiClient,
+    namespace: str,
+    target: str,
+    *,
+    grace_period: int | None = None,
+    propagation: Propagation = "Background",
+    **options: Unpack[WaitOptions],
+) -> None:
+    """Delete an object, and return once it is gone, for a controller with all of its pods.
+
+    The object is deleted by the UID that it had when it was looked at: another one of the same name
+    is left alone, and counts as its being gone. Upstream takes an object that is not there for
+    deleted; here that is an error.
+
+    Args:
+        client: the official client.
+        namespace: where it is; without meaning for cluster-scoped kinds.
+        target: `kind/name`, in any of the names that kubectl knows a kind by.
+        grace_period: seconds it may take to stop; None for its own time.
+        propagation: `Background`, `Foreground` or `Orphan`: what happens to what it owns. Pods that
+            are left behind are not awaited.
+        **options: `timeout` (default: `pod_deletion`, 10 minutes) and the other options of every
+            wait.
+
+    Raises:
+        ApiError: it is not there (status 404), or the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: something is left at the limit; names finalizers and pods.
+    """
+    session = Session.of(client)
+    check_namespace(namespace)
+    if grace_period is not None:
+        check_count("grace_period", grace_period)
+    if propagation not in _PROPAGATION_POLICIES:
+        raise InvalidArgument("propagation", propagation, "use Background, Foreground or Orphan")
+    settings = resolve_options(options, timeout="pod_deletion")
+    deadline = Deadline.after(settings.timeout, session.clock)
+    with within_deadline(deadline, f"{target} could not be read"):
+        resource, name = resolve_target(session, target, deadline)
+        where = namespace if resource.namespaced else None
+        found = request_with_retry(
+            lambda left: session.get(resource, name, where, deadline=left), deadline
+        )
+    uid = found["metadata"].get("uid") or ""
+    selector = selector_of(resource, found.get("spec") or {})
+    troubles = ErrorLog(session.clock)
+    try:
+        with within_deadline(deadline, f"{target} could not be deleted"):
+            request_with_retry(
+                lambda left: session.delete(
+                    resource,
+                    name,
+                    where,
+                    uid=uid or None,
+                    grace_period_seconds=grace_period,
+                    propagation_policy=propagation,
+                    deadline=left,
+                ),
+                deadline,
+                troubles,
+            )
+    except ApiError as error:
+        # After a try whose answer got lost: that one has deleted it.
+        if error.status not in _GONE or troubles.count == 1:
+            raise
+    condition = DeletedWithPods(
+        resource, where, name, uid, None if propagation == "Orphan" else selector
+    )
+    wait_for_condition(session, condition, settings, deadline)
+
+
+def wait_for_gone(
+    client: ApiClient,
+    namespace: str,
+    resource: Resource,
+    name: str,
+    uid: str,
+    **options: Unpack[WaitOptions],
+) -> None:
+    """Return once an object that was asked to go is gone; another one of its name does not count.
+
+    Args:
+        client: the official client.
+        namespace: where it is; without meaning for cluster-scoped kinds.
+        resource: its kind.
+        name: its name.
+        uid: its UID.
+        **options: `timeout` (default: `pod_client_deletion`, 3 minutes) and the other options of
+            every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an option that cannot be meant.
+        WaitTimeout: it is there at the limit; names finalizers.
+    """
+    settings = resolve_options(options, timeout="pod_client_deletion")
+    where = namespace if resource.namespaced else None
+    wait_for_condition(Session.of(client), DeletedWithPods(resource, where, name, uid), settings)

@@ -1,0 +1,162 @@
+"""What has been scaled has exactly the pods that it is to have, all of them ready."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import (
+    BUILT_IN,
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.framework.pod.fields import (
+    controller_uid,
+    is_finished,
+    is_terminating,
+    phase_label,
+)
+from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
+from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
+from pytest_kwait.framework.terminal_states.replica_failures import detect_replica_failure
+from pytest_kwait.framework.terminal_states.workloads import detect_progress_deadline_exceeded
+from pytest_kwait.framework.workload.conditions import judge_stuck_pods
+from pytest_kwait.framework.workload.fields import count_of, describe_generation_lag, replicas_of
+from pytest_kwait.framework.workload.owned_pods import ALIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.client.resource import Resource
+
+__all__ = ["ScaledPods"]
+
+_OWNERS = (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
+"""The kinds that control their pods themselves."""
+_THERE, _READY = "there", "ready"
+
+
+class ScaledPods:
+    """One object that was scaled, and the pods that its scale's selector matches.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+        uid: its UID.
+        selector: its pods' labels, as its scale tells them.
+        replicas: how many pods it was scaled to.
+    """
+
+    runs_user_code = False
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        selector: str,
+        replicas: int,
+    ) -> None:
+        self.namespace = namespace
+        self.target = SingleObject(resource, name, uid)
+        self.pods = ObjectCounter(self._state)
+        self._known = BUILT_IN.get(resource.qualified) == resource
+        self._replicas = replicas
+        self._selector = selector
+        self._sources = (
+            Source(resource, namespace, self.target, name),
+            Source(PODS, namespace, self.pods, selector=selector, fields=SetPodFields),
+        )
+
+    @property
+    def subject(self) -> str:
+        """The object."""
+        return f"{self.target.noun} {self.namespace}/{self.target.name}"
+
+    @property
+    def goal(self) -> str:
+        """That its pods are ready."""
+        noun = "pod" if self._replicas == 1 else "pods"
+        return f"have exactly {self._replicas} {noun}, Running and ready"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the object and its pods."""
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by the object's own counts, then by the pods, those being deleted included."""
+        absent = self.target.missing_verdict() or self.target.ending()
+        current = self.target.current
+        if absent is not None or current is None:
+            return absent or Pending("not found yet")
+        wanted = self._replicas
+        if self._known and (now := replicas_of(current)) != wanted:
+            return Failed(f"it was scaled to {now} meanwhile", Patience.LONG)
+        # Controllers of custom resources need not tell what they have observed.
+        tells = self._known or count_of(current, "observedGeneration")
+        if tells and (lag := describe_generation_lag(current)):
+            return Pending(lag)
+        ready, there = self.pods.count(_READY), self.pods.count(_THERE)
+        if ready == there == wanted:
+            return self._own_counts(current) or Met()
+        return (
+            self._hindrance(current)
+            or judge_stuck_pods(self.pods, wanted)
+            or Pending(f"{ready} of {wanted} ready: {self.pods.summary() or 'no pods'}")
+        )
+
+    def _own_counts(self, current: dict[str, Any]) -> Pending | None:
+        # What a wait returns shall say what the wait has seen.
+        if self._known:
+            for field in ("replicas", "readyReplicas"):
+                if (number := count_of(current, field)) != self._replicas:
+                    return Pending(f"status.{field} is {number}")
+        return None
+
+    def _hindrance(self, current: dict[str, Any]) -> Failed | None:
+        doom = None
+        if self.target.resource == DEPLOYMENTS:
+            doom = detect_progress_deadline_exceeded(current)
+        if doom is None and self._known and self.pods.count(ALIVE) < self._replicas:
+            doom = detect_replica_failure(current)
+        return None if doom is None else Failed(doom.reason, doom.patience)
+
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        if self.target.resource in _OWNERS and controller_uid(pod) != self.target.uid:
+            return ObjectState("of another owner")
+        if is_terminating(pod):
+            return ObjectState("being deleted", (_THERE,))
+        if is_finished(pod):
+            # It takes no place: its controller makes another one.
+            return ObjectState(phase_label(pod))
+        if is_running_and_ready(pod):
+            return ObjectState("ready", (_THERE, ALIVE, _READY))
+        label = phase_label(pod)
+        label = "Running, not ready" if label == "Running" else label
+        return ObjectState(label, (_THERE, ALIVE), doom=detect_owned_pod_failure(pod, before))
+
+    def seen(self) -> str:
+        """Sum up its pods."""
+        return f"pods: {self.pods.summary() or 'none'}"
+
+    def result(self) -> dict[str, Any]:
+        """Return the object as it came last."""
+        return self.target.object()
+
+    def scope(self) -> EvidenceScope:
+        """Return the object and its pods."""
+        return EvidenceScope(
+            self.namespace,
+            objects=(self.target.reference(),),
+            pods=self._selector,
+            suspects=self.pods.suspects(),
+        )

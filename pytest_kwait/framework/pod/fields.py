@@ -1,0 +1,114 @@
+"""What a pod is: pure functions on the API's JSON, whole or trimmed to the fields named here."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.engine.container_states import ContainerStatuses, get_current_state
+
+__all__ = [
+    "PHASES",
+    "PodFields",
+    "condition_of",
+    "controller_uid",
+    "is_finished",
+    "is_ready",
+    "is_terminating",
+    "node_of",
+    "phase_label",
+    "phase_of",
+]
+
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+
+class _PodSpec(TypedDict, total=False):
+    nodeName: str | None
+
+
+class _PodCondition(TypedDict, total=False):
+    type: str
+    status: str
+    reason: str | None
+    message: str | None
+    observedGeneration: int | None
+
+
+class _PodStatus(TypedDict, total=False):
+    phase: str | None
+    reason: str | None
+    observedGeneration: int | None
+    conditions: list[_PodCondition] | None
+    initContainerStatuses: ContainerStatuses
+    containerStatuses: ContainerStatuses
+
+
+class PodFields(TypedDict, total=False):
+    """The fields of a pod that waits read."""
+
+    metadata: ObjectMeta
+    spec: _PodSpec | None
+    status: _PodStatus | None
+
+
+def phase_of(pod: dict[str, Any]) -> str:
+    """Return the phase; `Pending` for a pod that nobody has reported on."""
+    return (pod.get("status") or {}).get("phase") or "Pending"
+
+
+def is_finished(pod: dict[str, Any]) -> bool:
+    """Whether all its containers have ended for good."""
+    return phase_of(pod) in ("Succeeded", "Failed")
+
+
+def is_terminating(pod: dict[str, Any]) -> bool:
+    """Whether it is being deleted."""
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def node_of(pod: dict[str, Any]) -> str:
+    """Return the name of its host; empty while it has none."""
+    return (pod.get("spec") or {}).get("nodeName") or ""
+
+
+def condition_of(pod: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return the first status condition of that type; None where there is none."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind:
+            return dict(condition)
+    return None
+
+
+def controller_uid(pod: dict[str, Any]) -> str:
+    """Return the UID of the object that controls it; empty where none does."""
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner.get("uid") or "")
+    return ""
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    """Whether its Ready condition is True."""
+    condition = condition_of(pod, "Ready")
+    return condition is not None and condition.get("status") == "True"
+
+
+def phase_label(pod: dict[str, Any]) -> str:
+    """Return the phase with what holds the pod up in it: `Pending (ContainerCreating)`."""
+    phase = phase_of(pod)
+    status = pod.get("status") or {}
+    if phase in ("Pending", "Running"):
+        for container in (
+            *(status.get("initContainerStatuses") or ()),
+            *(status.get("containerStatuses") or ()),
+        ):
+            state, facts = get_current_state(container)
+            if state == "waiting" and facts.get("reason"):
+                return f"{phase} ({facts['reason']})"
+        scheduled = condition_of(pod, "PodScheduled")
+        if scheduled is not None and scheduled.get("status") == "False":
+            return f"{phase} ({scheduled.get('reason') or 'not scheduled'})"
+    elif status.get("reason"):
+        return f"{phase} ({status['reason']})"
+    return phase

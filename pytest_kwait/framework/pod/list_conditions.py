@@ -1,0 +1,338 @@
+"""Many pods: so many of them, or all of them, are what is awaited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+from pytest_kwait.client.resource import PODS
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.container_states import ContainerStatuses
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.options import check_namespace
+from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.framework.pod.fields import (
+    condition_of,
+    controller_uid,
+    is_ready,
+    node_of,
+    phase_label,
+    phase_of,
+)
+from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
+from pytest_kwait.framework.terminal_states.scheduling import detect_unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = [
+    "AllPods",
+    "PodCount",
+    "PodSet",
+    "RunningReadyPods",
+    "SetPodFields",
+    "detect_unplaced",
+    "has_gates",
+    "is_gated",
+    "is_present",
+    "is_running",
+    "is_running_and_ready",
+    "is_scheduled",
+]
+
+
+class _Container(TypedDict, total=False):
+    name: str
+    restartPolicy: str | None
+    restartPolicyRules: list[Any] | None
+
+
+class _Gate(TypedDict, total=False):
+    name: str
+
+
+class _Spec(TypedDict, total=False):
+    nodeName: str | None
+    restartPolicy: str | None
+    schedulingGates: list[_Gate] | None
+    initContainers: list[_Container] | None
+    containers: list[_Container] | None
+
+
+class _Condition(TypedDict, total=False):
+    type: str
+    status: str
+    reason: str | None
+    message: str | None
+
+
+class _Status(TypedDict, total=False):
+    phase: str | None
+    reason: str | None
+    message: str | None
+    conditions: list[_Condition] | None
+    initContainerStatuses: ContainerStatuses
+    containerStatuses: ContainerStatuses
+
+
+class SetPodFields(TypedDict, total=False):
+    """The fields of a pod that waits on many of them read."""
+
+    metadata: ObjectMeta
+    spec: _Spec | None
+    status: _Status | None
+
+
+PodPredicate: TypeAlias = "Callable[[dict[str, Any]], bool]"
+TerminalStateCheck: TypeAlias = (
+    "Callable[[dict[str, Any], TerminalState | None], TerminalState | None]"
+)
+
+
+def is_present(pod: dict[str, Any]) -> bool:
+    """Whether it is there."""
+    return bool(pod)
+
+
+def is_running(pod: dict[str, Any]) -> bool:
+    """Whether it is in phase Running."""
+    return phase_of(pod) == "Running"
+
+
+def is_running_and_ready(pod: dict[str, Any]) -> bool:
+    """Whether it is in phase Running and ready."""
+    return phase_of(pod) == "Running" and is_ready(pod)
+
+
+def is_scheduled(pod: dict[str, Any]) -> bool:
+    """Whether it has a node."""
+    return bool(node_of(pod))
+
+
+def is_gated(pod: dict[str, Any]) -> bool:
+    """Whether the scheduler leaves it alone for the sake of its gates."""
+    condition = condition_of(pod, "PodScheduled") or {}
+    return condition.get("reason") == "SchedulingGated" and condition.get("status") == "False"
+
+
+def has_gates(gates: Sequence[str]) -> PodPredicate:
+    """Return whether a pod has exactly these gates, in this order."""
+    wanted = list(gates)
+
+    def trait(pod: dict[str, Any]) -> bool:
+        own = (pod.get("spec") or {}).get("schedulingGates") or ()
+        return [gate.get("name") for gate in own] == wanted
+
+    return trait
+
+
+def detect_unplaced(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
+    """Return why a pod gets no node; None while it may, or has one."""
+    finished = phase_of(pod) in ("Succeeded", "Failed")
+    return None if node_of(pod) or finished else detect_unschedulable(pod)
+
+
+class PodSet:
+    """What conditions on many pods share: which they are, what they are asked for, what was seen.
+
+    Args:
+        namespace: where the pods are.
+        selector: their labels; None for all pods of the namespace.
+        goal: what is awaited, as a verb.
+        trait: what a pod must be to be counted.
+        doom: why a pod will not become that; None to leave it open.
+
+    Raises:
+        InvalidArgument: a namespace that cannot be one.
+    """
+
+    runs_user_code = False
+
+    def __init__(
+        self,
+        namespace: str,
+        selector: str | None,
+        goal: str,
+        trait: PodPredicate,
+        doom: TerminalStateCheck | None,
+    ) -> None:
+        self.namespace = check_namespace(namespace)
+        self.goal = goal
+        self.pods = ObjectCounter(self._state)
+        self._selector = selector
+        self._trait = trait
+        self._doom = doom
+        self._sources: tuple[Source, ...] = (
+            Source(PODS, namespace, self.pods, selector=selector, fields=SetPodFields),
+        )
+
+    @property
+    def subject(self) -> str:
+        """The selection."""
+        which = f" with {self._selector}" if self._selector else ""
+        return f"pods{which} in {self.namespace}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the pods."""
+        return self._sources
+
+    def seen(self) -> str:
+        """Sum up the pods."""
+        return self.pods.summary() or "no pods"
+
+    def result(self) -> list[dict[str, Any]]:
+        """Return the pods that count, sorted by name."""
+        return self.pods.objects(PODS)
+
+    def scope(self) -> EvidenceScope:
+        """Return the pods, the doomed ones first."""
+        return EvidenceScope(
+            self.namespace, pods=self._selector or "", suspects=self.pods.suspects()
+        )
+
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        if self._trait(pod):
+            return ObjectState(phase_label(pod), ("met",), keep=True)
+        label = phase_label(pod)
+        if label == "Running":
+            label = "Running, not ready"
+        doom = self._doom(pod, before) if self._doom is not None else None
+        return ObjectState(label, doom=doom)
+
+    def _stuck(self, needed: int) -> Failed | None:
+        """Return the verdict where that many pods will not come; None while fewer will not."""
+        stuck = self.pods.nth_terminal(needed)
+        if stuck is None or stuck[0].state.doom is None:
+            return None
+        entry, patience, since = stuck
+        others = self.pods.doomed - 1
+        more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
+        return Failed(f"pod {entry.name}{more}: {stuck[0].state.doom.reason}", patience, since)
+
+    def _rest(self) -> str:
+        rest = self.pods.summary()
+        return f": {rest}" if rest else ""
+
+
+class PodCount(PodSet):
+    """Exactly so many pods are what is awaited, whatever the others are.
+
+    Args:
+        namespace: where the pods are.
+        selector: their labels; None for all pods of the namespace.
+        count: how many.
+        what: what they must be, as it stands after their number: `Running and ready`.
+        trait: the same, of one pod.
+        doom: why a pod will not become that; None to leave it open.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        selector: str | None,
+        count: int,
+        what: str,
+        trait: PodPredicate,
+        doom: TerminalStateCheck | None = None,
+    ) -> None:
+        noun = "pod" if count == 1 else "pods"
+        super().__init__(namespace, selector, f"come to exactly {count} {noun}{what}", trait, doom)
+        self._count = count
+        self._what = what
+
+    def verdict(self) -> Verdict:
+        """Judge by the count; doomed are all once those that are there cannot make it up."""
+        met = self.pods.count("met")
+        if met == self._count:
+            return Met()
+        if met < self._count <= len(self.pods):
+            stuck = self._stuck(len(self.pods) - self._count + 1)
+            if stuck is not None:
+                return stuck
+        noun = "pod" if self._count == 1 else "pods"
+        if met > self._count:
+            return Pending(f"{met}{self._what}, {met - self._count} more than awaited")
+        text = f"{met} of {self._count} {noun}{self._what}{self._rest()}"
+        return Pending(text, absent=not len(self.pods))
+
+
+class AllPods(PodSet):
+    """At least so many pods are there, and all that are there are what is awaited.
+
+    Args:
+        namespace: where the pods are.
+        selector: their labels.
+        least: how many at least.
+        what: what they must be, as it stands after their number: `Running and ready`.
+        trait: the same, of one pod.
+        doom: why a pod will not become that; None to leave it open.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        selector: str | None,
+        least: int,
+        what: str,
+        trait: PodPredicate,
+        doom: TerminalStateCheck | None = None,
+    ) -> None:
+        goal = f"come to {least} or more, all of them{what}" if what else f"come to {least} or more"
+        super().__init__(namespace, selector, goal, trait, doom)
+        self._least = least
+        self._what = what
+
+    def verdict(self) -> Verdict:
+        """Judge by the counts; one pod that will not come is enough to doom all."""
+        total, met = len(self.pods), self.pods.count("met")
+        if met == total and total >= self._least:
+            return Met()
+        stuck = self._stuck(1)
+        if stuck is not None:
+            return stuck
+        if total < self._least:
+            return Pending(f"{total} of {self._least} there{self._rest()}", absent=not total)
+        return Pending(f"{met} of {total}{self._what}{self._rest()}")
+
+
+class RunningReadyPods(PodSet):
+    """So many pods are Running and ready, and all but a few of the others will not be awaited.
+
+    Pods that have succeeded, and failed ones that a controller replaces, are passed over.
+
+    Args:
+        namespace: where the pods are.
+        least: how many must be Running and ready at least.
+        allowed: how many others may be neither.
+        selector: their labels; None for all pods of the namespace.
+    """
+
+    def __init__(
+        self, namespace: str, least: int, allowed: int, selector: str | None = None
+    ) -> None:
+        but = ", and all others"
+        if allowed:
+            but = f", all but {allowed} {'other' if allowed == 1 else 'others'}"
+        goal = f"come to {least} or more Running and ready{but}"
+        super().__init__(namespace, selector, goal, is_running_and_ready, detect_owned_pod_failure)
+        self._least = least
+        self._allowed = allowed
+
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        phase = phase_of(pod)
+        if phase == "Succeeded" or (phase == "Failed" and controller_uid(pod)):
+            return ObjectState(phase_label(pod))
+        state = super()._state(pod, before)
+        return state if state.keep else ObjectState(state.label, ("other",), doom=state.doom)
+
+    def verdict(self) -> Verdict:
+        """Judge by how many are ready, and how many are neither that nor passed over."""
+        ready, others = self.pods.count("met"), self.pods.count("other")
+        if ready >= self._least and others <= self._allowed:
+            return Met()
+        stuck = self._stuck(self._allowed + 1)
+        if stuck is not None:
+            return stuck
+        wanted = f"{ready} Running and ready, {self._least} awaited"
+        text = f"{wanted}; {others} not, {self._allowed} allowed{self._rest()}"
+        return Pending(text, absent=not len(self.pods))

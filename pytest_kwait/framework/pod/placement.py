@@ -1,0 +1,127 @@
+"""Which pods are placed, and which of them their hosts' agents know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.framework.pod.fields import is_finished, node_of, phase_label
+from pytest_kwait.framework.terminal_states.scheduling import detect_unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+__all__ = ["PlacedPod", "PlacedPods"]
+
+
+class PlacedPod(NamedTuple):
+    """A pod and its host.
+
+    Args:
+        host: the node's name.
+        pod: the pod, as far as its fields were asked for.
+    """
+
+    host: str
+    pod: dict[str, Any]
+
+
+class PlacedPods(ObjectCounter):
+    """The book of the selected pods: who is placed, who is known.
+
+    Args:
+        names: the only pods that count; None for all that are entered.
+        judge: what a pod counts as; None where all that matters is that it is placed.
+    """
+
+    def __init__(
+        self,
+        names: Collection[str] | None = None,
+        judge: Callable[[dict[str, Any], TerminalState | None], ObjectState] | None = None,
+    ) -> None:
+        super().__init__(judge or _state)
+        self._names = names
+        self._unknown: dict[str, PlacedPod] = {}
+        self._known: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        self._homeless: dict[str, str] = {}
+        self._uids: dict[str, str] = {}
+        self.dropped: set[str] = set()
+        """The names of pods that were there and are gone."""
+        self.news = False
+        """Whether a pod was placed since the agents were asked last."""
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Note a pod and where it is."""
+        metadata = obj["metadata"]
+        if self._names is not None and metadata["name"] not in self._names:
+            return
+        super().put(obj, raw, now)
+        uid = metadata.get("uid") or metadata["name"]
+        self._uids[metadata["name"]] = uid
+        host = node_of(obj)
+        if not host:
+            self._homeless[uid] = metadata["name"]
+        elif uid not in self._known:
+            self._homeless.pop(uid, None)
+            self.news = self.news or uid not in self._unknown
+            self._unknown[uid] = PlacedPod(host, obj)
+
+    def drop(self, uid: str) -> None:
+        """Note that a pod is gone."""
+        entry = self.entry(uid)
+        super().drop(uid)
+        if entry is not None and self._uids.get(entry.name) == uid:
+            del self._uids[entry.name]
+            self.dropped.add(entry.name)
+        self._known.discard(uid)
+        for group in (self._unknown, self._reasons, self._homeless):
+            group.pop(uid, None)
+
+    def by_name(self) -> Mapping[str, str]:
+        """Return the UIDs of the pods that are there by their names."""
+        return self._uids
+
+    @property
+    def unscheduled(self) -> int:
+        """How many pods have no host."""
+        return len(self._homeless)
+
+    @property
+    def known(self) -> int:
+        """How many pods are known to their hosts' agents."""
+        return len(self._known)
+
+    def unknown(self) -> list[tuple[str, PlacedPod]]:
+        """Return the pods, with their UIDs, that have a host and are not known to it so far."""
+        return list(self._unknown.items())
+
+    def record_answers(self, uid: str, reason: str | None) -> None:
+        """Note what a host's agent says of a pod; nothing if the pod is gone meanwhile.
+
+        Args:
+            uid: the pod's UID.
+            reason: why the pod is not known; None if it is.
+        """
+        if uid not in self._unknown:
+            return
+        if reason is not None:
+            self._reasons[uid] = reason
+            return
+        del self._unknown[uid]
+        self._reasons.pop(uid, None)
+        self._known.add(uid)
+
+    def first_unknown_reason(self) -> str:
+        """Return why one of the pods is not known; empty where nobody was asked."""
+        return next(iter(self._reasons.values()), "")
+
+    def first_unscheduled(self) -> str:
+        """Return the name of a pod without a host."""
+        return next(iter(self._homeless.values()), "")
+
+
+def _state(pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
+    placed = bool(node_of(pod))
+    doom = None if placed or is_finished(pod) else detect_unschedulable(pod)
+    return ObjectState(phase_label(pod), keep=True, doom=doom)

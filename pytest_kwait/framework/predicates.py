@@ -1,0 +1,380 @@
+"""What one object can be tested for: kubectl's condition grammar, and code of the user."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pytest_kwait.apimachinery.json_path import JsonPath
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.held_tests import HeldPredicate, NotHeldPredicate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "ConditionStatus",
+    "Existence",
+    "JsonPathValue",
+    "ListPredicate",
+    "Negated",
+    "ObjectPredicate",
+    "UserPredicate",
+    "parse_predicate",
+]
+
+Answer: TypeAlias = "bool | Verdict"
+
+_VALID_FORMS = (
+    "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
+    "'jsonpath={.path}=value', a callable or a combinator"
+)
+_EQUALS = re.compile(r"\[[^\]]*\]|==|(=)")
+_NOUNS = {dict: "an object", list: "a list"}
+
+Absence: TypeAlias = "Pending | Failed"
+
+
+class ListPredicate(Protocol):
+    """What a list of objects can be tested for."""
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        ...
+
+    def judge(self, subject: Any) -> Verdict:
+        """Judge the list."""
+        ...
+
+
+class _PresentPredicate:
+    """A test that needs the object to be there."""
+
+    __slots__ = ()
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Return what the absence is to the wait: not there yet, or gone for good."""
+        return absence
+
+
+@dataclass(frozen=True, slots=True)
+class Existence:
+    """Whether it is there.
+
+    Args:
+        wanted: True for `create`, False for `delete`.
+    """
+
+    wanted: bool
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return "get created" if self.wanted else "get deleted"
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge an object that is there."""
+        if self.wanted:
+            return Met()
+        metadata = obj["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            return Pending("still there, nobody is deleting it")
+        finalizers = ", ".join(metadata.get("finalizers") or ())
+        return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Return Met where it is to be gone."""
+        return absence if self.wanted else Met()
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionStatus(_PresentPredicate):
+    """Whether its status has a condition of a type with a value.
+
+    Args:
+        kind: the condition's type; in any case.
+        value: the condition's status; in any case.
+    """
+
+    kind: str
+    value: str = "True"
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return f"have condition {self.kind}={self.value}"
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the first condition of the type that is up to date with the object.
+
+        Source: kubectl pkg/cmd/wait/condition.go, checkCondition.
+        """
+        condition = self._first(obj)
+        if condition is None:
+            return Pending(f"no condition {self.kind} yet")
+        behind = self.generation_lag_verdict(obj)
+        if behind is not None:
+            return behind
+        kind, value = condition.get("type"), condition.get("status")
+        if str(value).lower() == self.value.lower():
+            return Met()
+        why = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+        return Pending(f"{kind} is {value}{': ' if why else ''}{why}")
+
+    def generation_lag_verdict(self, obj: dict[str, Any]) -> Pending | None:
+        """Return the verdict where the condition is of an older generation; else None."""
+        condition, status = self._first(obj) or {}, obj.get("status") or {}
+        generation = obj["metadata"].get("generation") or 0
+        observed = condition.get("observedGeneration")
+        if observed is None and isinstance(status, dict):
+            observed = status.get("observedGeneration")
+        if isinstance(observed, int) and observed < generation:
+            kind = condition.get("type") or self.kind
+            return Pending(f"{kind} is of generation {observed}, not yet of {generation}")
+        return None
+
+    def _first(self, obj: dict[str, Any]) -> dict[str, Any] | None:
+        status = obj.get("status")
+        conditions = status.get("conditions") if isinstance(status, dict) else None
+        for condition in conditions if isinstance(conditions, list) else ():
+            kind = condition.get("type") if isinstance(condition, dict) else None
+            if isinstance(kind, str) and kind.lower() == self.kind.lower():
+                found: dict[str, Any] = condition
+                return found if isinstance(found.get("status"), str) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPathValue(_PresentPredicate):
+    """Whether a path leads to a value, or to this one.
+
+    Args:
+        path: the path.
+        value: the value's text, compared case by case; None for any value. Null is no value.
+        secret: whether no message may show a value, neither the awaited nor the present one.
+    """
+
+    path: JsonPath
+    value: str | None = None
+    secret: bool = False
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        value = "(hidden)" if self.secret else repr(self.value)
+        return f"have {self.path.text}{'' if self.value is None else f' equal to {value}'}"
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the one value that the path leads to.
+
+        Source: kubectl pkg/cmd/wait/json.go, checkCondition.
+        """
+        values = self.path.find(obj)
+        if len(values) > 1:
+            return Failed(f"{self.path.text} leads to {len(values)} values: it must name one")
+        if not values or values[0] is None:
+            return Pending(f"{self.path.text} is not there yet")
+        found = values[0]
+        if self.value is None:
+            return Met()
+        if isinstance(found, dict | list):
+            return Failed(
+                f"{self.path.text} leads to {_NOUNS[type(found)]}, which no text equals: "
+                "name a value in it"
+            )
+        text = str(found).lower() if isinstance(found, bool) else str(found)
+        if text.strip() == self.value.strip():
+            return Met()
+        if self.secret:
+            return Pending(f"{self.path.text} is another value")
+        return Pending(f"{self.path.text} is {text!r}, not {self.value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class UserPredicate(_PresentPredicate):
+    """What a callable of the user says about an object, or about a list of objects.
+
+    Args:
+        call: the callable.
+    """
+
+    call: Callable[[Any], Answer]
+
+    @property
+    def name(self) -> str:
+        """How messages name it."""
+        return getattr(self.call, "__name__", type(self.call).__name__)
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return f"satisfy {self.name}"
+
+    def judge(self, subject: Any) -> Verdict:
+        """Return what the callable says; what it raises comes through.
+
+        Raises:
+            InvalidArgument: it returned neither a bool nor a verdict.
+        """
+        answer = self.call(subject)
+        if isinstance(answer, Met | Pending | Failed):
+            return answer
+        if not isinstance(answer, bool):
+            raise InvalidArgument(
+                f"what {self.name} returned", answer, "use True, False, Met, Pending or Failed"
+            )
+        return Met() if answer else Pending(f"{self.name} says False")
+
+
+@dataclass(frozen=True, slots=True)
+class Negated(_PresentPredicate):
+    """Whether an object that is there fails a test.
+
+    Args:
+        test: the test; no combination, none with a time, not `create` or `delete`.
+    """
+
+    test: ConditionStatus | JsonPathValue | UserPredicate
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return f"not {self.test.goal}"
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the opposite; a status of an older generation says neither."""
+        if isinstance(self.test, ConditionStatus):
+            behind = self.test.generation_lag_verdict(obj)
+            if behind is not None:
+                return behind
+        verdict = self.test.judge(obj)
+        return Pending(f"it does {self.test.goal}") if isinstance(verdict, Met) else Met()
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Whether an object satisfies every one of some tests.
+
+    Args:
+        parts: the tests.
+    """
+
+    parts: tuple[ObjectPredicate, ...]
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return " and ".join(part.goal for part in self.parts)
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the part that is worst off."""
+        return self._all([part.judge(obj) for part in self.parts])
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Judge by what absence is to the parts."""
+        return self._all([part.judge_absent(absence) for part in self.parts])
+
+    def _all(self, verdicts: list[Verdict]) -> Verdict:
+        for verdict in verdicts:
+            if isinstance(verdict, Failed):
+                return verdict
+        pending = [verdict for verdict in verdicts if isinstance(verdict, Pending)]
+        text = "; ".join(dict.fromkeys(verdict.reason for verdict in pending))
+        absent = any(verdict.absent for verdict in pending)
+        return Pending(text, absent=absent) if pending else Met()
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Whether an object satisfies one of some tests.
+
+    Args:
+        parts: the tests.
+    """
+
+    parts: tuple[ObjectPredicate, ...]
+
+    @property
+    def goal(self) -> str:
+        """As a verb."""
+        return " or ".join(part.goal for part in self.parts)
+
+    def judge(self, obj: dict[str, Any]) -> Verdict:
+        """Judge by the part that is best off."""
+        return self._any([part.judge(obj) for part in self.parts])
+
+    def judge_absent(self, absence: Absence) -> Verdict:
+        """Judge by what absence is to the parts."""
+        return self._any([part.judge_absent(absence) for part in self.parts])
+
+    def _any(self, verdicts: list[Verdict]) -> Verdict:
+        reasons = []
+        for verdict in verdicts:
+            if isinstance(verdict, Met):
+                return verdict
+            reasons.append(verdict.reason)
+        text = "; ".join(dict.fromkeys(reasons))
+        lost = [verdict for verdict in verdicts if isinstance(verdict, Failed)]
+        if len(lost) < len(verdicts):
+            pending = [verdict for verdict in verdicts if isinstance(verdict, Pending)]
+            return Pending(text, absent=all(verdict.absent for verdict in pending))
+        # The part that may come for longest decides how long to hope.
+        order = list(Patience)
+        return Failed(text, max((part.patience for part in lost), key=order.index))
+
+
+ObjectPredicate: TypeAlias = (
+    Existence
+    | ConditionStatus
+    | JsonPathValue
+    | UserPredicate
+    | Negated
+    | AllOf
+    | AnyOf
+    | HeldPredicate
+    | NotHeldPredicate
+)
+
+
+def parse_predicate(condition: object) -> ObjectPredicate:
+    """Return what a condition as users write it means.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if isinstance(condition, ObjectPredicate):
+        return condition
+    if callable(condition):
+        return UserPredicate(condition)
+    if not isinstance(condition, str):
+        raise InvalidArgument("condition", condition, _VALID_FORMS)
+    if condition.lower() in ("create", "delete"):
+        return Existence(condition.lower() == "create")
+    form, _, rest = condition.partition("=")
+    if form == "jsonpath":
+        return _parse_path(condition, rest)
+    kind, equals, value = rest.partition("=")
+    if form != "condition" or not kind or (equals and not value):
+        raise InvalidArgument("condition", condition, _VALID_FORMS)
+    return ConditionStatus(kind, value or "True")
+
+
+def _parse_path(condition: str, rest: str) -> JsonPathValue:
+    """Return what follows `jsonpath=`: split at single `=`, those in brackets apart.
+
+    Source: kubectl pkg/cmd/wait/wait.go, splitJSONPathInput and processJSONPathInput.
+    """
+    cuts = [match.start() for match in _EQUALS.finditer(rest) if match.group(1)]
+    if len(cuts) > 1:
+        raise InvalidArgument("condition", condition, "one '=' may follow the path, before a value")
+    if not cuts:
+        return JsonPathValue(JsonPath(rest))
+    value = rest[cuts[0] + 1 :].strip("'\"")
+    if not value:
+        raise InvalidArgument("condition", condition, "name a value after the '=', or leave it out")
+    return JsonPathValue(JsonPath(rest[: cuts[0]]), value)

@@ -1,0 +1,238 @@
+"""The pods of any controller: there, or in phase Running, as many as it is to have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pytest_kwait.client.resource import (
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+)
+from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.engine.condition import Source
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
+from pytest_kwait.engine.options import check_count
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.framework.pod.fields import (
+    controller_uid,
+    is_finished,
+    is_terminating,
+    phase_label,
+    phase_of,
+)
+from pytest_kwait.framework.pod.list_conditions import SetPodFields
+from pytest_kwait.framework.terminal_states.pods import detect_not_running
+from pytest_kwait.framework.terminal_states.replica_failures import detect_replica_failure
+from pytest_kwait.framework.workload.conditions import WorkloadCondition, judge_stuck_pods
+from pytest_kwait.framework.workload.controllers import desired_pods
+from pytest_kwait.framework.workload.fields import count_of, replicas_of
+from pytest_kwait.framework.workload.owned_pods import ALIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.client.resource import Resource
+
+__all__ = ["AnyPod", "RunningPods", "StableController"]
+
+_RUNNING = "running"
+_REFUSABLE = (REPLICATION_CONTROLLERS, REPLICA_SETS)
+"""The kinds that say themselves that they are refused their pods."""
+
+
+class _ControllerFields(TypedDict, total=False):
+    metadata: ObjectMeta
+    spec: dict[str, Any] | None
+    status: dict[str, Any] | None
+
+
+class _Controlled(WorkloadCondition):
+    """What these conditions share: a controller and its pods.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+        goal: what is awaited, as a verb.
+        what: the argument that the name came in.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, resource: Resource, namespace: str, name: str, goal: str, what: str) -> None:
+        super().__init__(resource, namespace, name, goal, _ControllerFields, pods=None, what=what)
+        self._counted = ObjectCounter(self._state)
+
+    def owned(self, selector: str) -> Sequence[Source]:
+        """Return the source of its pods."""
+        self._counted = ObjectCounter(self._state)
+        return (
+            Source(PODS, self.namespace, self._counted, selector=selector, fields=SetPodFields),
+        )
+
+    @property
+    def tally(self) -> ObjectCounter:
+        """Its pods."""
+        return self._counted
+
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        # The pods of a Deployment are controlled by its ReplicaSets.
+        if self.workload.resource != DEPLOYMENTS and controller_uid(pod) != self.workload.uid:
+            return ObjectState("of another owner")
+        if is_terminating(pod):
+            return ObjectState("being deleted")
+        if is_finished(pod):
+            return ObjectState(phase_label(pod))
+        if phase_of(pod) == "Running":
+            return ObjectState("Running", (ALIVE, _RUNNING), keep=True)
+        return ObjectState(
+            phase_label(pod), (ALIVE,), doom=detect_not_running(pod, before), keep=True
+        )
+
+    def _lag(self) -> Pending | Failed | None:
+        """Return the verdict while its status says nothing of its present spec; else None."""
+        # Jobs do not tell what they have observed.
+        if self.workload.resource == JOBS:
+            return self.workload.missing_verdict()
+        return self.stale_status_verdict()
+
+    def _refused(self, wanted: int) -> Failed | None:
+        if self.workload.resource not in _REFUSABLE or self._counted.count(ALIVE) >= wanted:
+            return None
+        doom = detect_replica_failure(self.current)
+        return None if doom is None else Failed(doom.reason, doom.patience)
+
+    def result(self) -> Any:
+        """Return the pods, sorted by name."""
+        return self._counted.objects(PODS)
+
+
+class AnyPod(_Controlled):
+    """A controller has at least one pod.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, resource: Resource, namespace: str, name: str) -> None:
+        super().__init__(resource, namespace, name, "have pods", "controller")
+
+    def verdict(self) -> Verdict:
+        """Judge by the pods; what keeps the first from being made is said by the controller."""
+        absent = self.workload.missing_verdict()
+        if absent is not None:
+            return absent
+        if self._counted.count(ALIVE):
+            return Met()
+        hindrance = self._lag() or self.workload.ending() or self._refused(1)
+        return hindrance or Pending(f"pods: {self._counted.summary() or 'none'}")
+
+
+class RunningPods(_Controlled):
+    """So many pods of a controller are in phase Running.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+        count: how many, exactly; None for as many as it is to have, or more, and one at least.
+        what: the argument that the name came in.
+
+    Raises:
+        InvalidArgument: a name or a count that cannot be one.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        count: int | None = None,
+        what: str = "controller",
+    ) -> None:
+        goal = "have all pods Running"
+        if count is not None:
+            noun = "pod" if check_count("count", count) == 1 else "pods"
+            goal = f"have exactly {count} {noun} Running"
+        super().__init__(resource, namespace, name, goal, what)
+        self._exactly = count
+
+    def verdict(self) -> Verdict:
+        """Judge by the pods; its spec and its stuck pods say whether they can come."""
+        absent = self.workload.missing_verdict()
+        if absent is not None:
+            return absent
+        running, desired = self._counted.count(_RUNNING), 0
+        if self._exactly is not None and running == self._exactly:
+            return Met()
+        if (lag := self._lag() or self.workload.ending()) is not None:
+            return lag
+        desired = desired_pods(self.workload)
+        if self._exactly is None and running >= desired > 0:
+            return Met()
+        wanted = desired if self._exactly is None else self._exactly
+        if desired < max(wanted, 0 if self._exactly == 0 else 1):
+            noun = "pod" if desired == 1 else "pods"
+            return Failed(f"it is to have {desired} {noun}", Patience.LONG)
+        if running < wanted:
+            hindrance = self._refused(wanted) or judge_stuck_pods(self._counted, wanted)
+            if hindrance is not None:
+                return hindrance
+        return Pending(f"{running} of {wanted} Running: {self._counted.summary() or 'no pods'}")
+
+    def result(self) -> Any:
+        """Return the pods in phase Running, sorted by name."""
+        return [pod for pod in super().result() if phase_of(pod) == "Running"]
+
+
+class StableController(_Controlled):
+    """A controller has observed its spec, and counts as many pods as that asks for.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+        what: the argument that the name came in.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, resource: Resource, namespace: str, name: str, what: str) -> None:
+        super().__init__(resource, namespace, name, "stabilize", what)
+
+    def owned(self, selector: str) -> Sequence[Source]:
+        """Return nothing: its own count decides."""
+        return ()
+
+    def verdict(self) -> Verdict:
+        """Judge by the status of the present generation."""
+        lag = self._lag()
+        if lag is not None:
+            return lag
+        wanted, there = replicas_of(self.current), count_of(self.current, "replicas")
+        if there == wanted:
+            return Met()
+        if (ending := self.workload.ending()) is not None:
+            return ending
+        doom = detect_replica_failure(self.current)
+        if doom is not None and there < wanted:
+            return Failed(doom.reason, doom.patience)
+        return Pending(f"{there} of {wanted} replicas")
+
+    def seen(self) -> str:
+        """Say that it is there."""
+        return "" if self.workload.current is None else "it is there"
+
+    def result(self) -> Any:
+        """Return the controller as it came last."""
+        return self.workload.object()

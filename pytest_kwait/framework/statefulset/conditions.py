@@ -1,0 +1,307 @@
+"""What can be awaited of a StatefulSet and of its pods, by their ordinals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import PODS, STATEFUL_SETS
+from pytest_kwait.engine.condition import Source
+from pytest_kwait.engine.object_counter import ObjectState, TerminalState
+from pytest_kwait.engine.options import check_count, check_name
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.pod.fields import is_finished, phase_label, phase_of
+from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
+from pytest_kwait.framework.statefulset.stateful_pods import StatefulPods
+from pytest_kwait.framework.statefulset.stateful_set_states import (
+    StatefulSetFields,
+    describe_ordinals,
+    first_ordinal,
+    is_parallel,
+    parse_ordinal,
+)
+from pytest_kwait.framework.statefulset.stateful_sets import (
+    detect_blocked_set,
+    detect_stateful_pod_failure,
+)
+from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
+from pytest_kwait.framework.workload.conditions import WorkloadCondition
+from pytest_kwait.framework.workload.fields import count_of, replicas_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["StatefulSetPod", "StatefulSetPods", "StatefulSetStatus"]
+
+_MET = "met"
+
+
+class _StatefulSetCondition(WorkloadCondition):
+    """What conditions on a StatefulSet share: its pods with their places in it.
+
+    Args:
+        namespace: where it is.
+        stateful_set: its name.
+        goal: what is awaited, as a verb.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, stateful_set: str, goal: str) -> None:
+        super().__init__(
+            STATEFUL_SETS,
+            namespace,
+            stateful_set,
+            goal,
+            StatefulSetFields,
+            pods=None,
+            what="stateful_set",
+        )
+        self._counted: StatefulPods | None = None
+        self._counted_from = 0
+
+    def sources(self) -> Sequence[Source]:
+        """Return the set, and its pods; counted anew where the first ordinal was changed."""
+        current = self.workload.current
+        if current is not None and first_ordinal(current) != self._counted_from:
+            self._selected_for = ""
+        return super().sources()
+
+    def owned(self, selector: str) -> Sequence[Source]:
+        """Return the source of its pods."""
+        self._counted_from = first_ordinal(self.current)
+        self._counted = StatefulPods(self.current, self._judge)
+        return (
+            Source(PODS, self.namespace, self._counted, selector=selector, fields=SetPodFields),
+        )
+
+    @property
+    def tally(self) -> StatefulPods | None:
+        """Its pods; None before it was seen."""
+        return self._counted
+
+    def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
+        """Say what a pod counts as: ready, or why it will not be."""
+        self.refusals.made(pod)
+        if is_running_and_ready(pod):
+            return ObjectState("ready", (_MET,))
+        doom = detect_stateful_pod_failure(self.current, pod, before, detect_owned_pod_failure)
+        return ObjectState(_unready(pod), doom=doom)
+
+    def _lacks(self, wanted: int) -> bool:
+        there = count_of(self.current, "replicas")
+        return there < min(wanted, replicas_of(self.current))
+
+    def _too_few(self, wanted: int) -> Failed | None:
+        """Return the verdict where the set is to have less than `wanted` pods."""
+        replicas = replicas_of(self.current)
+        if wanted <= replicas:
+            return None
+        return Failed(f"the set is to have {_replicas(self.current)}", Patience.LONG)
+
+
+class StatefulSetPods(_StatefulSetCondition):
+    """So many pods are there, all of them Running, the first of them ready and the others not.
+
+    Args:
+        namespace: where the set is.
+        stateful_set: its name.
+        pods_running: how many pods.
+        pods_ready: how many of them are ready, counted from the lowest ordinal on.
+
+    Raises:
+        InvalidArgument: a name or a count that cannot be one.
+    """
+
+    def __init__(
+        self, namespace: str, stateful_set: str, pods_running: int, pods_ready: int
+    ) -> None:
+        self._wanted = check_count("pods_running", pods_running)
+        self._ready = check_count("pods_ready", pods_ready)
+        if pods_ready > pods_running:
+            raise InvalidArgument(
+                "pods_ready", pods_ready, f"use no more than pods_running, which is {pods_running}"
+            )
+        noun = "pod" if pods_running == 1 else "pods"
+        self._what = "Running and ready"
+        if pods_ready < pods_running:
+            first = f"the first {pods_ready} ready and the others not"
+            self._what = f"Running, {first if pods_ready else 'none of them ready'}"
+        super().__init__(
+            namespace, stateful_set, f"have exactly {pods_running} {noun}, {self._what}"
+        )
+
+    def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
+        self.refusals.made(pod)
+        ready = place < self._ready
+        if phase_of(pod) == "Running" and is_running_and_ready(pod) == ready:
+            return ObjectState("ready" if ready else "Running, not ready", (_MET,), keep=True)
+        label = "ready" if is_running_and_ready(pod) else _unready(pod)
+        doom = None
+        if not is_finished(pod):
+            # The controller makes another one in the place of a pod that has ended.
+            rule = detect_owned_pod_failure if ready else detect_not_running
+            doom = detect_stateful_pod_failure(self.current, pod, before, rule)
+        return ObjectState(label, doom=doom)
+
+    def has_missing_pods(self) -> bool:
+        """Return whether the set has fewer pods than awaited, and is to have more."""
+        return self._lacks(self._wanted)
+
+    def verdict(self) -> Verdict:
+        """Judge by the pods; the set's spec and its stuck pods say whether they can come."""
+        absent = self.workload.missing_verdict()
+        pods = self.tally
+        if absent is not None or pods is None:
+            return absent or Pending("its pods are not known yet")
+        met, there, wanted = pods.count(_MET), len(pods), self._wanted
+        if there == met == wanted:
+            return Met()
+        if (unjudged := self.stale_status_verdict() or self.workload.ending()) is not None:
+            return unjudged
+        hopeless = self._too_few(wanted) or self._too_many(there)
+        if hopeless is None and there <= wanted:
+            hopeless = detect_blocked_set(self.current, pods, wanted, replicas_of(self.current))
+        if hopeless is not None:
+            return hopeless
+        rest = pods.summary()
+        rest = f": {rest}" if rest else ""
+        if there > wanted:
+            return Pending(f"{there} pods, {there - wanted} more than awaited{rest}")
+        noun = "pod" if wanted == 1 else "pods"
+        return Pending(f"{met} of {wanted} {noun} {self._what}{rest}")
+
+    def _too_many(self, there: int) -> Failed | None:
+        if there <= self._wanted or replicas_of(self.current) <= self._wanted:
+            return None
+        return Failed(f"the set is to have {_replicas(self.current)}", Patience.LONG)
+
+    def result(self) -> Any:
+        """Return the pods, sorted by ordinal."""
+        pods = [] if self.tally is None else self.tally.objects(PODS)
+        name = self.workload.name
+        return sorted(pods, key=lambda pod: parse_ordinal(name, pod["metadata"]["name"]) or 0)
+
+
+class StatefulSetPod(_StatefulSetCondition):
+    """One pod of a StatefulSet becomes ready.
+
+    Args:
+        namespace: where the set is.
+        stateful_set: its name.
+        pod: the pod's name.
+
+    Raises:
+        InvalidArgument: a name that cannot be one, or is not one of a pod of that set.
+    """
+
+    def __init__(self, namespace: str, stateful_set: str, pod: str) -> None:
+        super().__init__(namespace, stateful_set, f"have pod {pod} ready")
+        ordinal = parse_ordinal(stateful_set, check_name("pod", pod))
+        if ordinal is None:
+            raise InvalidArgument(
+                "pod", pod, f"use the name of a pod of that set, for example '{stateful_set}-0'"
+            )
+        self._pod = pod
+        self._ordinal = ordinal
+        self._uid = ""
+
+    def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
+        state = super()._judge(pod, place, before)
+        if pod["metadata"]["name"] != self._pod:
+            return ObjectState(state.label, doom=state.doom)
+        self._uid = pod["metadata"].get("uid") or self._pod
+        return ObjectState(state.label, state.counts, keep=_MET in state.counts, doom=state.doom)
+
+    def has_missing_pods(self) -> bool:
+        """Return whether the set has not come to the pod yet."""
+        return self._lacks(self._ordinal - first_ordinal(self.current) + 1)
+
+    def verdict(self) -> Verdict:
+        """Judge by the pod; while it is missing, by those that come before it."""
+        absent = self.workload.missing_verdict()
+        pods = self.tally
+        if absent is not None or pods is None:
+            return absent or Pending("its pods are not known yet")
+        if pods.count(_MET):
+            return Met()
+        if (unjudged := self.stale_status_verdict() or self.workload.ending()) is not None:
+            return unjudged
+        replicas = replicas_of(self.current)
+        place = self._ordinal - first_ordinal(self.current)
+        if not 0 <= place < replicas:
+            return Failed(f"the set is to have {_replicas(self.current)}", Patience.LONG)
+        own = pods.entry(self._uid)
+        rest = f"; all pods: {pods.summary() or 'none'}"
+        if own is None:
+            # Those before it must come, and it after them.
+            doomed = None
+            if not is_parallel(self.current) and len(pods) <= place:
+                doomed = detect_blocked_set(self.current, pods, place + 1, replicas)
+            return doomed or Pending(f"pod {self._pod} is not there yet{rest}")
+        doom = own.state.doom
+        if doom is None:
+            return Pending(f"pod {self._pod} is {own.state.label}{rest}")
+        since = own.permanent_since if doom.patience is Patience.SHORT else own.terminal_since
+        return Failed(f"pod {self._pod}: {doom.reason}", doom.patience, since)
+
+    def result(self) -> Any:
+        """Return the pod."""
+        return self.tally.objects(PODS)[0] if self.tally is not None else None
+
+
+class StatefulSetStatus(_StatefulSetCondition):
+    """A number of the status of a StatefulSet becomes exactly what is awaited.
+
+    Args:
+        namespace: where the set is.
+        stateful_set: its name.
+        field: the field of the status.
+        count: what it is to be.
+
+    Raises:
+        InvalidArgument: a name or a count that cannot be one.
+    """
+
+    def __init__(self, namespace: str, stateful_set: str, field: str, count: int) -> None:
+        self._field = field
+        self._wanted = check_count("count", count)
+        super().__init__(namespace, stateful_set, f"have status.{field} {count}")
+
+    def has_missing_pods(self) -> bool:
+        """Return whether the set has fewer pods than are to be counted, and is to have more."""
+        return self._lacks(self._wanted)
+
+    def verdict(self) -> Verdict:
+        """Judge by the status of the present generation, and by the pods that are stuck."""
+        unjudged = self.stale_status_verdict()
+        if unjudged is not None:
+            return unjudged
+        pods, wanted = self.tally, self._wanted
+        number = count_of(self.current, self._field)
+        if number == wanted:
+            return Met()
+        if (ending := self.workload.ending()) is not None:
+            return ending
+        if number < wanted and pods is not None:
+            hopeless = self._too_few(wanted)
+            # A pod that is stuck is there all the same; it keeps others from being made.
+            if hopeless is None and (
+                self._field != "replicas" or (wanted > len(pods) and not is_parallel(self.current))
+            ):
+                hopeless = detect_blocked_set(self.current, pods, wanted, replicas_of(self.current))
+            if hopeless is not None:
+                return hopeless
+        return Pending(f"status.{self._field} is {number}")
+
+
+def _unready(pod: dict[str, Any]) -> str:
+    label = phase_label(pod)
+    return "Running, not ready" if label == "Running" else label
+
+
+def _replicas(stateful_set: dict[str, Any]) -> str:
+    replicas = replicas_of(stateful_set)
+    noun = "replica" if replicas == 1 else "replicas"
+    return f"{replicas} {noun}: {describe_ordinals(stateful_set, replicas)}"

@@ -1,0 +1,219 @@
+"""Waits on claims: their phase, their finalizers, their end.
+
+Source: kubernetes/test/e2e/framework/pv/pv.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from pytest_kwait.client.resource import PERSISTENT_VOLUME_CLAIMS
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.named_objects import NamedObject, check_flag, check_text, finalizer_goal
+from pytest_kwait.framework.rosters import parse_named_uids
+from pytest_kwait.framework.storage.claim_conditions import (
+    AbsentClaim,
+    ClaimFields,
+    ClaimsInPhase,
+    phase_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.engine.condition import Condition
+
+__all__ = [
+    "persistent_volume_claim_deleted",
+    "persistent_volume_claim_phase",
+    "persistent_volume_claims_phase",
+    "pvc_finalizer",
+    "wait_for_persistent_volume_claim_deleted",
+    "wait_for_persistent_volume_claim_phase",
+    "wait_for_persistent_volume_claims_phase",
+    "wait_for_pvc_finalizer",
+]
+
+_PHASES = ("Pending", "Bound", "Lost")
+
+
+def persistent_volume_claim_phase(namespace: str, claim: str, phase: str) -> ClaimsInPhase:
+    """Return the condition of `wait_for_persistent_volume_claim_phase`."""
+    check_name("claim", claim)
+    return ClaimsInPhase(namespace, {claim: ""}, _check_phase(phase))
+
+
+def wait_for_persistent_volume_claim_phase(
+    client: ApiClient, namespace: str, claim: str, phase: str, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Return a claim once it is in a phase.
+
+    While Bound is awaited and not there the claim's events are looked at as well: they say what
+    its storage class and its provisioner lack. Upstream knows neither them nor lost claims, and
+    waits to the limit.
+
+    Args:
+        client: the official client.
+        namespace: where the claim is.
+        claim: its name.
+        phase: `Pending`, `Bound` or `Lost`.
+        **options: `timeout` (default: `claim_bound`, 3 minutes) and the other options of every
+            wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the claim is lost, was deleted or is past that phase, or
+            nobody can give it a volume as things are.
+        WaitTimeout: it did not come within the limit.
+
+    Source: pv/pv.go WaitForPersistentVolumeClaimPhase.
+    """
+    awaited = persistent_volume_claim_phase(namespace, claim, phase)
+    return cast("dict[str, Any]", _wait(client, awaited, options, "claim_bound"))
+
+
+def persistent_volume_claims_phase(
+    namespace: str,
+    claims: Sequence[dict[str, Any] | str],
+    phase: str,
+    match_any: bool = False,
+) -> ClaimsInPhase:
+    """Return the condition of `wait_for_persistent_volume_claims_phase`."""
+    return ClaimsInPhase(
+        namespace,
+        parse_named_uids("claims", claims),
+        _check_phase(phase),
+        match_any=check_flag("match_any", match_any),
+        several=True,
+    )
+
+
+def wait_for_persistent_volume_claims_phase(
+    client: ApiClient,
+    namespace: str,
+    claims: Sequence[dict[str, Any] | str],
+    phase: str,
+    match_any: bool = False,
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]:
+    """Return claims once all of them are in a phase, or any.
+
+    All must be in it at the same moment. With `match_any` a doomed claim ends the wait only where
+    the others are doomed as well, and those in the phase are returned.
+
+    Args:
+        client: the official client.
+        namespace: where the claims are.
+        claims: the claims themselves or their names, at least one; one given as an object is known
+            by its UID.
+        phase: `Pending`, `Bound` or `Lost`.
+        match_any: whether one of them is enough.
+        **options: `timeout` (default: `claim_bound`, 3 minutes) and the other options of every
+            wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: a claim is lost, was deleted or is past that phase, or
+            nobody can give it a volume as things are.
+        WaitTimeout: it did not come within the limit.
+
+    Source: pv/pv.go WaitForPersistentVolumeClaimsPhase.
+    """
+    awaited = persistent_volume_claims_phase(namespace, claims, phase, match_any)
+    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "claim_bound"))
+
+
+def persistent_volume_claim_deleted(
+    namespace: str, claim: str, uid: str | None = None
+) -> AbsentClaim:
+    """Return the condition of `wait_for_persistent_volume_claim_deleted`."""
+    return AbsentClaim(namespace, check_name("claim", claim), uid)
+
+
+def wait_for_persistent_volume_claim_deleted(
+    client: ApiClient,
+    namespace: str,
+    claim: str,
+    uid: str | None = None,
+    **options: Unpack[WaitOptions],
+) -> None:
+    """Return None once a claim is gone, at once if there is none of that name.
+
+    While it is there the verdict names what holds it: its finalizers, and the pods that use it.
+    Another claim of the same name does not count.
+
+    Args:
+        client: the official client.
+        namespace: where the claim is.
+        claim: its name.
+        uid: its UID; None to take the first one seen for the one that is meant.
+        **options: `timeout` (default: `pv_delete`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: pv/pv.go DeletePVCandValidatePV, which asks for the claim's end only by way of its
+    volume.
+    """
+    _wait(client, persistent_volume_claim_deleted(namespace, claim, uid), options, "pv_delete")
+
+
+def pvc_finalizer(namespace: str, claim: str, finalizer: str, present: bool = True) -> NamedObject:
+    """Return the condition of `wait_for_pvc_finalizer`."""
+    goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
+    where, name = check_namespace(namespace), check_name("claim", claim)
+    return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, phase_of, ClaimFields)
+
+
+def wait_for_pvc_finalizer(
+    client: ApiClient,
+    namespace: str,
+    claim: str,
+    finalizer: str,
+    present: bool = True,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any] | None:
+    """Return a claim once it has a finalizer, or has it no more.
+
+    Args:
+        client: the official client.
+        namespace: where the claim is.
+        claim: its name.
+        finalizer: for example `kubernetes.io/pvc-protection`.
+        present: False to wait until it is gone.
+        **options: `timeout` (default: `claim_bound`, 3 minutes) and the other options of every
+            wait.
+
+    Returns:
+        The claim; None where its finalizer was awaited to go and it is not there itself.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: the finalizer can no longer come: the claim was deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: pv/pv.go WaitForPVCFinalizer.
+    """
+    awaited = pvc_finalizer(namespace, claim, finalizer, present)
+    return cast("dict[str, Any] | None", _wait(client, awaited, options, "claim_bound"))
+
+
+def _check_phase(phase: object) -> str:
+    if not isinstance(phase, str) or phase not in _PHASES:
+        raise InvalidArgument("phase", phase, f"use {', '.join(_PHASES)}")
+    return phase
+
+
+def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
+    settings = resolve_options(options, timeout=timeout)
+    return wait_for_condition(Session.of(client), condition, settings)

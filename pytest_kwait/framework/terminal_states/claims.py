@@ -1,0 +1,82 @@
+"""Claims that get no volume: lost ones, and those that nobody can serve as things are.
+
+What is wrong with a class or its provisioner only the controller's events say; a claim that asks
+for no class says so itself. A volume made by hand may still come, so all but a lost claim may pass.
+
+Source: kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go, syncUnboundClaim,
+syncBoundClaim and provisionClaim.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_kwait.engine.object_counter import TerminalState
+from pytest_kwait.engine.verdicts import Patience
+
+__all__ = ["describe_claim", "detect_claim_failure", "storage_class_of"]
+
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+
+# What the controller says of classes and volumes that are not there or do not fit. What a
+# provisioner says of itself is left out: it tries again.
+_UNPROVISIONABLE = {
+    "ProvisioningFailed": ("storageclass.storage.k8s.io", "no volume plugin matched"),
+    "FailedBinding": ("already bound to a different claim",),
+    "VolumeMismatch": ("",),
+}
+_LOST = ("ClaimLost", "ClaimMisbound")
+
+
+def storage_class_of(claim: dict[str, Any]) -> str:
+    """Return the name of a claim's storage class; empty where it asks for none."""
+    annotations = claim["metadata"].get("annotations") or {}
+    named = annotations.get(_CLASS_ANNOTATION)
+    return str(named or (claim.get("spec") or {}).get("storageClassName") or "")
+
+
+def detect_claim_failure(
+    claim: dict[str, Any], event: dict[str, Any] | None
+) -> TerminalState | None:
+    """Return why a claim gets no volume; None while it may, or has one.
+
+    A class that waits for its first consumer dooms nothing, nor does a provisioner that is slow.
+
+    Args:
+        claim: the claim.
+        event: the last event about it; None where there was none.
+    """
+    phase = (claim.get("status") or {}).get("phase") or "Pending"
+    said = _describe_event(event)
+    reason = (event or {}).get("reason") or ""
+    if phase == "Lost":
+        why = f": {said}" if reason in _LOST else ", its volume is gone or is another claim's"
+        return TerminalState(f"the claim is Lost{why}", Patience.SHORT)
+    if phase != "Pending":
+        return None
+    text = said.lower()
+    if any(phrase in text for phrase in _UNPROVISIONABLE.get(reason, ())):
+        return TerminalState(said, Patience.LONG)
+    if not storage_class_of(claim) and not (claim.get("spec") or {}).get("volumeName"):
+        return TerminalState("it asks for no storage class, and no volume fits it", Patience.LONG)
+    return None
+
+
+def describe_claim(claim: dict[str, Any], event: dict[str, Any] | None) -> str:
+    """Return where a claim is on its way, by its phase and the last event about it."""
+    phase = (claim.get("status") or {}).get("phase") or "Pending"
+    if phase != "Pending":
+        return str(phase)
+    wanted = (claim.get("spec") or {}).get("volumeName")
+    asked = f", it asks for volume {wanted}" if wanted else ""
+    said = _describe_event(event)
+    return f"Pending{asked}{': ' if said else ''}{said}"
+
+
+def _describe_event(event: dict[str, Any] | None) -> str:
+    """Return an event as one sentence: what follows the first is advice."""
+    if event is None:
+        return ""
+    message = " ".join((event.get("message") or "").split())
+    first = message.split(". ")[0].rstrip(".")
+    return f"{event.get('reason')}: {first}" if first else str(event.get("reason") or "")

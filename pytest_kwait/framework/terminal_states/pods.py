@@ -1,0 +1,92 @@
+"""Why a pod will not start: the first family that has something to say about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.framework.pod.fields import controller_uid
+from pytest_kwait.framework.terminal_states.container_starts import detect_start_failure
+from pytest_kwait.framework.terminal_states.containers import detect_image_failure
+from pytest_kwait.framework.terminal_states.crash_loops import detect_crash_loop
+from pytest_kwait.framework.terminal_states.endings import detect_pod_end
+from pytest_kwait.framework.terminal_states.finished_containers import detect_finished_container
+from pytest_kwait.framework.terminal_states.init_containers import detect_init_container_failure
+from pytest_kwait.framework.terminal_states.scheduling import detect_unschedulable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.engine.object_counter import TerminalState
+
+__all__ = [
+    "detect_not_ready",
+    "detect_not_running",
+    "detect_not_starting",
+    "detect_not_staying_up",
+    "detect_owned_pod_failure",
+]
+
+
+def detect_not_starting(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
+    """Return why a pod's containers will not start; None while they may.
+
+    Args:
+        pod: the pod.
+        before: what it was doomed by before.
+    """
+    status = pod.get("status") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    if (doom := detect_unschedulable(pod)) is not None:
+        return doom
+    for container in _container_statuses(status):
+        doom = detect_image_failure(container, before) or detect_start_failure(container)
+        if doom is not None:
+            return doom
+    return None
+
+
+def detect_not_staying_up(
+    pod: dict[str, Any], before: TerminalState | None
+) -> TerminalState | None:
+    """Return why a pod's containers will not start and stay up; None while they may."""
+    doom = detect_not_starting(pod, before)
+    status = pod.get("status") or {}
+    if doom is not None or status.get("phase") in ("Succeeded", "Failed"):
+        return doom
+    for container in _container_statuses(status):
+        if (doom := detect_crash_loop(container)) is not None:
+            return doom
+    return None
+
+
+def detect_not_running(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
+    """Return why a pod will not come to phase Running; None while it may.
+
+    A crash loop of its own containers does not keep it from that phase, one of its init
+    containers does.
+    """
+    return detect_not_starting(pod, before) or detect_init_container_failure(pod)
+
+
+def detect_not_ready(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
+    """Return why a pod will not become ready; None while it may."""
+    return (
+        detect_not_running(pod, before)
+        or detect_not_staying_up(pod, before)
+        or detect_finished_container(pod)
+    )
+
+
+def detect_owned_pod_failure(
+    pod: dict[str, Any], before: TerminalState | None
+) -> TerminalState | None:
+    """Return why a pod of a set will not become ready, nor another in its place; else None."""
+    ended = detect_pod_end(pod, replaced=bool(controller_uid(pod)))
+    phase = (pod.get("status") or {}).get("phase")
+    return ended if phase in ("Succeeded", "Failed") else detect_not_ready(pod, before)
+
+
+def _container_statuses(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()

@@ -1,0 +1,167 @@
+"""What conditions on a controller of pods share: the object, its pods, why they will not come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import PODS
+from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.options import check_name, check_namespace
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.engine.verdicts import Failed, Pending
+from pytest_kwait.framework.pod.list_conditions import SetPodFields
+from pytest_kwait.framework.workload.controllers import selector_of
+from pytest_kwait.framework.workload.fields import describe_generation_lag
+from pytest_kwait.framework.workload.owned_pods import ALIVE, OwnedPods
+from pytest_kwait.framework.workload.refusals import RefusedPods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.engine.condition import ObjectReference
+    from pytest_kwait.engine.object_counter import ObjectCounter
+
+__all__ = ["WorkloadCondition", "judge_stuck_pods"]
+
+
+def judge_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Failed | None:
+    """Return the verdict where too many pods are stuck; None while enough may come.
+
+    Args:
+        tally: the pods of which `wanted` will be left; what there is beyond that can be spared,
+            since a controller removes the pods first that are not ready.
+        wanted: how many there are to be.
+        spare: how many of them need not come.
+    """
+    if wanted < 1:
+        return None
+    stuck = tally.nth_terminal(max(tally.count(ALIVE) - wanted, 0) + spare + 1)
+    if stuck is None or stuck[0].state.doom is None:
+        return None
+    entry, patience, since = stuck
+    others = tally.doomed - 1
+    more = f" (and {others} more {'pod' if others == 1 else 'pods'})" if others else ""
+    return Failed(f"pod {entry.name}{more}: {stuck[0].state.doom.reason}", patience, since)
+
+
+class WorkloadCondition:
+    """One named controller of pods, and what it owns.
+
+    Args:
+        resource: its kind.
+        namespace: where it is.
+        name: its name.
+        goal: what is awaited, as a verb.
+        fields: a TypedDict of the fields that verdicts read; None for the whole object.
+        pods: the book of its pods; None where they do not matter.
+        what: the argument that the name came in.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    runs_user_code = False
+
+    def __init__(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        goal: str,
+        fields: type[Any] | None,
+        pods: OwnedPods | None,
+        what: str = "name",
+    ) -> None:
+        self.namespace = check_namespace(namespace)
+        self.workload = SingleObject(resource, check_name(what, name))
+        self.goal = goal
+        self.pods = pods
+        self._first = Source(resource, namespace, self.workload, name, fields=fields)
+        self._sources: tuple[Source, ...] = (self._first,)
+        self._selected_for = ""
+        self._selector: str | None = None
+        self.refusals = RefusedPods(namespace, "")
+
+    @property
+    def subject(self) -> str:
+        """The object."""
+        return f"{self.workload.noun} {self.namespace}/{self.workload.name}"
+
+    def sources(self) -> Sequence[Source]:
+        """Return the object, and what it owns once its selector and UID are known."""
+        current = self.workload.current
+        uid = current["metadata"].get("uid") or "" if current is not None else ""
+        if uid and uid != self._selected_for:
+            # The selectors of these kinds cannot be changed.
+            self._selected_for = uid
+            self.refusals = RefusedPods(self.namespace, uid)
+            self._selector = selector_of(self.workload.resource, self.workload.spec)
+            if self._selector is not None:
+                self._sources = (self._first, *self.owned(self._selector))
+        return self._sources
+
+    def owned(self, selector: str) -> Sequence[Source]:
+        """Return the sources of what it owns."""
+        if self.pods is None:
+            return ()
+        return (Source(PODS, self.namespace, self.pods, selector=selector, fields=SetPodFields),)
+
+    def stale_status_verdict(self) -> Pending | Failed | None:
+        """Return the verdict while its status says nothing of its present spec; else None."""
+        absent = self.workload.missing_verdict()
+        if absent is not None or self.workload.current is None:
+            return absent
+        lag = describe_generation_lag(self.workload.current)
+        return (self.workload.ending() or Pending(lag)) if lag else None
+
+    def deferred_source(self) -> Source | None:
+        """Return its events while pods are missing that it has been told to make."""
+        if self.stale_status_verdict() is not None or self.workload.ending() is not None:
+            return None
+        return self.refusals.source if self.has_missing_pods() else None
+
+    def deferred_verdict(self) -> Failed | None:
+        """Judge by whether the last pod was refused."""
+        return self.refusals.deferred_verdict()
+
+    def has_missing_pods(self) -> bool:
+        """Return whether pods are missing that are awaited; False where its status says why."""
+        return False
+
+    @property
+    def current(self) -> dict[str, Any]:
+        """The object as it is now; asked for only while it is there."""
+        return self.workload.current or {"metadata": {}}
+
+    @property
+    def tally(self) -> ObjectCounter | None:
+        """The pods that decide; None where none do, or it is not known which."""
+        if self.pods is None or self.workload.current is None:
+            return None
+        return self.pods.of(next(iter(self.workload.uids())))
+
+    def seen(self) -> str:
+        """Sum up its pods, or say that it is there."""
+        if self.workload.current is None:
+            return ""
+        tally = self.tally
+        return "it is there" if tally is None else f"pods: {tally.summary() or 'none'}"
+
+    def result(self) -> dict[str, Any]:
+        """Return the object as it came last."""
+        return self.workload.object()
+
+    def scope(self) -> EvidenceScope:
+        """Return the object, what makes its pods, and its pods."""
+        tally = self.tally
+        return EvidenceScope(
+            self.namespace,
+            objects=(self.workload.reference(), *self.intermediate_objects()),
+            pods=self._selector,
+            suspects=tally.suspects() if tally is not None else (),
+        )
+
+    def intermediate_objects(self) -> tuple[ObjectReference, ...]:
+        """Return the objects between it and its pods, of which events tell too."""
+        return ()

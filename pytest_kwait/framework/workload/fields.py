@@ -1,0 +1,198 @@
+"""What the controllers of pods say of themselves: pure functions on the API's JSON."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypedDict
+
+from pytest_kwait.client.responses import ObjectMeta
+
+__all__ = [
+    "Bounds",
+    "DeploymentFields",
+    "ReplicaSetFields",
+    "condition_of",
+    "count_of",
+    "describe_generation_lag",
+    "desired_replicas_annotation_of",
+    "images_of",
+    "replicas_of",
+    "revision_of",
+    "rolling_bounds",
+]
+
+_REVISION = "deployment.kubernetes.io/revision"
+_MAX = "deployment.kubernetes.io/max-replicas"
+
+
+class _Container(TypedDict, total=False):
+    name: str
+    image: str | None
+
+
+class _PodSpec(TypedDict, total=False):
+    containers: list[_Container] | None
+
+
+class _Template(TypedDict, total=False):
+    spec: _PodSpec | None
+
+
+class _Condition(TypedDict, total=False):
+    type: str
+    status: str
+    reason: str | None
+    message: str | None
+
+
+class _RollingUpdate(TypedDict, total=False):
+    maxSurge: int | str | None
+    maxUnavailable: int | str | None
+
+
+class _Strategy(TypedDict, total=False):
+    type: str | None
+    rollingUpdate: _RollingUpdate | None
+
+
+class _DeploymentSpec(TypedDict, total=False):
+    replicas: int | None
+    paused: bool | None
+    progressDeadlineSeconds: int | None
+    selector: dict[str, Any] | None
+    strategy: _Strategy | None
+    template: _Template | None
+
+
+class _DeploymentStatus(TypedDict, total=False):
+    observedGeneration: int | None
+    replicas: int | None
+    updatedReplicas: int | None
+    availableReplicas: int | None
+    conditions: list[_Condition] | None
+
+
+class DeploymentFields(TypedDict, total=False):
+    """The fields of a Deployment that waits read."""
+
+    metadata: ObjectMeta
+    spec: _DeploymentSpec | None
+    status: _DeploymentStatus | None
+
+
+class _ReplicaSetSpec(TypedDict, total=False):
+    replicas: int | None
+    selector: dict[str, Any] | None
+    template: _Template | None
+
+
+class _ReplicaSetStatus(TypedDict, total=False):
+    observedGeneration: int | None
+    replicas: int | None
+    readyReplicas: int | None
+    availableReplicas: int | None
+    conditions: list[_Condition] | None
+
+
+class ReplicaSetFields(TypedDict, total=False):
+    """The fields of a ReplicaSet that waits read."""
+
+    metadata: ObjectMeta
+    spec: _ReplicaSetSpec | None
+    status: _ReplicaSetStatus | None
+
+
+def count_of(workload: dict[str, Any], field: str) -> int:
+    """Return a number of the status; the server leaves those out that are 0."""
+    value = (workload.get("status") or {}).get(field)
+    return value if isinstance(value, int) else 0
+
+
+def replicas_of(workload: dict[str, Any]) -> int:
+    """Return how many pods it is to have; 1 where it does not say."""
+    replicas = (workload.get("spec") or {}).get("replicas")
+    return replicas if isinstance(replicas, int) else 1
+
+
+def condition_of(workload: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """Return the first status condition of that type; None where there is none."""
+    for condition in (workload.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind:
+            return dict(condition)
+    return None
+
+
+def describe_generation_lag(workload: dict[str, Any], least: int = 1) -> str:
+    """Say which generation its controller has not observed yet; empty where its status is current.
+
+    Args:
+        workload: the object.
+        least: the generation that must have been observed at least.
+    """
+    wanted = max(workload["metadata"].get("generation") or 0, least)
+    observed = count_of(workload, "observedGeneration")
+    if observed >= wanted:
+        return ""
+    seen = f"of generation {observed}" if observed else "not written yet"
+    return f"generation {wanted} is not observed yet, its status is {seen}"
+
+
+def revision_of(workload: dict[str, Any]) -> str:
+    """Return the revision that a Deployment, or a ReplicaSet of one, names; empty for none."""
+    return (workload["metadata"].get("annotations") or {}).get(_REVISION) or ""
+
+
+def images_of(workload: dict[str, Any]) -> list[str]:
+    """Return the images of its pods' containers, init containers apart."""
+    template = (workload.get("spec") or {}).get("template") or {}
+    containers = (template.get("spec") or {}).get("containers") or ()
+    return [container.get("image") or "" for container in containers]
+
+
+class Bounds(NamedTuple):
+    """How many pods a Deployment has at most, and available at least, while it is updated.
+
+    Args:
+        most: as many pods as there may be.
+        least: as many as must be available.
+    """
+
+    most: int
+    least: int
+
+
+def rolling_bounds(deployment: dict[str, Any]) -> Bounds:
+    """Return the bounds of a rolling update; any other update may have every pod gone at once.
+
+    A share of the replicas is rounded up for maxSurge and down for maxUnavailable; where both come
+    to 0 one pod may be unavailable.
+
+    Source: kubernetes/pkg/controller/deployment/util/deployment_util.go ResolveFenceposts, MaxSurge
+    and MinAvailable.
+    """
+    replicas = replicas_of(deployment)
+    strategy = (deployment.get("spec") or {}).get("strategy") or {}
+    if strategy.get("type") != "RollingUpdate":
+        return Bounds(replicas, 0)
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = _resolve_int_or_percent(rolling.get("maxSurge"), replicas, up=True)
+    unavailable = _resolve_int_or_percent(rolling.get("maxUnavailable"), replicas, up=False)
+    if not surge and not unavailable:
+        unavailable = 1
+    return Bounds(replicas + surge, max(0, replicas - unavailable))
+
+
+def desired_replicas_annotation_of(replica_set: dict[str, Any]) -> int:
+    """Return the most pods that its Deployment could have when it was scaled; 0 if not noted.
+
+    Source: kubernetes/pkg/controller/deployment/util/deployment_util.go SetReplicasAnnotations.
+    """
+    most = (replica_set["metadata"].get("annotations") or {}).get(_MAX) or ""
+    return int(most) if most.isdecimal() else 0
+
+
+def _resolve_int_or_percent(value: object, of: int, *, up: bool) -> int:
+    """Return a number as it is, or that percentage of `of`, rounded; 0 for what is neither."""
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
+        hundredths = int(value[:-1]) * of
+        return -(-hundredths // 100) if up else hundredths // 100
+    return value if isinstance(value, int) else 0

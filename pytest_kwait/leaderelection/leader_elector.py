@@ -1,0 +1,382 @@
+"""The elector: acquires a lock, renews it, and says when it is lost."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pytest_kwait import wait
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
+from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
+from pytest_kwait.leaderelection.announcer import NewLeaderNotifier
+from pytest_kwait.leaderelection.resource_lock import LeaderElectionRecord
+from pytest_kwait.leaderelection.term import LeadershipContext
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.leaderelection.resource_lock import ResourceLock
+    from pytest_kwait.wait import CancelFunc, Context, Duration
+
+__all__ = ["JITTER_FACTOR", "LeaderElector"]
+
+JITTER_FACTOR = 1.2
+"""How much longer than the retry period a candidate pauses at most, as a part of it."""
+
+_MINIMUM_JOIN_TIME = 1.0
+"""Seconds that a request may take, however short the renew deadline is."""
+
+_EPSILON = 0.001
+"""Seconds after which a lease that is about to expire has surely done so."""
+
+_log = logging.getLogger(__name__)
+
+
+class LeaderElector:
+    """A candidate for leadership.
+
+    A lease expires by what this candidate has observed on its monotonic clock; the times in the
+    record are for people and never compared, and any write to the lock counts as a sign of life.
+    Beyond upstream, where each of these can leave two leaders or none for longer:
+
+    - own leadership counts from before the renewal was sent, and the renew deadline from there;
+    - a leader that was frozen past its renew deadline does not lead on, even if nobody took over;
+    - a stolen lease ends the leadership at once; a lost one is not released, since that would keep
+      its end waiting for the network;
+    - the leader's context ends before the lease is released, and the lease is released only once
+      `on_started_leading` has returned;
+    - no request takes more than half of the renew deadline, so that a silent connection is tried
+      again over another one;
+    - a lease that is held is looked at once per retry period at least, and when it expires:
+      who follows a killed leader leads within lease duration and retry period.
+
+    Args:
+        lock: what the candidates compete for.
+        lease_duration: how long others wait before they take over; written in whole seconds.
+        renew_deadline: how long a leader that cannot renew stays one.
+        retry_period: the pause between tries.
+        release_on_cancel: whether a leader that is stopped gives the lease back.
+        on_started_leading: called in a thread of its own with the context of the leadership. Ask
+            its `err()` before each act: that is true from the moment the lease has run out, `done`
+            only once the elector is awake. If it raises, the leadership ends. The thread is a
+            daemon; `run` waits for it before a release alone, and not beyond the lease.
+        on_stopped_leading: called once at the end of every `run`, whether it has led or not.
+        on_new_leader: called with each new holder observed, empty for none, in their order, in a
+            thread of its own; at its end `run` waits for it one retry period at most.
+        clock: passes the pauses; a context given to `run` must be of the same.
+
+    Raises:
+        InvalidArgument: durations that contradict each other, no callback, no identity.
+
+    Source: leaderelection.go NewLeaderElector; resourcelock/interface.go NewFromKubeconfig for the
+    limit of one request.
+    """
+
+    def __init__(
+        self,
+        lock: ResourceLock,
+        *,
+        on_started_leading: Callable[[Context], object],
+        on_stopped_leading: Callable[[], object],
+        on_new_leader: Callable[[str], object] | None = None,
+        lease_duration: Duration = 15,
+        renew_deadline: Duration = 10,
+        retry_period: Duration = 2,
+        release_on_cancel: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        lease = wait.to_seconds(lease_duration, what="lease_duration")
+        renew = wait.to_seconds(renew_deadline, what="renew_deadline")
+        retry = wait.to_seconds(retry_period, what="retry_period")
+        if lease <= renew:
+            valid = "leaseDuration must be greater than renewDeadline"
+            raise InvalidArgument("lease_duration", lease_duration, valid)
+        if renew <= retry * JITTER_FACTOR:
+            valid = "renewDeadline must be greater than retryPeriod*JitterFactor"
+            raise InvalidArgument("renew_deadline", renew_deadline, valid)
+        if retry <= 0:  # the two before cannot be zero then
+            valid = "retryPeriod must be greater than zero"
+            raise InvalidArgument("retry_period", retry_period, valid)
+        for what, name, callback in (
+            ("on_started_leading", "OnStartedLeading", on_started_leading),
+            ("on_stopped_leading", "OnStoppedLeading", on_stopped_leading),
+        ):
+            if not callable(callback):
+                raise InvalidArgument(what, callback, f"{name} callback must not be nil")
+        if on_new_leader is not None and not callable(on_new_leader):
+            raise InvalidArgument("on_new_leader", on_new_leader, "use a function of one name")
+        if lock is None:
+            raise InvalidArgument("lock", lock, "Lock must not be nil.")
+        if not lock.identity:
+            raise InvalidArgument("identity", lock.identity, "Lock identity is empty")
+        self._lock = lock
+        self._lease, self._renew_deadline, self._retry = lease, renew, retry
+        self._patience = max(_MINIMUM_JOIN_TIME, renew / 2)
+        self._release_on_cancel = release_on_cancel
+        self._started, self._stopped = on_started_leading, on_stopped_leading
+        self._new_leader = on_new_leader
+        self._clock = clock
+        # Replaced as a whole: other threads ask who leads.
+        self._seen = _ObservedRecord(LeaderElectionRecord(), -math.inf)
+        self._leading = False
+        self._kept_out = False
+        self._running = threading.Lock()
+        self._announcer = NewLeaderNotifier(None, lock.describe())
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this candidate leads now: false as soon as its lease has run out unrenewed.
+
+        Source: leaderelection.go IsLeader, which does not look at the time.
+        """
+        return not self.lease_deadline.expired
+
+    @property
+    def lease_deadline(self) -> Deadline:
+        """When the leadership ends unless it is renewed; in the past for who does not lead."""
+        seen = self._seen
+        leads = self._leading and seen.record.holder_identity == self._lock.identity
+        return Deadline(seen.at + self._lease if leads else -math.inf, self._clock)
+
+    def get_leader(self) -> str:
+        """Return the holder last observed; empty if there is none."""
+        return self._seen.record.holder_identity
+
+    def check(self, tolerance: Duration) -> None:
+        """Return while a leader renews its lease; always for who does not lead.
+
+        Args:
+            tolerance: how long past the lease duration is still healthy.
+
+        Raises:
+            KwaitError: this leader has not renewed its lease in time.
+
+        Source: leaderelection.go Check.
+        """
+        limit = self._lease + wait.to_seconds(tolerance, what="tolerance")
+        if self._leading and self._clock.monotonic() - self._seen.at > limit:
+            name = self._lock.describe()
+            raise KwaitError(f"failed election to renew leadership on lease {name}")
+
+    def run(self, stop: threading.Event | Context) -> bool:
+        """Compete, lead, and return when stopped or when leadership is lost.
+
+        A request that is under way when `stop` comes is waited for, half a renew deadline at most.
+
+        Args:
+            stop: an event or a context; ends the candidacy.
+
+        Returns:
+            True if stopped, False if leadership was lost.
+
+        Raises:
+            InvalidArgument: a context of another clock.
+            KwaitError: it runs already.
+
+        Source: leaderelection.go Run.
+        """
+        ctx = (
+            stop if isinstance(stop, wait.Context) else wait.context_for_channel(stop, self._clock)
+        )
+        if ctx.clock is not self._clock:
+            raise InvalidArgument("stop", stop, "use a context of the elector's clock")
+        if not self._running.acquire(blocking=False):
+            name = self._lock.describe()
+            raise KwaitError(f"the elector of {self._lock.identity} on lock {name} runs already")
+        self._announcer = NewLeaderNotifier(self._new_leader, self._lock.describe())
+        try:
+            if not self._acquire(ctx):
+                return True
+            stopped = self._lead(ctx)
+            if not stopped:
+                _log.error("lost master")
+            return stopped
+        finally:
+            self._leading = False
+            try:
+                self._stopped()
+            finally:
+                self._announcer.close(self._retry)
+                self._running.release()
+
+    def _acquire(self, ctx: Context) -> bool:
+        _log.info("Attempting to acquire leader lease... lock=%s", self._lock.describe())
+        # What an earlier run has seen of its own says nothing now.
+        self._seen = _ObservedRecord(LeaderElectionRecord(), -math.inf)
+        trying, acquired = wait.with_cancel(ctx)
+        won = False
+
+        def attempt(_ctx: Context) -> None:
+            nonlocal won
+            if self._try(Deadline.after(self._renew_deadline, self._clock)):
+                won = True
+                acquired()
+
+        wait.backoff_until_with_context(trying, attempt, _Pauses(self._pause), True)
+        if won:
+            _log.info("Successfully acquired lease lock=%s", self._lock.describe())
+        return won
+
+    def _pause(self) -> float:
+        """Choose the pause after a try that has not acquired the lease."""
+        if not self._kept_out:
+            return wait.jitter(self._retry, JITTER_FACTOR)
+        # Never longer than the retry period, or the next leader would come later by as much.
+        pause = wait.jitter(self._retry / 2, 1.0)
+        seen = self._seen
+        left = seen.at + seen.record.lease_duration_seconds - self._clock.monotonic()
+        return min(pause, left + _EPSILON) if left > 0 else pause
+
+    def _lead(self, ctx: Context) -> bool:
+        """Lead until stopped (True) or until leadership is lost."""
+        self._leading = True
+        term = LeadershipContext(ctx, lambda: self.is_leader)
+        renewing, lost = wait.with_cancel(ctx)
+
+        def work() -> None:
+            returned = False
+            try:
+                self._started(term)
+                returned = True
+            finally:
+                if not returned:  # a leader that does nothing must make room for one that does
+                    lost()
+
+        worker = threading.Thread(target=work, name="kwait-leading", daemon=True)
+        try:
+            worker.start()
+            self._renew(renewing, lost)
+        finally:
+            until = self.lease_deadline
+            term.cancel()
+            self._leading = False
+            stopped = ctx.err() is not None
+        if stopped and self._release_on_cancel and self._holds():
+            worker.join(until.remaining)
+            if worker.is_alive():
+                name = self._lock.describe()
+                _log.error("lease %s is not released: on_started_leading still runs", name)
+            else:
+                self._release(until)
+        return stopped
+
+    def _renew(self, renewing: Context, lost: CancelFunc) -> None:
+        def renewed(ctx: Context) -> bool:
+            # The first look of a poll comes even if its context has ended.
+            if ctx.err() is not None:
+                return False
+            done = self._try(ctx.deadline)
+            if not self._holds():
+                raise wait.Canceled(f"the lease is held by {self.get_leader()!r}")
+            return done
+
+        def attempt(ctx: Context) -> None:
+            left = self._seen.at + self._renew_deadline - self._clock.monotonic()
+            try:
+                wait.poll_until_context_timeout(ctx, self._retry, max(0.0, left), True, renewed)
+            except (wait.Canceled, wait.DeadlineExceeded, wait.ErrWaitTimeout) as error:
+                if ctx.err() is None:
+                    name = self._lock.describe()
+                    _log.error("Failed to renew lease lock=%s err=%s", name, error)
+                lost()
+
+        wait.until_with_context(renewing, attempt, self._retry)
+
+    def _try(self, deadline: Deadline) -> bool:
+        self._kept_out = False
+        if deadline.expired:
+            return False
+        try:
+            return self._try_acquire_or_renew(deadline) and not deadline.expired
+        except KwaitError as error:
+            # Somebody else was first: who that is, and since when, is to be seen soon.
+            self._kept_out = isinstance(error, ApiError) and error.status == 409
+            _log.error("error on lock %s: %s", self._lock.describe(), error)
+            return False
+        finally:
+            self._announcer.report_leader(self.get_leader())
+
+    def _try_acquire_or_renew(self, deadline: Deadline) -> bool:
+        now = rfc3339_micro(self._clock.time())
+        mine = LeaderElectionRecord(self._lock.identity, math.ceil(self._lease), now, now)
+        if self.is_leader:
+            try:
+                return self._write(self._lock.update, self._kept(mine), deadline)
+            except KwaitError as error:
+                _log.info("optimistic update failed, reading the lock again: %s", error)
+        old = self._lock.get(deadline=deadline.at_most(self._patience))
+        if old is None:
+            return self._write(self._lock.create, mine, deadline)
+        if old != self._seen.record:
+            # A record that is as it was keeps its time: only a write says that the holder lives.
+            # One's own, written by a request whose answer was lost, is older than this look.
+            own = self._leading and old.holder_identity == self._lock.identity
+            self._seen = _ObservedRecord(old, self._seen.at if own else self._clock.monotonic())
+        if self._holds():
+            return self._write(self._lock.update, self._kept(mine), deadline)
+        if self._leading:
+            return False  # stolen: to be won again only by a new candidacy
+        lasts = old.lease_duration_seconds
+        if old.holder_identity and self._clock.monotonic() < self._seen.at + lasts:
+            self._kept_out = True
+            return False
+        taken = replace(mine, leader_transitions=old.leader_transitions + 1)
+        return self._write(self._lock.update, taken, deadline)
+
+    def _kept(self, mine: LeaderElectionRecord) -> LeaderElectionRecord:
+        record = self._seen.record
+        return replace(
+            mine,
+            acquire_time=record.acquire_time,
+            leader_transitions=record.leader_transitions,
+        )
+
+    def _write(self, write: _Write, record: LeaderElectionRecord, deadline: Deadline) -> bool:
+        begun = self._clock.monotonic()
+        write(record, deadline=deadline.at_most(self._patience))
+        self._seen = _ObservedRecord(record, begun)
+        return True
+
+    def _holds(self) -> bool:
+        return self.get_leader() == self._lock.identity
+
+    def _release(self, deadline: Deadline) -> None:
+        """Give the lease back, as long as it is ours: after that it runs out by itself."""
+        try:
+            old = self._lock.get(deadline=deadline.at_most(self._patience))
+            if old is None or old.holder_identity != self._lock.identity:
+                return
+            now = rfc3339_micro(self._clock.time())
+            released = LeaderElectionRecord("", 1, now, now, old.leader_transitions)
+            self._write(self._lock.update, released, deadline)
+        except KwaitError as error:
+            _log.error("Failed to release lease %s: %s", self._lock.describe(), error)
+
+
+class _ObservedRecord(NamedTuple):
+    """What a lock was seen to say, and since when in seconds of the clock."""
+
+    record: LeaderElectionRecord
+    at: float
+
+
+class _Write(Protocol):
+    def __call__(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None: ...
+
+
+class _Pauses:
+    """The pauses of a loop, each chosen when it begins.
+
+    Args:
+        backoff: chooses the next one, in seconds.
+    """
+
+    def __init__(self, backoff: Callable[[], float]) -> None:
+        self._choose = backoff
+
+    def backoff(self) -> float:
+        """Choose the next pause."""
+        return self._choose()

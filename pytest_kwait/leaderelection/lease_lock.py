@@ -1,0 +1,110 @@
+"""The lock that is a Lease: its resourceVersion decides who was first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import LEASES
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.options import check_name, check_namespace
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.leaderelection.resource_lock import LeaderElectionRecord
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clock import Deadline
+
+__all__ = ["LeaseLock"]
+
+
+class LeaseLock:
+    """A Lease of the API server as the lock of an election; for one elector.
+
+    Args:
+        client: the official client.
+        namespace: where the Lease is, or is made.
+        name: its name.
+        identity: who uses the lock; must differ between candidates.
+
+    Raises:
+        InvalidArgument: a name that is none, or an identity that is no string.
+
+    Source: resourcelock/leaselock.go LeaseLock.
+    """
+
+    def __init__(self, client: ApiClient, namespace: str, name: str, identity: str) -> None:
+        if not isinstance(identity, str):
+            raise InvalidArgument("identity", identity, "use a string")
+        self._namespace = check_namespace(namespace)
+        self._name = check_name("name", name)
+        self._identity = identity
+        self._session = Session.of(client)
+        self._lease: dict[str, Any] | None = None
+
+    @property
+    def identity(self) -> str:
+        """Who uses this lock."""
+        return self._identity
+
+    def describe(self) -> str:
+        """Return namespace and name of the Lease."""
+        return f"{self._namespace}/{self._name}"
+
+    def get(self, *, deadline: Deadline) -> LeaderElectionRecord | None:
+        """Return the record as the server has it; None if there is no Lease.
+
+        Raises:
+            ApiError: the server refused, or could not be reached.
+            DeadlineExceeded: it did not answer in time.
+        """
+        try:
+            lease = self._session.get(LEASES, self._name, self._namespace, deadline=deadline)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+        self._lease = dict(lease)
+        spec = lease.get("spec") or {}
+        return LeaderElectionRecord(
+            holder_identity=spec.get("holderIdentity") or "",
+            lease_duration_seconds=spec.get("leaseDurationSeconds") or 0,
+            acquire_time=spec.get("acquireTime"),
+            renew_time=spec.get("renewTime"),
+            leader_transitions=spec.get("leaseTransitions") or 0,
+            # Times may repeat where a wall clock is set back; versions do not.
+            version=lease["metadata"].get("resourceVersion") or "",
+        )
+
+    def create(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
+        """Make the Lease; a conflict if somebody else was first."""
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": _spec(record),
+        }
+        created = self._session.create(LEASES, body, self._namespace, deadline=deadline)
+        self._lease = dict(created)
+
+    def update(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
+        """Write the Lease as last seen; a conflict if somebody else was first.
+
+        Raises:
+            InvalidArgument: it has been neither read nor created.
+        """
+        if self._lease is None:
+            raise InvalidArgument("lease", None, "call get or create before update")
+        body = {**self._lease, "spec": {**(self._lease.get("spec") or {}), **_spec(record)}}
+        updated = self._session.replace(LEASES, body, self._namespace, deadline=deadline)
+        self._lease = dict(updated)
+
+
+def _spec(record: LeaderElectionRecord) -> dict[str, Any]:
+    return {
+        "holderIdentity": record.holder_identity,
+        "leaseDurationSeconds": record.lease_duration_seconds,
+        "acquireTime": record.acquire_time,
+        "renewTime": record.renew_time,
+        "leaseTransitions": record.leader_transitions,
+    }

@@ -1,0 +1,98 @@
+"""The end of a run in the cluster: nothing of it stays that nobody wanted, and it is told."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_lines_key = pytest.StashKey[list[str]]()
+_crashed_key = pytest.StashKey[bool]()
+_remaining_key = pytest.StashKey[list[str]]()
+_terminating_key = pytest.StashKey[dict[int, dict[str, str]]]()
+
+_CONTROLLER = 0
+"""What the controller's cluster goes by in what its workers tell."""
+
+_RUN_LEASE_MODULE = "pytest_kwait.plugin.run_lease"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Know which namespaces a worker has asked to go, or that it died and has removed nothing."""
+    output = getattr(node, "workeroutput", None)
+    if error is not None or output is None:
+        node.config.stash[_crashed_key] = True
+    record_terminating(node.config, _CONTROLLER, (output or {}).get("kwait_going", {}))
+    node.config.stash.setdefault(_remaining_key, []).extend((output or {}).get("kwait_stayed", []))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """End the signs of life, once all workers and all fixtures have ended."""
+    config = session.config
+    output = getattr(config, "workeroutput", None)
+    if output is not None:
+        output["kwait_going"] = config.stash.get(_terminating_key, {}).pop(_CONTROLLER, {})
+        output["kwait_stayed"] = config.stash.get(_remaining_key, [])
+    # Whoever has interrupted the run does not want to wait.
+    patient = exitstatus != pytest.ExitCode.INTERRUPTED
+    config.stash.setdefault(_lines_key, []).extend(_end(config, patient=patient))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what tests have left on its way out, and what the janitor did."""
+    for line in (*config.stash.get(_remaining_key, []), *config.stash.get(_lines_key, [])):
+        terminalreporter.line(line)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the signs of life of a session that has not been finished."""
+    for _ in _end(config, patient=False):
+        pass
+
+
+def record_terminating(config: pytest.Config, place: int, going: Mapping[str, str]) -> None:
+    """Note namespaces that were asked to go, to wait for them at the end of the run.
+
+    Args:
+        config: the run.
+        place: the identity of their cluster; 0 for the controller's, told by one of its workers.
+        going: their UIDs by name.
+    """
+    if going:
+        config.stash.setdefault(_terminating_key, {}).setdefault(place, {}).update(going)
+
+
+def record_remaining(config: pytest.Config, owner: str, left: Iterable[str]) -> None:
+    """Note what was still on its way out when a test was over, to tell it at the end of the run.
+
+    Args:
+        config: the run.
+        owner: the test, or what shares a bench.
+        left: what each wait for it has said, a line each.
+    """
+    lines = [f"  {line}" for line in left]
+    if lines:
+        first = f"kwait: what {owner} has made is not gone; the server goes on trying:"
+        config.stash.setdefault(_remaining_key, []).extend([first, *lines])
+
+
+def _end(config: pytest.Config, *, patient: bool) -> Iterator[str]:
+    if _RUN_LEASE_MODULE not in sys.modules:
+        # Nobody has made anything.
+        return
+    from pytest_kwait.plugin.kept_namespaces import kept_lines
+    from pytest_kwait.plugin.run_lease import registrations_of
+
+    untidy = config.stash.get(_crashed_key, False)
+    told = config.stash.get(_terminating_key, {})
+    for place, pulse in registrations_of(config).items():
+        going = {**told.get(place, {}), **told.get(_CONTROLLER, {})}
+        yield from pulse.end(
+            untidy=untidy, kept=bool(kept_lines(config)), going=going, patient=patient
+        )

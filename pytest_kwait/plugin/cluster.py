@@ -1,0 +1,211 @@
+"""One cluster for all workers of pytest-xdist: the controller owns it, workers ask for it.
+
+The controller never collects tests, so it cannot know whether any of them needs a cluster: it
+starts one when the first worker asks. Without pytest-xdist the process asks itself.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import ClusterError, KwaitError
+from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.waits import WAIT_NAMES
+from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.plugin.cluster_source import ClusterServer, ClusterSource
+    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
+
+__all__ = ["Run", "check_rights", "cluster_of", "run_of", "uses_cluster"]
+
+run_key = pytest.StashKey["Run"]()
+_server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
+
+
+class Run:
+    """What one run of pytest is known by in the cluster, and where its cluster comes from.
+
+    Args:
+        id: the run's name; the same in all workers.
+        worker: this process among them; empty without pytest-xdist.
+        source: makes what the cluster comes from.
+    """
+
+    def __init__(self, id: str, worker: str, source: Callable[[], ClusterSource]) -> None:
+        self.id = id
+        self.worker = worker
+        self.nonce = os.urandom(4).hex()
+        self._make_source = source
+        self._source: ClusterSource | None = None
+
+    @property
+    def source(self) -> ClusterSource:
+        """Where the cluster comes from."""
+        if self._source is None:
+            self._source = self._make_source()
+        return self._source
+
+    def end(self) -> None:
+        """End a cluster that was started here."""
+        if self._source is not None:
+            self._source.stop()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the run and where its cluster will come from; nothing is started."""
+    settings = run_settings(config)
+    handed: dict[str, Any] | None = getattr(config, "workerinput", {}).get("kwait")
+
+    def asked() -> ClusterSource:
+        from pytest_kwait.plugin.cluster_source import RemoteSource
+
+        assert handed is not None  # noqa: S101 - only a worker asks
+        return RemoteSource(handed["port"], handed["secret"], worker)
+
+    def owned() -> ClusterSource:
+        from pytest_kwait.plugin.cluster_source import OwnedSource
+
+        return OwnedSource(settings)
+
+    if handed is not None:
+        worker: str = config.workerinput["workerid"]  # type: ignore[attr-defined] # pytest-xdist's own way to hand things to a worker
+        config.stash[run_key] = Run(handed["run"], worker, asked)
+    else:
+        name = settings.run_id or os.urandom(3).hex()
+        config.stash[run_key] = Run(name, "", owned)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist the run and where to ask for the cluster."""
+    config: pytest.Config = node.config
+    run = run_of(config)
+    if _server_key not in config.stash:
+        from pytest_kwait.plugin.cluster_source import ClusterServer
+
+        def pulse(cluster: Cluster) -> RunRegistration | None:
+            from pytest_kwait.plugin.run_lease import registration_of
+
+            return registration_of(config, cluster)
+
+        def told(worker: str, line: str) -> None:
+            from pytest_kwait.plugin.live_status import show_worker_status
+
+            show_worker_status(config, worker, line)
+
+        config.stash[_server_key] = ClusterServer(run.source, pulse, told)
+    desk = config.stash[_server_key]
+    node.workerinput["kwait"] = {"run": run.id, "port": desk.port, "secret": desk.secret}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """End the run if the cluster it names cannot be meant, before any test or worker is started."""
+    config = session.config
+    if _names_cluster(config):
+        try:
+            run_of(config).source.check()
+        except KwaitError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """End the run if the cluster it names does not answer, unless no test would use it.
+
+    Under pytest-xdist the controller does not know the tests: each worker asks before its first
+    test, and hands the answer to the controller, which ends the run with it.
+    """
+    config = session.config
+    if (
+        session.testsfailed
+        or config.getoption("collectonly")
+        or not _names_cluster(config)
+        or run_settings(config).cluster == "embedded"
+        or not any(uses_cluster(item) for item in getattr(session, "items", ()))
+    ):
+        return None
+    try:
+        cluster = cluster_of(config)
+        if any(_has_namespace(item) for item in session.items):
+            check_rights(config, cluster)
+    except KwaitError as error:
+        if not _is_worker(config):
+            raise pytest.UsageError(str(error)) from None
+        session.shouldstop = str(error)
+        return True
+    return None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the cluster that was started for the run, after the last worker has ended."""
+    if _server_key in config.stash:
+        config.stash[_server_key].close()
+    if run_key in config.stash:
+        config.stash[run_key].end()
+
+
+def run_of(config: pytest.Config) -> Run:
+    """Return the run that this process takes part in."""
+    return config.stash[run_key]
+
+
+def cluster_of(config: pytest.Config) -> Cluster:
+    """Return the cluster of the run, started if need be."""
+    return run_of(config).source.cluster()
+
+
+def check_rights(config: pytest.Config, cluster: Cluster) -> None:
+    """Return if namespaces can be made in a cluster, as far as its server says.
+
+    Raises:
+        ClusterError: the run's identity is not allowed what that needs, or another run has its id.
+    """
+    missing = run_of(config).source.missing(cluster)
+    if missing:
+        raise ClusterError(missing)
+    from pytest_kwait.plugin.run_lease import registration_of
+
+    pulse = registration_of(config, cluster)
+    if pulse is not None:
+        pulse.place()
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _names_cluster(config: pytest.Config) -> bool:
+    settings = run_settings(config)
+    return any(
+        settings.source(name) != DEFAULT_SOURCE for name in ("cluster", "kubeconfig", "context")
+    )
+
+
+def _has_namespace(item: pytest.Item) -> bool:
+    """Whether it is certain that a test uses a namespace of ours; others find out when they do."""
+    definitions = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
+    found = definitions.get("kwait_namespace")
+    # A fixture of that name in a conftest may have no need of ours.
+    return found is not None and len(found) == 1
+
+
+def uses_cluster(item: pytest.Item) -> bool:
+    """Whether a test names what uses the run's cluster; others find out when they ask for it.
+
+    One that is skipped by its marker uses nothing. What else is named like our fixtures counts too:
+    those that a conftest makes of ours are.
+    """
+    if item.get_closest_marker("skip") is not None:
+        return False
+    fixtures = set(getattr(item, "fixturenames", ()))
+    marks = {mark.name for mark in item.iter_markers()}
+    ours = {name for name in fixtures if name == "kwait" or name.startswith("kwait_")}
+    return bool(ours - {"kwait_timeouts"} or (fixtures | marks) & {"manifests", *WAIT_NAMES})

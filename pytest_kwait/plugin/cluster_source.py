@@ -1,0 +1,402 @@
+"""Where a process gets its cluster from: its own, or the one of pytest-xdist's controller.
+
+Imported when a cluster is first asked for, or when a worker is started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import quote, unquote
+
+from pytest_kwait.errors import ClusterError, KwaitError
+from pytest_kwait.plugin.guards import check_context, missing_rights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.clusters.provider import Cluster, Provider
+    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
+    from pytest_kwait.suite.config.settings import Settings
+    from pytest_kwait.suite.namespaces.permissions import MissingRights
+    from pytest_kwait.suite.readiness import Readiness
+
+__all__ = ["ClusterServer", "ClusterSource", "OwnedSource", "RemoteRegistration", "RemoteSource"]
+
+_MAX_REQUEST_SIZE = 4096
+_MAX_NAME_LENGTH = 300
+_REQUEST_TIMEOUT = 10.0
+"""Seconds within which somebody who connects must say the secret."""
+
+
+class ClusterSource(Protocol):
+    """Where this process gets its cluster from."""
+
+    def check(self) -> None:
+        """Refuse, as far as this process knows, a cluster that cannot be meant; starts nothing."""
+        ...
+
+    def cluster(self) -> Cluster:
+        """Return the cluster, started if need be; the same one each time."""
+        ...
+
+    def missing(self, cluster: Cluster) -> str:
+        """Return what this run must be allowed to make namespaces, and is not; empty for nothing.
+
+        Args:
+            cluster: where; nobody asks about one that did not come from here.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End a cluster that was started here."""
+        ...
+
+    def pulse(self, cluster: Cluster) -> RunRegistration | None:
+        """Return the run's sign of life in a cluster if another process gives it, else None."""
+        ...
+
+    def problem(self, test: str) -> str:
+        """Return why tests may not use the cluster, which is running; empty where they may."""
+        ...
+
+    def notes(self) -> list[str]:
+        """Return what there is to tell of it at the end of the run, a line each.
+
+        What begins with a blank belongs to the line before.
+        """
+        ...
+
+    def show(self, line: str) -> None:
+        """Have the process with the terminal show what is awaited here; nothing for ''."""
+        ...
+
+
+class OwnedSource:
+    """A cluster chosen by the settings, owned by this process, started when first asked for.
+
+    Args:
+        settings: the settings of the run.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._provider: Provider | None = None
+        self._cluster: Cluster | None = None
+        self._failure: KwaitError | None = None
+        self._lack: MissingRights | None = None
+        self._readiness: Readiness | None = None
+
+    def provider(self) -> Provider:
+        """Return where the cluster will come from; nothing is started.
+
+        Raises:
+            InvalidArgument: the settings contradict each other, or do not allow its context.
+            ClusterError: the kubeconfig or context that was given cannot be used.
+        """
+        if self._provider is None:
+            from pytest_kwait.clusters.provider import choose_provider
+
+            settings = self._settings
+            provider = choose_provider(
+                settings.cluster,
+                kubeconfig=settings.kubeconfig,
+                context=settings.context,
+                cluster_source=settings.source("cluster"),
+                kubeconfig_source=settings.source("kubeconfig"),
+                context_source=settings.source("context"),
+                timing=settings.timing,
+                timing_source=settings.given_source("timing"),
+            )
+            check_context(provider, settings)
+            self._provider = provider
+        return self._provider
+
+    def check(self) -> None:
+        """Choose the provider."""
+        self.provider()
+
+    def cluster(self) -> Cluster:
+        """Return the cluster; a start that failed is not tried again."""
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._cluster is None:
+                try:
+                    self._cluster = self.provider().start()
+                except KwaitError as error:
+                    self._failure = error
+                    raise
+            return self._cluster
+
+    def missing(self, cluster: Cluster) -> str:
+        """Ask the server, once."""
+        with self._lock:
+            if cluster is not self._cluster:
+                return ""
+            if self._lack is None:
+                self._lack = missing_rights(cluster, self._settings)
+            return self._lack.refusal
+
+    def stop(self) -> None:
+        """End the cluster; does nothing if it was never asked for."""
+        with self._lock:
+            cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.stop()
+
+    def pulse(self, cluster: Cluster) -> RunRegistration | None:
+        """Leave it to this process."""
+        return None
+
+    def problem(self, test: str) -> str:
+        """Wait until the cluster is ready, once."""
+        from pytest_kwait.suite.artifacts.dumps import dump_unready_cluster
+        from pytest_kwait.suite.readiness import Readiness
+
+        def keep(cluster: Cluster) -> str:
+            return dump_unready_cluster(cluster, self._settings.artifacts)
+
+        with self._lock:
+            if self._cluster is None:
+                return ""
+            if self._readiness is None:
+                self._readiness = Readiness(self._cluster, self._settings, keep)
+        return self._readiness.problem(test)
+
+    def notes(self) -> list[str]:
+        """Return them, where anybody has waited, and after what the run had no right to."""
+        lost = [] if self._lack is None else self._lack.losses
+        return [*lost, *([] if self._readiness is None else self._readiness.notes)]
+
+    def show(self, line: str) -> None:
+        """Leave it to this process."""
+
+
+class RemoteSource:
+    """The controller's cluster, asked for over a loopback connection.
+
+    Args:
+        port: where the controller listens.
+        secret: what it wants to hear.
+        worker: who asks.
+    """
+
+    def __init__(self, port: int, secret: str, worker: str = "") -> None:
+        self._worker = worker
+        self._port = port
+        self._secret = secret
+        self._cluster: Cluster | None = None
+        self._missing = ""
+        self._ready = False
+
+    def check(self) -> None:
+        """Leave it to the controller."""
+
+    def cluster(self) -> Cluster:
+        """Return the cluster; waits until the controller has started it."""
+        if self._cluster is None:
+            from pytest_kwait.clusters.provider import connect
+
+            answer = self._ask()
+            self._missing = answer.pop("missing")
+            self._cluster = connect(**answer)
+        return self._cluster
+
+    def missing(self, cluster: Cluster) -> str:
+        """Return what the controller was told."""
+        return self._missing if cluster is self._cluster else ""
+
+    def stop(self) -> None:
+        """Leave the cluster to the controller."""
+
+    def pulse(self, cluster: Cluster) -> RunRegistration | None:
+        """Return what asks the controller, if it is the controller's cluster."""
+        return RemoteRegistration(self._ask) if cluster is self._cluster else None
+
+    def problem(self, test: str) -> str:
+        """Return what the controller says, which waits for all of us."""
+        if self._ready:
+            return ""
+        problem = str(self._ask("ready", quote(test[:_MAX_NAME_LENGTH]))["problem"])
+        self._ready = not problem
+        return problem
+
+    def notes(self) -> list[str]:
+        """Leave them to the controller."""
+        return []
+
+    def show(self, line: str) -> None:
+        """Tell the controller; a line that gets lost is no loss."""
+        with contextlib.suppress(ClusterError):
+            self._ask("show", self._worker, quote(line[:_MAX_NAME_LENGTH]))
+
+    def _ask(self, *words: str) -> dict[str, Any]:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port)) as connection:
+                connection.sendall(" ".join((self._secret, *words)).encode() + b"\n")
+                with connection.makefile("rb") as stream:
+                    line = stream.readline()
+        except OSError as error:
+            raise ClusterError(
+                f"the pytest-xdist controller could not be asked for its cluster: {error}; workers "
+                "on other machines cannot share it"
+            ) from error
+        if not line:
+            raise ClusterError("the pytest-xdist controller ended before it gave its cluster")
+        answer = cast("dict[str, Any]", json.loads(line))
+        if "error" in answer:
+            raise ClusterError(answer["error"])
+        return answer
+
+
+class RemoteRegistration:
+    """The controller's sign of life, which goes on when this worker does not.
+
+    Args:
+        ask: sends words to the controller and returns its answer.
+    """
+
+    def __init__(self, ask: Callable[..., dict[str, Any]]) -> None:
+        self._ask = ask
+        self._place: str | None = None
+        self._kinds: set[str] = set()
+
+    def place(self) -> str:
+        """Return namespace/name of the Lease; empty where there can be none."""
+        if self._place is None:
+            self._place = str(self._ask("pulse")["place"])
+        return self._place
+
+    def record(self, kind: str) -> None:
+        """Note that an object of a kind is about to be made."""
+        if kind not in self._kinds:
+            self._ask("pulse", kind)
+            self._kinds.add(kind)
+
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
+        """Return once a namespace of that name may be made, or why not after `seconds`."""
+        return str(self._ask("turn", name, repr(seconds))["reason"])
+
+
+class ClusterServer:
+    """The controller's side: answers each worker that knows the secret.
+
+    The secret alone asks for the cluster, followed by `pulse` for the run's sign of life there, and
+    by a kind for a note of it; by `ready` and a test for the cluster being ready for it; by
+    `show`, the worker and a line for what it waits for; by `turn`, a name and seconds for leave
+    to make that namespace.
+
+    Args:
+        source: the cluster.
+        pulse: returns the sign of life in a cluster; None where it needs none.
+        told: hears what a worker waits for, as a line.
+    """
+
+    def __init__(
+        self,
+        source: ClusterSource,
+        pulse: Callable[[Cluster], RunRegistration | None] = lambda cluster: None,
+        told: Callable[[str, str], None] = lambda worker, line: None,
+    ) -> None:
+        self._source = source
+        self._pulse = pulse
+        self._told = told
+        self._replies: dict[bytes, Callable[..., dict[str, Any]]] = {
+            b"": self._cluster_facts,
+            b"pulse": self._beat,
+            b"ready": self._problem,
+            b"show": self._show,
+            b"turn": self._turn,
+        }
+        self.secret = os.urandom(16).hex()
+        self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._closing = False
+        self._thread: threading.Thread = threading.Thread(
+            target=self._serve, name="kwait cluster desk", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        self._closing = True
+        # A closed socket does not wake a thread that accepts on it; a visitor does.
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=1.0).close()
+        self._thread.join(timeout=1.0)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._closing:
+                connection.close()
+                return
+            threading.Thread(
+                target=self._answer, args=(connection,), name="kwait cluster visitor", daemon=True
+            ).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                connection.settimeout(_REQUEST_TIMEOUT)
+                with connection.makefile("rb") as stream:
+                    greeting = stream.readline(_MAX_REQUEST_SIZE).split()
+                said, topic, *words = (*greeting, b"", b"")[: max(2, len(greeting))]
+                if hmac.compare_digest(said, self.secret.encode()):
+                    connection.settimeout(None)
+                    answer = self._replies[bytes(topic)](*words)
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
+            except OSError:
+                # The worker is gone; it will not miss the answer.
+                return
+
+    def _beat(self, *kinds: bytes) -> dict[str, Any]:
+        try:
+            pulse = self._pulse(self._source.cluster())
+            if pulse is None:
+                return {"place": ""}
+            for kind in kinds:
+                pulse.record(kind.decode())
+            return {"place": pulse.place()}
+        except KwaitError as error:
+            return {"error": str(error)}
+
+    def _turn(self, name: bytes, seconds: bytes) -> dict[str, Any]:
+        try:
+            pulse = self._pulse(self._source.cluster())
+        except KwaitError as error:
+            return {"error": str(error)}
+        return {
+            "reason": pulse.acquire_namespace_quota(name.decode(), float(seconds)) if pulse else ""
+        }
+
+    def _problem(self, test: bytes) -> dict[str, Any]:
+        return {"problem": self._source.problem(unquote(test.decode()))}
+
+    def _show(self, worker: bytes, line: bytes = b"") -> dict[str, Any]:
+        self._told(worker.decode(), unquote(line.decode()))
+        return {}
+
+    def _cluster_facts(self) -> dict[str, Any]:
+        try:
+            cluster = self._source.cluster()
+        except KwaitError as error:
+            return {"error": str(error)}
+        return {
+            "provider": cluster.provider,
+            "kubeconfig": str(cluster.kubeconfig),
+            "context": cluster.context,
+            "time_scale": cluster.time_scale,
+            "missing": self._source.missing(cluster),
+        }

@@ -1,0 +1,105 @@
+"""What the fixture `kwait_informers` gives: informers of one test, synced, with their history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.plugin.namespaces import bind_wait
+from pytest_kwait.suite.informers import RecordedInformers
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pytest
+
+    from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.cache.factory import TweakListOptions
+    from pytest_kwait.cache.transform import TransformFunc
+
+__all__ = ["InformersFactory"]
+
+
+class InformersFactory:
+    """Starts informers for a test, as often as it is called, and stops them all at its end.
+
+    Args:
+        request: the fixture's request.
+    """
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._request = request
+        self._made: list[RecordedInformers] = []
+
+    def __call__(
+        self,
+        *resources: str,
+        namespace: str | None = None,
+        all_namespaces: bool = False,
+        label_selector: Selector | None = None,
+        field_selector: Selector | None = None,
+        transform: TransformFunc | None = None,
+        resync: Duration | None = None,
+        tweak_list_options: TweakListOptions | None = None,
+        timeout: Duration | None = None,
+    ) -> RecordedInformers:
+        """Return informers that have synced and have told their history what is there.
+
+        Args:
+            *resources: names that kubectl knows resources by, at least one.
+            namespace: where to look instead of the test's own namespace.
+            all_namespaces: whether to look everywhere.
+            label_selector: only objects with these labels.
+            field_selector: only objects with these fields.
+            transform: what is made of each object before it is stored.
+            resync: how often handlers are told of everything again.
+            tweak_list_options: changes what an informer asks for, by its resource.
+            timeout: how long to wait for the sync; None for `cache_sync` of the timeout table.
+
+        Raises:
+            InvalidArgument: an argument cannot be meant, or the server has no such resource.
+            WaitTimeout: not all have synced in time; names those that have not.
+            WaitFailed: the server refuses a list for good.
+            ApiError: the server could not be asked what a name means.
+        """
+        __tracebackhide__ = True
+        named: tuple[object, ...] = resources
+        if not named or not all(isinstance(each, str) and each for each in named):
+            raise InvalidArgument(
+                "resources", resources, "names of resources, as in kwait_informers('pods', 'jobs')"
+            )
+        if all_namespaces and namespace is not None:
+            raise InvalidArgument("namespace", namespace, "left out where all_namespaces is given")
+        options: dict[str, Any] = {
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+            "transform": transform,
+            "resync": resync,
+            "tweak_list_options": tweak_list_options,
+        }
+        if namespace is None and not all_namespaces:
+            namespace = self._request.getfixturevalue("kwait_namespace")
+        client = self._request.getfixturevalue("kwait_client")
+        informers = RecordedInformers(client, namespace, **options)
+        self._made.append(informers)
+        informers.start(*resources)
+        wait_for_cache_sync = bind_wait(WAITS["wait_for_cache_sync"], self._request)
+        # An informer fails the wait where its list is refused, a handler cannot say so.
+        wait_for_cache_sync(informers, *informers.registrations, timeout=timeout)
+        return informers
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop all informers."""
+        for informers in self._made:
+            informers.stop()

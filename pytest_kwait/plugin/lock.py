@@ -1,0 +1,307 @@
+"""Serial tests alone on the cluster: the lock that each test holds from before its own time begins.
+
+What is waited for here counts for nobody's timeout: pytest-timeout starts its timer, whichever
+method it uses, inside of the hook that is wrapped here. What goes wrong is an error of the setup.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.plugin.cluster import cluster_of, run_of, uses_cluster
+from pytest_kwait.plugin.markers import InvalidMarker, settings_of
+from pytest_kwait.plugin.settings import run_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.suite.lock.lock import ClusterLock
+    from pytest_kwait.suite.lock.lock_keeper import LockRenewer
+
+__all__ = ["LockHolder", "lock_holder_of"]
+
+_lock_holder_key = pytest.StashKey["LockHolder"]()
+
+_OWNER_TIMEOUT = 5.0
+"""Seconds that looking up the Lease of the run may take."""
+
+
+class LockHolder:
+    """Lets one test of this process after the other to the cluster.
+
+    Args:
+        config: the run's configuration.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._keeper: LockRenewer | None = None
+        self._asked = False
+        self._problem: KwaitError | None = None
+        self._refusal = ""
+        self._lost = False
+        self.lines: list[str] = []
+        """What there is to tell at the end of the run."""
+
+    def enter(self, item: pytest.Item) -> None:
+        """Hold the lock for a test; what keeps it from that is raised by `check`."""
+        self._problem, self._lost = None, False
+        if not uses_cluster(item):
+            return
+        try:
+            keeper = self._found(item)
+            if keeper is not None:
+                self._acquire(keeper.lock, item)
+            self._refuse(item)
+        except KwaitError as error:
+            self._problem = error
+
+    def check(self) -> None:
+        """Return if the test may run.
+
+        Raises:
+            KwaitError: it may not.
+        """
+        if self._problem is not None:
+            raise self._problem
+
+    def verify(self, item: pytest.Item) -> None:
+        """Return if a serial test was alone.
+
+        Raises:
+            KwaitError: it may not have been.
+        """
+        if self._keeper is None or self._lost or not self._keeper.lock.lost():
+            return
+        self._lost = True
+        lock = self._keeper.lock
+        why = f"this process did not renew its Lease for {lock.duration}s"
+        if _is_serial(item):
+            raise KwaitError(
+                f"lock {lock.place} was lost while this serial test ran: {why}, and others may "
+                "have used the cluster since"
+            )
+        self.lines.append(
+            f"kwait: lock {lock.place} was lost while {item.nodeid} ran: {why}, and a serial test "
+            "may have begun beside it"
+        )
+
+    def leave(self, item: pytest.Item) -> None:
+        """Give back what is held for a test."""
+        if self._keeper is None or self._keeper.lock.release() or self._lost:
+            return
+        self.lines.append(
+            f"kwait: lock {self._keeper.lock.place} was lost while {item.nodeid} ran: somebody has "
+            "removed it, and others may have used the cluster since"
+        )
+
+    def close(self) -> None:
+        """Take part no more."""
+        keeper, self._keeper = self._keeper, None
+        problem = keeper.end() if keeper is not None else None
+        if problem is not None:
+            self.lines.append(f"kwait: {problem}")
+
+    def _acquire(self, lock: ClusterLock, item: pytest.Item) -> None:
+        from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
+        from pytest_kwait.engine.failure.timeline import Timeline
+        from pytest_kwait.plugin.live_status import showing_status
+        from pytest_kwait.suite.lock.lock import LockTimeout
+
+        try:
+            deadline, limit = self._limit(item)
+        except InvalidMarker:
+            # Said when the test is set up.
+            return
+        serial = _is_serial(item)
+        started = SYSTEM_CLOCK.monotonic()
+        timeline = Timeline()
+        wait = ActiveWait(
+            f"lock {lock.place}", f"be free for {item.nodeid}", deadline, timeline, started
+        )
+        with ExitStack() as shown:
+
+            def tell(reason: str) -> None:
+                first = not timeline.last
+                timeline.record(SYSTEM_CLOCK.monotonic() - started, reason)
+                if first:
+                    shown.enter_context(showing_status(self._config))
+                    shown.enter_context(ACTIVE_WAITS.entered(wait))
+
+            try:
+                (lock.acquire_exclusive if serial else lock.share)(item.nodeid, deadline, tell)
+                wait.outcome = "met"
+            except LockTimeout as error:
+                wait.outcome = "timed out"
+                what = "this serial test" if serial else "this test"
+                raise KwaitError(
+                    f"lock {lock.place} did not become free for {what} within {limit}: {error}"
+                ) from None
+            except ApiError as error:
+                wait.outcome, wait.trouble = "error", str(error)
+                self._refusal = f"lock {lock.place} cannot be used: {error}"
+                self.close()
+        if self._refusal and not serial:
+            self.lines.append(
+                "kwait: tests are not kept apart from serial ones of other runs: " + self._refusal
+            )
+
+    def _refuse(self, item: pytest.Item) -> None:
+        if self._refusal and _is_serial(item):
+            raise KwaitError("this serial test cannot be kept apart from others: " + self._refusal)
+
+    def _limit(self, item: pytest.Item) -> tuple[Deadline, str]:
+        """Return when to give up, and why then."""
+        from pytest_timeout import SESSION_EXPIRE_KEY
+
+        from pytest_kwait.apimachinery.durations import format_duration
+        from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+
+        seconds = settings_of(item).timeouts()["serial"]
+        expires = self._config.stash.get(SESSION_EXPIRE_KEY, 0)
+        left = max(expires - SYSTEM_CLOCK.time(), 0.0) if expires else seconds
+        if left < seconds:
+            return Deadline.after(left), "the session's own timeout (pytest-timeout)"
+        return Deadline.after(seconds), f"{format_duration(seconds)} (timeout serial)"
+
+    def _found(self, item: pytest.Item) -> LockRenewer | None:
+        """Return the lock of the cluster; None where nobody else can use it, or it is not known."""
+        if not self._asked:
+            if _is_overridden(item):
+                return None
+            self._asked = True
+            if self._is_needed(item.session):
+                self._keeper = self._started()
+        return self._keeper
+
+    def _is_needed(self, session: pytest.Session) -> bool:
+        if run_settings(self._config).is_existing:
+            return True
+        # It is this run's own: there is nobody but the workers, all of which have these tests.
+        return hasattr(self._config, "workerinput") and any(map(_is_serial, session.items))
+
+    def _started(self) -> LockRenewer | None:
+        from pytest_kwait.plugin.shards import format_shard
+        from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
+        from pytest_kwait.suite.lock.lock_keeper import LockRenewer
+
+        try:
+            cluster = cluster_of(self._config)
+        except KwaitError:
+            return None
+        run, shard = run_of(self._config), format_shard(self._config)
+        parts = (f"run {run.id}", shard and f"shard {shard}", run.worker and f"worker {run.worker}")
+        settings = run_settings(self._config)
+        keeper = LockRenewer(
+            cluster.client(),
+            settings.namespace or LEASE_NAMESPACE,
+            ", ".join(filter(None, parts)),
+            max(settings.heartbeat, 2.0),
+            self._owner(cluster),
+        )
+        keeper.start()
+        return keeper
+
+    def _owner(self, cluster: Cluster) -> dict[str, str] | None:
+        """Return what our Leases go with when this run is killed."""
+        from pytest_kwait.client.resource import LEASES
+        from pytest_kwait.client.session import Session
+        from pytest_kwait.clock import Deadline
+        from pytest_kwait.plugin.run_lease import registration_of
+        from pytest_kwait.wait.errors import DeadlineExceeded
+
+        pulse = registration_of(self._config, cluster)
+        namespace, _, name = (pulse.place() if pulse is not None else "").partition("/")
+        if not name:
+            return None
+        client = cluster.client()
+        try:
+            limit = Deadline.after(_OWNER_TIMEOUT)
+            lease = Session.of(client).get(LEASES, name, namespace, deadline=limit)
+        except (ApiError, DeadlineExceeded):
+            return None
+        finally:
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+        return {"name": name, "uid": str(lease["metadata"]["uid"])}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hold nothing."""
+    config.stash[_lock_holder_key] = LockHolder(config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Hold the lock from before the test's own time begins until after its teardown."""
+    gate = lock_holder_of(item.config)
+    gate.enter(item)
+    try:
+        return (yield)
+    finally:
+        gate.leave(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let no test begin that would have to be alone and is not."""
+    lock_holder_of(item.config).check()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a serial test that was not alone."""
+    result = yield
+    lock_holder_of(item.config).verify(item)
+    return result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Take part no more, and hand what there is to tell to the controller."""
+    gate = lock_holder_of(session.config)
+    gate.close()
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["kwait_lock"] = gate.lines
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker has to tell."""
+    output = getattr(node, "workeroutput", None) or {}
+    lock_holder_of(node.config).lines.extend(output.get("kwait_lock", []))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what went wrong with the lock, once."""
+    for line in dict.fromkeys(lock_holder_of(config).lines):
+        terminalreporter.line(line)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Take part no more in a session that has not been finished."""
+    if _lock_holder_key in config.stash:
+        lock_holder_of(config).close()
+
+
+def lock_holder_of(config: pytest.Config) -> LockHolder:
+    """Return what lets the tests of this process to the cluster."""
+    return config.stash[_lock_holder_key]
+
+
+def _is_serial(item: pytest.Item) -> bool:
+    """Whether a test must be alone on the cluster."""
+    marked = any(map(item.get_closest_marker, ("serial", "disruptive")))
+    return marked and uses_cluster(item)
+
+
+def _is_overridden(item: pytest.Item) -> bool:
+    """Whether a conftest brings a cluster of its own, which is not known before the setup."""
+    fixtures: Any = item.session._fixturemanager
+    return len(fixtures.getfixturedefs("kwait_cluster", item) or ()) != 1

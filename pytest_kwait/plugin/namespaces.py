@@ -1,0 +1,257 @@
+"""What the fixtures give: benches, namespaces and bound waits, made for a test and taken down."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.plugin.casualties import record_namespace_entered, record_namespace_left
+from pytest_kwait.plugin.cleanup import record_remaining, record_terminating
+from pytest_kwait.plugin.cluster import check_rights, run_of
+from pytest_kwait.plugin.kept_namespaces import (
+    NamespaceInUse,
+    is_kept,
+    namespaces_in_use,
+    report_kept,
+)
+from pytest_kwait.plugin.markers import manifest_folders, settings_of
+from pytest_kwait.plugin.run import running_item, time_budget_of
+from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.shards import format_shard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.framework.registry import Wait
+    from pytest_kwait.suite.bound_wait import BoundWait, WaitDefaults
+    from pytest_kwait.suite.cleanup.owned_objects import Owner
+    from pytest_kwait.suite.further import NamespaceRequest
+    from pytest_kwait.suite.kwait import Kwait
+    from pytest_kwait.suite.namespaces.namespaces import Namespaces
+
+__all__ = [
+    "bind_wait",
+    "make_kwait",
+    "make_namespace",
+    "make_namespaces",
+    "make_owner",
+    "namespace_node",
+]
+
+_attempts_key = pytest.StashKey[dict[str, int]]()
+
+_EMBEDDED_ENDS = (
+    "the embedded cluster ends with the run, though: start one with `kwait up` and give its "
+    "kubeconfig with --kwait-kubeconfig"
+)
+
+
+def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
+    """Give a wait with the test's client, namespace and settings filled in."""
+    from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait
+
+    namespace = request.getfixturevalue("kwait_namespace") if wait.namespaced else None
+    terms = _wait_defaults(
+        request.config,
+        request.node,
+        request.getfixturevalue("kwait_client"),
+        namespace,
+        request.getfixturevalue("kwait_timeouts"),
+    )
+    if wait.bound:
+        return BoundWait(wait, terms)
+    return BoundCacheSync(wait, terms, lambda: request.getfixturevalue("kwait").informers)
+
+
+def namespace_node(item: pytest.Item) -> Any:
+    """Give the node whose bench a test works at: the test itself, or what shares it by option."""
+    scope = run_settings(item.config).namespace_scope
+    shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
+    # A function outside of a class has a class-scoped bench of its own.
+    return (item.getparent(shared[scope]) if scope in shared else None) or item
+
+
+def _wait_defaults(
+    config: pytest.Config,
+    node: Any,
+    client: ApiClient,
+    namespace: str | None,
+    timeouts: Mapping[str, float] | None,
+) -> WaitDefaults:
+    from pytest_kwait.suite.bound_wait import WaitDefaults
+
+    item = running_item(config)
+    settings = settings_of(item if item is not None else node)
+    return WaitDefaults(
+        client,
+        namespace,
+        settings,
+        timeouts if timeouts is not None else settings.timeouts(),
+        lambda: time_budget_of(item),
+    )
+
+
+def make_owner(
+    config: pytest.Config, cluster: Cluster, test: str, title: str, *, again: bool = False
+) -> Owner:
+    """Whom a namespace is for; `again` for what belongs to the one that was asked for last."""
+    from pytest_kwait.plugin.run_lease import registration_of
+    from pytest_kwait.suite.cleanup.owned_objects import Owner
+
+    run = run_of(config)
+    attempts = config.stash.setdefault(_attempts_key, {})
+    if not again:
+        attempts[test] = attempts.get(test, 0) + 1
+    return Owner(
+        run.id,
+        test,
+        title,
+        worker=run.worker,
+        shard=format_shard(config),
+        attempt=attempts.get(test, 1),
+        nonce=run.nonce,
+        pulse=registration_of(config, cluster),
+    )
+
+
+@contextmanager
+def make_namespaces(
+    config: pytest.Config, cluster: Cluster, client: ApiClient
+) -> Iterator[Namespaces]:
+    """Give what makes the namespaces of this process; those that it deletes are awaited later."""
+    from pytest_kwait.plugin.run_lease import registrations_of
+    from pytest_kwait.suite.namespaces.namespaces import Namespaces
+
+    settings = run_settings(config)
+    namespaces = Namespaces(
+        client,
+        settings.timeouts(),
+        settings.pod_security,
+        lambda: time_budget_of(running_item(config)),
+    )
+    yield namespaces
+    record_terminating(
+        config, id(cluster) if id(cluster) in registrations_of(config) else 0, namespaces.going
+    )
+
+
+@contextmanager
+def make_namespace(
+    config: pytest.Config,
+    node: Any,
+    owner: Owner,
+    namespaces: Namespaces,
+    cluster: Cluster,
+    request: NamespaceRequest | None = None,
+) -> Iterator[str]:
+    """Give a namespace that goes away at the end unless it is to be kept, or is somebody else's.
+
+    Args:
+        config: the run.
+        node: the test, class, module or session that it is for.
+        owner: the same, as the cluster is told.
+        namespaces: those of this process.
+        cluster: where.
+        request: what was asked for, if it is a further one.
+    """
+    check_rights(config, cluster)
+    given = run_settings(config).setting("namespace")
+    if given.value is not None:
+        name = namespaces.existing(given.value, given.source)
+        record_namespace_entered(config, name, cluster)
+        try:
+            yield name
+        finally:
+            record_namespace_left(config, name)
+        return
+    settings = run_settings(config)
+    name = namespaces.make(
+        owner,
+        {"poll": settings.poll, "mode": settings.mode},
+        labels=request.labels if request is not None else None,
+        pod_security=request.pod_security if request is not None else None,
+    )
+    advice = _EMBEDDED_ENDS if cluster.provider == "embedded" else f"look: {namespaces.hint(name)}"
+    placement = NamespaceInUse(node, name, advice, namespaces.client)
+    namespaces_in_use(config).append(placement)
+    record_namespace_entered(config, name, cluster)
+    failed = False
+    try:
+        yield name
+    except BaseException:
+        failed = True
+        raise
+    finally:
+        namespaces_in_use(config).remove(placement)
+        record_namespace_left(config, name)
+        own = settings_of(node)
+        if is_kept(config, node, own) or (failed and own.keep == "failed"):
+            namespaces.keep(name)
+            removal = (
+                "" if cluster.provider == "embedded" else namespaces.removal_command(owner.run)
+            )
+            report_kept(config, str(placement), removal)
+        elif (problem := namespaces.delete(name)) is not None:
+            pytest.fail(problem, pytrace=False)
+
+
+@contextmanager
+def make_kwait(
+    config: pytest.Config,
+    node: Any,
+    owner: Owner,
+    namespace: str,
+    cluster: Cluster,
+    client: ApiClient,
+    namespaces: Namespaces,
+    timeouts: Mapping[str, float] | None = None,
+) -> Iterator[Kwait]:
+    """Give a bench whose belongings go away at the end unless its namespace is to be kept."""
+    from pytest_kwait.suite.kwait import Kwait
+
+    def folders() -> list[Any]:
+        return manifest_folders(running_item(config) or node)
+
+    owned = namespaces.owns(namespace)
+    number = itertools.count(1)
+
+    def further(request: NamespaceRequest) -> Kwait:
+        beside = owner.derive(request.name, next(number))
+        name = benches.enter_context(
+            make_namespace(config, node, beside, namespaces, cluster, request)
+        )
+        return benches.enter_context(
+            make_kwait(config, node, beside, name, cluster, client, namespaces, timeouts)
+        )
+
+    bench = Kwait(
+        cluster,
+        client,
+        namespace,
+        owner=owner,
+        terms=lambda: _wait_defaults(config, node, client, namespace, timeouts),
+        folders=folders,
+        owned=owned,
+        further=further if owned else None,
+    )
+    benches = ExitStack()
+    try:
+        with benches:
+            yield bench
+    finally:
+        kept = is_kept(config, node, settings_of(node))
+        problems = bench.close(keep=kept)
+        record_remaining(config, owner.test, bench.left)
+        if problems:
+            left = (
+                "kept, though the cluster does not say for how long"
+                if kept
+                else "left in the cluster, as it could not be deleted"
+            )
+            pytest.fail(f"{left}:\n" + "\n".join(problems), pytrace=False)

@@ -1,0 +1,311 @@
+"""`--kwait-report`: every process records its waits, the controller makes the reports of them.
+
+What is recorded is in files, a line for each thing as it happens: a process that is killed takes
+nothing with it but what was not over.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.plugin.cluster import run_of
+from pytest_kwait.plugin.run import running_item
+from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.shards import format_shard
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.suite.report.journal import Journal
+    from pytest_kwait.suite.report.recorder import WaitRecorder
+    from pytest_kwait.suite.report.records import RunRecord
+
+__all__ = ["OutcomeRecorder"]
+
+_recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
+_outcome_recorder_key: pytest.StashKey[OutcomeRecorder] = pytest.StashKey()
+_lines_key = pytest.StashKey[list[str]]()
+
+
+class OutcomeRecorder:
+    """Writes down what became of each test, and at the end of the run the reports.
+
+    Args:
+        journal: where to.
+        run: the run, at its beginning.
+    """
+
+    __test__ = False
+
+    def __init__(self, journal: Journal, run: RunRecord) -> None:
+        self.journal = journal
+        self.run = run
+        self.lost: list[str] = []
+        self._open: dict[tuple[str, str], tuple[str, str, float]] = {}
+        self._count = 0
+        self._uncollected: set[str] = set()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Take over what could not be collected; every worker says the same of it."""
+        if report.failed and report.nodeid not in self._uncollected:
+            self._uncollected.add(report.nodeid)
+            self._write(report.nodeid, "", "error", report.longreprtext, 0.0)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take over a phase of a test, in whichever process it ran."""
+        node = getattr(report, "node", None)
+        worker = "" if node is None else str(node.gateway.id)
+        key = (report.nodeid, worker)
+        outcome, text, seconds = self._open.pop(key, ("passed", "", 0.0))
+        outcome = _worse_outcome(outcome, _outcome(report))
+        if report.failed and not text:
+            text = report.longreprtext
+        seconds += getattr(report, "duration", 0.0)
+        if report.when in ("setup", "call"):
+            self._open[key] = (outcome, text, seconds)
+        else:
+            self._write(report.nodeid, worker, outcome, text, seconds)
+
+    def _write(self, test: str, worker: str, outcome: str, text: str, seconds: float) -> None:
+        from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.engine.failure.redaction import make_redactor
+        from pytest_kwait.suite.report.journal import JournalEntry
+        from pytest_kwait.suite.report.records import TestRecord, limit_failure_text
+
+        self._count += 1
+        self.run.tests[outcome] = self.run.tests.get(outcome, 0) + 1
+        record = TestRecord(
+            id=f"{self.run.id}.{self._count}",
+            run=self.run.id,
+            test=test,
+            outcome=outcome,
+            ended=round(SYSTEM_CLOCK.time(), 3),
+            seconds=round(seconds, 3),
+            shard=self.run.shard,
+            worker=worker,
+            text=limit_failure_text(text, make_redactor(())) if text else "",
+        )
+        self.journal.write(JournalEntry(test=record))
+
+    def finish(self, reports: tuple[Path, ...], exit_status: int) -> list[str]:
+        """Write the reports; return a line for each to tell."""
+        from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.suite.report.journal import JournalEntry
+        from pytest_kwait.suite.report.report_file import (
+            list_journals,
+            remove_journals,
+            report_from_journals,
+            write_report,
+        )
+
+        self.run.ended = round(SYSTEM_CLOCK.time(), 3)
+        self.run.exit_status = exit_status
+        self.run.lost = "; ".join(dict.fromkeys(filter(None, (*self.lost, self.journal.lost))))
+        self.journal.write(JournalEntry(run=self.run))
+        self.journal.close()
+        folder = self.journal.path.parent
+        try:
+            journals = list_journals(folder, self.run.id)
+            report = report_from_journals(journals)
+        except OSError as error:
+            return [f"kwait: no report: {folder}: {error.strerror}"]
+        if not any(run.ended for run in report.runs):
+            # The end of the run could not be recorded.
+            report.runs = [self.run]
+        lines = []
+        written = True
+        for path in reports:
+            try:
+                write_report(report, path)
+                lines.append(f"kwait: report {path}")
+            except OSError as error:
+                written = False
+                lines.append(
+                    f"kwait: report {path} could not be written: {error.strerror}; what was "
+                    f"recorded is in {folder}, for kwait report merge"
+                )
+        if written:
+            remove_journals(journals)
+        return lines
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Record from now on; a report that cannot be written ends the run before any test."""
+    config = session.config
+    handed: dict[str, str] | None = getattr(config, "workerinput", {}).get("kwait_report")
+    if handed is not None:
+        name = f"{handed['run']}-{run_of(config).worker}.jsonl"
+        _record_waits(config, Path(handed["folder"]) / name, handed["run"])
+    elif run_settings(config).report and not hasattr(config, "workerinput"):
+        if config.getoption("collectonly"):
+            return
+        try:
+            _start_recording(config)
+        except InvalidArgument as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist where to record."""
+    log = node.config.stash.get(_outcome_recorder_key, None)
+    if log is not None:
+        node.workerinput["kwait_report"] = {
+            "folder": str(log.journal.path.parent),
+            "run": log.run.id,
+        }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write down the evidence of this phase's waits: it is gathered by now."""
+    recorder = item.config.stash.get(_recorder_key, None)
+    if recorder is not None:
+        recorder.explain()
+    return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker could not record."""
+    lost = (getattr(node, "workeroutput", None) or {}).get("kwait_report_lost")
+    log = node.config.stash.get(_outcome_recorder_key, None)
+    if lost and log is not None:
+        log.lost.append(lost)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(
+    session: pytest.Session, exitstatus: int
+) -> Generator[None, object, object]:
+    """Write the reports once everything else that ends with the session has ended."""
+    result = yield
+    config = session.config
+    recorder = config.stash.get(_recorder_key, None)
+    if recorder is not None:
+        recorder.explain()
+        _stop_recording(config)
+        output = getattr(config, "workeroutput", None)
+        if output is not None:
+            output["kwait_report_lost"] = recorder.journal.lost
+            recorder.journal.close()
+    log = config.stash.get(_outcome_recorder_key, None)
+    if log is not None:
+        status = int(getattr(session, "exitstatus", exitstatus))
+        config.stash[_lines_key] = log.finish(run_settings(config).report, status)
+    return result
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Name the reports."""
+    for line in config.stash.get(_lines_key, []):
+        terminalreporter.line(line)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Record nothing more, however the session ended."""
+    _stop_recording(config)
+
+
+def _start_recording(config: pytest.Config) -> None:
+    from pytest_kwait.clock import SYSTEM_CLOCK
+    from pytest_kwait.suite.report.journal import JournalEntry
+    from pytest_kwait.suite.report.records import RunRecord
+    from pytest_kwait.suite.report.report_file import check_writable, partial_folder
+
+    settings = run_settings(config)
+    for path in settings.report:
+        check_writable(path, "report", settings.source("report"))
+    run = run_of(config)
+    named = settings.kubeconfig is not None or settings.context is not None
+    provider = settings.cluster
+    if provider == "auto":
+        provider = "existing" if named else "embedded"
+    record = RunRecord(
+        id=f"{run.id}-{os.urandom(4).hex()}",
+        name=run.id,
+        started=round(SYSTEM_CLOCK.time(), 3),
+        shard=format_shard(config),
+        cluster=" ".join(filter(None, (provider, settings.context))),
+    )
+    folder = partial_folder(settings.report[0])
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument(
+            "report",
+            str(settings.report[0]),
+            f"{folder} cannot be made: {error.strerror}",
+            settings.source("report"),
+        ) from None
+    _record_waits(config, folder / f"{record.id}-main.jsonl", record.id)
+    journal = config.stash[_recorder_key].journal
+    journal.write(JournalEntry(run=record))
+    log = config.stash[_outcome_recorder_key] = OutcomeRecorder(journal, record)
+    config.pluginmanager.register(log, "kwait-report")
+
+
+def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
+    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+    from pytest_kwait.suite.report.journal import Journal
+    from pytest_kwait.suite.report.recorder import WaitRecorder
+
+    def test() -> str:
+        item = running_item(config)
+        return "" if item is None else item.nodeid
+
+    try:
+        journal = Journal(path)
+    except OSError as error:
+        # A worker that sees another file system: its tests run all the same.
+        lost = f"{path}: {error.strerror}"
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["kwait_report_lost"] = lost
+            return
+        raise InvalidArgument(
+            "report", str(path), lost, run_settings(config).source("report")
+        ) from None
+    worker = run_of(config).worker
+    recorder = config.stash[_recorder_key] = WaitRecorder(
+        journal, run, format_shard(config), worker, test
+    )
+    ACTIVE_WAITS.add(recorder)
+
+
+def _stop_recording(config: pytest.Config) -> None:
+    recorder = config.stash.get(_recorder_key, None)
+    if recorder is not None:
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+        ACTIVE_WAITS.remove(recorder)
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if report.when not in ("setup", "call", "teardown"):
+        return "crashed"
+    if report.failed:
+        return "failed" if report.when == "call" else "error"
+    if report.skipped:
+        return "xfailed" if hasattr(report, "wasxfail") else "skipped"
+    return str(report.outcome)
+
+
+_OUTCOMES_BY_SEVERITY = ("passed", "skipped", "xfailed", "rerun", "error", "failed", "crashed")
+
+
+def _worse_outcome(one: str, other: str) -> str:
+    return max(
+        one,
+        other,
+        key=lambda outcome: (
+            _OUTCOMES_BY_SEVERITY.index(outcome) if outcome in _OUTCOMES_BY_SEVERITY else -1
+        ),
+    )

@@ -1,0 +1,170 @@
+"""The test that runs now, and its own limit: waits end before it, which would take evidence away.
+
+Shared benches and clients look settings and limits up by it. Registered from the beginning: a limit
+is set before it is known that the test will wait.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.bound_wait import TimeBudget
+
+__all__ = ["near_limit", "running_item", "time_budget_of", "time_left", "without_timeout"]
+
+_item_key = pytest.StashKey[pytest.Item]()
+_limit_key = pytest.StashKey["_TestTimeout"]()
+_in_teardown_key = pytest.StashKey[bool]()
+
+_RESERVED_SECONDS = 10.0
+"""Seconds of a test's limit that are kept for evidence and teardown."""
+
+_RESERVED_PART = 0.2
+"""The part of a short limit that is kept instead."""
+
+_TEARDOWN_PART = 0.2
+"""The part of what is kept that waits of the teardown leave."""
+
+_MIN_REMAINING = 1.0
+"""Seconds that a test has at least once its time goes on."""
+
+
+# A plain class: the code of a named tuple is compiled each time that the plugin is loaded.
+class _TestTimeout:
+    """When pytest-timeout will end a test.
+
+    Args:
+        deadline: the moment.
+        near: the moment from which on that is near.
+        seconds: the limit.
+        in_debuggers: whether it holds while somebody debugs, too.
+    """
+
+    def __init__(
+        self, deadline: Deadline, near: Deadline, seconds: float, in_debuggers: bool
+    ) -> None:
+        self.deadline = deadline
+        self.near = near
+        self.seconds = seconds
+        self.in_debuggers = in_debuggers
+
+    @property
+    def holds(self) -> bool:
+        """Whether the test can still be ended by it."""
+        if self.deadline.expired:
+            # It was, or pytest-timeout has let it go on; either way its timer is used up.
+            return False
+        from pytest_timeout import is_debugging
+
+        return self.in_debuggers or not is_debugging()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note the test from before its setup until after its teardown."""
+    item.config.stash[_item_key] = item
+    try:
+        return (yield)
+    finally:
+        del item.config.stash[_item_key]
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Note when pytest-timeout will end the test; the timer itself is left to it."""
+    from pytest_kwait.clock import Deadline
+
+    deadline = Deadline.after(settings.timeout)
+    near = Deadline(deadline.at - _reserve(settings.timeout), deadline.clock)
+    in_debuggers = bool(getattr(settings, "disable_debugger_detection", False))
+    item.stash[_limit_key] = _TestTimeout(deadline, near, settings.timeout, in_debuggers)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Let waits of the teardown use what those before it had to leave to it."""
+    item.stash[_in_teardown_key] = True
+    try:
+        return (yield)
+    finally:
+        del item.stash[_in_teardown_key]
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
+    """Forget the limit, so that it holds no longer than pytest-timeout's own timer."""
+    # Also called with nodes that are no tests and never had a timer.
+    if _limit_key in item.stash:
+        del item.stash[_limit_key]
+
+
+@contextmanager
+def without_timeout(item: pytest.Item) -> Iterator[None]:
+    """Have pytest-timeout's alarm wait for the end of the block.
+
+    For what is done between the phases of a test, where the alarm would end the whole run.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    left = interval = 0.0
+    if in_main and _limit_key in item.stash and hasattr(signal, "setitimer"):
+        left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left, _MIN_REMAINING), interval)
+
+
+def running_item(config: pytest.Config) -> pytest.Item | None:
+    """Return the test that runs now; None between tests."""
+    return config.stash.get(_item_key, None)
+
+
+def time_budget_of(item: pytest.Item | None) -> TimeBudget | None:
+    """Return what a test's limit leaves to a wait that starts now; None without a limit.
+
+    A test that somebody has debugged has none any more, unless pytest-timeout is told otherwise.
+    """
+    limit = None if item is None else item.stash.get(_limit_key, None)
+    if item is None or limit is None or not limit.holds:
+        return None
+    from pytest_kwait.apimachinery.durations import format_duration
+    from pytest_kwait.suite.bound_wait import TimeBudget
+
+    kept = _reserve(limit.seconds) * (_TEARDOWN_PART if _in_teardown_key in item.stash else 1.0)
+    return TimeBudget(
+        max(limit.deadline.remaining - kept, 0.0),
+        f"the test's own timeout of {format_duration(limit.seconds)} (pytest-timeout)",
+    )
+
+
+def time_left(item: pytest.Item) -> float | None:
+    """Return the seconds until pytest-timeout ends a test; None without a limit.
+
+    None as well once the limit has come: whoever still runs then is not ended by it any more.
+    """
+    limit = item.stash.get(_limit_key, None)
+    return None if limit is None or not limit.holds else limit.deadline.remaining or None
+
+
+def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:
+    """Return from when on a test's limit counts as near, and the limit in seconds; None without.
+
+    Waits bound to the test are over by then. The moment is the same object as long as the limit
+    is the same.
+    """
+    limit = None if item is None else item.stash.get(_limit_key, None)
+    return None if limit is None or not limit.holds else (limit.near, limit.seconds)
+
+
+def _reserve(limit: float) -> float:
+    return min(_RESERVED_SECONDS, limit * _RESERVED_PART)

@@ -1,0 +1,263 @@
+"""Who says in the cluster that the run lives: the process that owns it, for its workers as well.
+
+Imported when a namespace is first made.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ClusterError, KwaitError
+from pytest_kwait.plugin.cluster import run_of
+from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.shards import format_shard
+
+# Not by the thread that needs it: pytest parses what is imported, and where two threads parse at
+# once Python before 3.11.8 and 3.12.2 lets one fail.
+from pytest_kwait.suite.cleanup.janitor import Janitor
+from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE, RunLeaseRenewer
+from pytest_kwait.suite.namespaces.turns import NamespaceQuota
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.clusters.provider import Cluster
+    from pytest_kwait.suite.cleanup.leftovers import SweepResult
+    from pytest_kwait.suite.cleanup.run_lease import RunRegistration
+    from pytest_kwait.suite.config.settings import Settings
+
+__all__ = ["OwnedRegistration", "registration_of", "registrations_of"]
+
+_registrations_key = pytest.StashKey[dict[int, "OwnedRegistration"]]()
+
+_SWEEP_TIMEOUT = 30.0
+"""Seconds that looking for what others left may take, beside the tests."""
+
+_DUPLICATE_TIMEOUT = 60.0
+"""Seconds that another run of the same id may take to show that it lives."""
+
+_CLEANUP_TIMEOUT = 10.0
+"""Seconds that looking for what this run left may take, at its end."""
+
+
+class OwnedRegistration:
+    """The sign of life of this run in one cluster, and the janitor that comes with its first beat.
+
+    Args:
+        run: the id of the run.
+        nonce: keeps apart runs that were given the same id.
+        cluster: where it is.
+        settings: the settings of the run.
+        shard: the part of the suite that this machine runs; empty without shards.
+        tell: called with a line that somebody who waits should see.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        nonce: str,
+        cluster: Cluster,
+        settings: Settings,
+        *,
+        shard: str = "",
+        tell: Callable[[str], object] = lambda line: None,
+    ) -> None:
+        self._run = run
+        self._nonce = nonce
+        # Kept for its identity as well: nothing else may be taken for it.
+        self.cluster = cluster
+        self._settings = settings
+        self._shard = shard
+        self._tell_now = tell
+        self._clash = ""
+        self._turns: NamespaceQuota | None = None
+        self._lock = threading.Lock()
+        self._client: ApiClient | None = None
+        self._heartbeat: RunLeaseRenewer | None = None
+        self._janitor: threading.Thread | None = None
+        self._lines: list[str] = []
+
+    def place(self) -> str:
+        """Return namespace/name of the Lease, made if need be; empty where there can be none.
+
+        Raises:
+            ClusterError: another run goes by the same id.
+        """
+        heartbeat = self._begun()
+        if self._clash:
+            raise ClusterError(self._clash)
+        return heartbeat.place()
+
+    def record(self, kind: str) -> None:
+        """Note that an object of a kind is about to be made."""
+        self._begun().record(kind)
+
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
+        """Return once a namespace of that name may be made, or why not after `seconds`."""
+        self._begun()
+        return self._turns.take(name, seconds) if self._turns is not None else ""
+
+    def end(
+        self, *, untidy: bool, kept: bool, going: Mapping[str, str], patient: bool
+    ) -> list[str]:
+        """Remove what is left of the run and its sign of life; does nothing if there was none.
+
+        Args:
+            untidy: whether anybody may have left anything.
+            kept: whether anything was left on purpose.
+            going: the UIDs, by name, of the namespaces that were asked to go.
+            patient: whether to wait until they are gone.
+
+        Returns:
+            what there is to tell, a line each.
+        """
+        with self._lock:
+            heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is None:
+            return []
+        if self._janitor is not None:
+            self._janitor.join(_CLEANUP_TIMEOUT)
+        if untidy:
+            self._clean_up(heartbeat)
+        if patient and going:
+            self._await(going)
+        # What was kept outside of namespaces is found by the Lease alone.
+        heartbeat.end(leave=bool(heartbeat.kinds) and (kept or untidy))
+        if heartbeat.problem is not None:
+            self._lines.append(f"kwait: {heartbeat.problem}")
+        if self._turns is not None and self._turns.problem is not None:
+            self._lines.append(f"kwait: {self._turns.problem}")
+        if self._client is not None:
+            self._client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+        return self._lines
+
+    def _begun(self) -> RunLeaseRenewer:
+        with self._lock:
+            if self._heartbeat is None:
+                self._client = self.cluster.client()
+                self._heartbeat = RunLeaseRenewer(
+                    self._client,
+                    self._run,
+                    self._nonce,
+                    interval=self._settings.heartbeat,
+                    namespace=self._home,
+                    shard=self._shard,
+                )
+                self._clash = self._find_duplicate(self._client, self._heartbeat.place())
+                self._turns = NamespaceQuota(
+                    Session.of(self._client),
+                    self._run,
+                    limit=self._settings.namespace_limit,
+                    rate=self._settings.namespace_rate,
+                    sources=(
+                        self._settings.source("namespace_limit"),
+                        self._settings.source("namespace_rate"),
+                    ),
+                )
+                if self._settings.janitor and not self._clash:
+                    self._janitor = threading.Thread(
+                        target=self._sweep, args=(self._client,), name="kwait janitor", daemon=True
+                    )
+                    self._janitor.start()
+            return self._heartbeat
+
+    def _find_duplicate(self, client: ApiClient, place: str) -> str:
+        """Return what to say of another run of the same id; nobody has a random one twice."""
+        if self._settings.run_id is None or not place:
+            return ""
+        from pytest_kwait.suite.cleanup.rivals import find_duplicate_run
+
+        limit = Deadline.after(_DUPLICATE_TIMEOUT)
+        session = Session.of(client)
+        rival = find_duplicate_run(session, self._run, self._shard, place, limit, self._tell_now)
+        return rival.message(self._run, self._settings.source("run_id")) if rival else ""
+
+    def _await(self, going: Mapping[str, str]) -> None:
+        limit = self._settings.deletion_wait
+        if self._client is None or not limit:
+            return
+        from pytest_kwait.suite.namespaces.departures import NamespaceDeletions
+
+        lines = NamespaceDeletions(self._client, self._run, going).wait(limit, self._tell_now)
+        self._lines += [line if line.startswith(" ") else f"kwait: {line}" for line in lines]
+
+    @property
+    def _home(self) -> str:
+        return self._settings.namespace or LEASE_NAMESPACE
+
+    def _sweep(self, client: ApiClient) -> None:
+        try:
+            sweep = Janitor(client, namespace=self._home).sweep(Deadline.after(_SWEEP_TIMEOUT))
+        except (KwaitError, DeadlineExceeded) as error:
+            self._lines.append(
+                f"kwait: the janitor could not look for what dead runs left: {error}"
+            )
+        else:
+            self._tell(sweep)
+
+    def _clean_up(self, heartbeat: RunLeaseRenewer) -> None:
+        if self._client is None or not heartbeat.place():
+            return
+        try:
+            sweep = Janitor(self._client, namespace=self._home).sweep_own(
+                heartbeat.place(),
+                heartbeat.kinds,
+                Deadline.after(_CLEANUP_TIMEOUT),
+                keep=self._settings.keep != "never",
+            )
+        except (KwaitError, DeadlineExceeded) as error:
+            self._lines.append(f"kwait: the janitor could not look for what this run left: {error}")
+        else:
+            self._tell(sweep)
+            if sweep.kept and self._settings.keep != "never":
+                names = ", ".join(map(str, sweep.kept))
+                self._lines.append(f"kwait: kept of workers that died: {names}")
+
+    def _tell(self, sweep: SweepResult) -> None:
+        summary = sweep.summary()
+        if summary:
+            self._lines.append(f"kwait: the janitor {summary}")
+
+
+def registration_of(config: pytest.Config, cluster: Cluster) -> RunRegistration | None:
+    """Return what says in a cluster that this run lives; None if the cluster ends with the run."""
+    if cluster.provider == "embedded":
+        return None
+    run = run_of(config)
+    shared = run.source.pulse(cluster)
+    if shared is not None:
+        return shared
+    known = registrations_of(config)
+    if id(cluster) not in known:
+        reporter = config.pluginmanager.getplugin("terminalreporter")
+
+        def tell(line: str) -> None:
+            if reporter is not None and config.get_verbosity() > -2:
+                reporter.ensure_newline()
+                # Under pytest-xdist the reporter does not know that it is in the middle of a line.
+                if reporter._tw.width_of_current_line:
+                    reporter.line("")
+                reporter.write_line(f"kwait: {line}")
+
+        known[id(cluster)] = OwnedRegistration(
+            run.id,
+            run.nonce,
+            cluster,
+            run_settings(config),
+            shard=format_shard(config),
+            tell=tell,
+        )
+    return known[id(cluster)]
+
+
+def registrations_of(config: pytest.Config) -> dict[int, OwnedRegistration]:
+    """Return the signs of life that this process gives, by cluster."""
+    return config.stash.setdefault(_registrations_key, {})

@@ -1,0 +1,210 @@
+"""The part of the suite that this run is asked for; all of it unless somebody asks.
+
+Under pytest-xdist the controller finds out which part it is and what is known of durations, and
+hands both to its workers: they see the same even if a file or a variable changes meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.plugin.settings import run_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kwait.suite.shards.durations import Durations
+    from pytest_kwait.suite.shards.split import Shard, SplitEntry, Unit
+
+__all__ = ["Sharding", "format_shard"]
+
+_sharding_key: pytest.StashKey[Sharding] = pytest.StashKey()
+_counts_key = pytest.StashKey[tuple[int, int]]()
+
+
+class Sharding:
+    """The shard of this run.
+
+    Args:
+        shard: which one.
+        algorithm: the name of pytest-split's algorithm; empty where tests are only counted.
+        seconds: recorded durations by the ids of tests.
+        origin: who says which shard it is, for the header.
+        basis: what the tests are split by, for the header.
+    """
+
+    def __init__(
+        self, shard: Shard, algorithm: str, seconds: dict[str, float], origin: str, basis: str
+    ) -> None:
+        self.shard = shard
+        self.algorithm = algorithm
+        self.seconds = seconds
+        self.origin = origin
+        self.basis = basis
+
+    def select(self, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+        """Return the tests of this shard in the order that they run, and the others."""
+        from pytest_kwait.suite.shards.split import split
+
+        shares = split([_make_entry(item) for item in items], self.shard.total, self._place())
+        mine = shares[self.shard.index - 1]
+        others = sorted(set(range(len(items))).difference(mine))
+        return [items[each] for each in mine], [items[each] for each in others]
+
+    def _place(self) -> Callable[[Sequence[Unit], int], list[int]] | None:
+        if not self.algorithm:
+            return None
+        from pytest_split.algorithms import Algorithms
+
+        from pytest_kwait.suite.shards.durations import split_by_duration
+
+        algorithm = Algorithms[self.algorithm].value
+        return split_by_duration(self.seconds, algorithm, Algorithms.least_duration.value)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find out which shard this is, so that one that cannot be meant ends the run at once."""
+    handed: dict[str, Any] | None = getattr(config, "workerinput", {}).get("kwait_shard")
+    if handed is not None:
+        from pytest_kwait.suite.shards.split import Shard
+
+        config.stash[_sharding_key] = Sharding(
+            Shard(*handed["shard"]), handed["algorithm"], handed["seconds"], "", ""
+        )
+    elif run_settings(config).shard is not None:
+        try:
+            config.stash[_sharding_key] = _read_sharding(config)
+        except InvalidArgument as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hand the shard and what it is made by to a worker of pytest-xdist."""
+    sharding = node.config.stash.get(_sharding_key, None)
+    if sharding is not None:
+        node.workerinput["kwait_shard"] = {
+            "shard": (sharding.shard.index, sharding.shard.total),
+            "algorithm": sharding.algorithm,
+            "seconds": sharding.seconds,
+        }
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say which shard this is, who says so, and what the tests are split by."""
+    sharding = config.stash.get(_sharding_key, None)
+    if sharding is None:
+        return None
+    return f"kwait: shard {sharding.shard} ({sharding.origin}), {sharding.basis}"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of this shard; the others are deselected."""
+    sharding = config.stash.get(_sharding_key, None)
+    if sharding is None:
+        return
+    mine, others = sharding.select(items)
+    config.stash[_counts_key] = (len(mine), len(items))
+    items[:] = mine
+    if others:
+        config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Let a shard that has no test pass: there are just fewer tests than shards."""
+    config = session.config
+    counts = config.stash.get(_counts_key, None)
+    output = getattr(config, "workeroutput", None)
+    if output is not None:
+        output["kwait_shard"] = counts
+    elif counts is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        mine, everything = counts
+        if everything and not mine:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over how many tests a worker has found; all find the same."""
+    counts = (getattr(node, "workeroutput", None) or {}).get("kwait_shard")
+    if counts is not None:
+        node.config.stash[_counts_key] = tuple(counts)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how much of the suite this was: pytest-xdist tells nothing of deselected tests."""
+    counts = config.stash.get(_counts_key, None)
+    if counts is not None:
+        mine, everything = counts
+        shard = config.stash[_sharding_key].shard
+        terminalreporter.line(f"kwait: shard {shard} is {mine} of {everything} tests")
+
+
+def format_shard(config: pytest.Config) -> str:
+    """Return the shard of this run as `I/N`; empty for a run of everything."""
+    sharding = config.stash.get(_sharding_key, None)
+    return "" if sharding is None else str(sharding.shard)
+
+
+def _read_sharding(config: pytest.Config) -> Sharding:
+    from pytest_kwait.suite.shards.ci import read_ci_shard
+    from pytest_kwait.suite.shards.split import Shard
+
+    setting = run_settings(config).setting("shard")
+    asked = setting.value
+    if config.getoption("splits", None):
+        raise InvalidArgument(
+            "shard",
+            setting.given,
+            f"pytest-split is given --splits={config.getoption('splits')} as well; give one of "
+            "them",
+            setting.source,
+        )
+    if asked.index is None:
+        shard, said = read_ci_shard(os.environ, asked.total, setting.given, setting.source)
+        origin = f"{said}; {setting.source}"
+    else:
+        shard, origin = Shard(asked.index, asked.total), setting.source
+    durations, basis = _read_durations(config)
+    if durations is None:
+        return Sharding(shard, "", {}, origin, basis)
+    algorithm = str(config.getoption("splitting_algorithm"))
+    return Sharding(shard, algorithm, dict(durations.seconds), origin, f"{algorithm} {basis}")
+
+
+def _read_durations(config: pytest.Config) -> tuple[Durations | None, str]:
+    """Return what pytest-split has recorded, and what the tests are split by, as a phrase."""
+    given = config.getoption("durations_path", None)
+    if given is None:
+        return None, "by count"
+    from pytest_kwait.suite.shards.durations import read_durations
+
+    path = Path(given)
+    standard = path == Path.cwd() / ".test_durations"
+    source = "pytest-split's default" if standard else "option --durations-path"
+    durations = read_durations(path, source)
+    if durations is None:
+        return None, f"by count, as there are no durations in {path}"
+    return durations, f"by {len(durations.seconds)} durations in {path} ({durations.digest})"
+
+
+def _make_entry(item: pytest.Item) -> SplitEntry:
+    from pytest_kwait.plugin.namespaces import namespace_node
+    from pytest_kwait.suite.shards.split import BETWEEN, FIRST, LAST, SplitEntry
+
+    owner = namespace_node(item)
+    # What the whole session shares, every shard has of its own.
+    unit = item.nodeid if isinstance(owner, pytest.Session) else owner.nodeid
+    rank = BETWEEN
+    if item.get_closest_marker("serial") or item.get_closest_marker("disruptive"):
+        rank = LAST
+    elif item.get_closest_marker("slow"):
+        rank = FIRST
+    return SplitEntry(item.nodeid, unit, rank)

@@ -1,0 +1,272 @@
+"""Where a pod goes: the nodes that pass all predicates, of those the one that scores best."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.scheduler.fit_errors import FitError
+from pytest_kwait.scheduler.framework.cycle_state import (
+    CycleState,
+    NodeLister,
+    NoNodeError,
+    PreFilterResult,
+    Rejection,
+)
+from pytest_kwait.scheduler.framework.pod_info import PodInfo
+from pytest_kwait.scheduler.plugins.registry import (
+    DEFAULT_PREDICATES,
+    DEFAULT_PRIORITIES,
+    Predicate,
+    register_predicate,
+    register_priority,
+    resolve_predicate,
+    resolve_priority,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_kwait.scheduler.framework.cycle_state import NodeCheck
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+
+__all__ = [
+    "DEFAULT_PREDICATES",
+    "DEFAULT_PRIORITIES",
+    "Algorithm",
+    "FitError",
+    "NodeLister",
+    "register_predicate",
+    "register_priority",
+]
+
+# Source: kube-scheduler, schedule_one.go, `minFeasibleNodesToFind`,
+# `minFeasibleNodesPercentageToFind`.
+_MIN_FEASIBLE_NODES = 100
+_MIN_FEASIBLE_PERCENTAGE = 5
+
+
+class Algorithm:
+    """kube-scheduler's decision on dicts: no requests, no clock.
+
+    Of nodes that score alike the one with fewer pods is taken, then the first by name; upstream
+    takes any of them.
+
+    Args:
+        predicates: names (see `registry.predicate_names`) or functions, asked in this order; the
+            first that refuses a node gives the reason.
+        priorities: names or functions and their weights.
+        percentage_of_nodes_to_score: in clusters of more than 100 nodes, how many percent of them
+            are enough to choose among once that many fit; 0 for upstream's own share, which
+            shrinks with the cluster.
+
+    Raises:
+        InvalidArgument: an unknown name, or a weight or percentage out of range.
+
+    Source: kube-scheduler, schedule_one.go, `schedulePod`; apis/config/v1/default_plugins.go.
+    """
+
+    def __init__(
+        self,
+        predicates: Iterable[str | Predicate] = DEFAULT_PREDICATES,
+        # Of `str | Priority` to int; mappings are invariant in their keys.
+        priorities: Mapping[Any, int] = DEFAULT_PRIORITIES,
+        *,
+        percentage_of_nodes_to_score: int = 0,
+    ) -> None:
+        if isinstance(predicates, str):
+            raise InvalidArgument("predicates", predicates, "a list of names is wanted")
+        self._predicates = [resolve_predicate(one) for one in predicates]
+        self._priorities = [
+            (*resolve_priority(one), _validate_weight(one, weight))
+            for one, weight in priorities.items()
+        ]
+        self._share = _validate_percentage(percentage_of_nodes_to_score)
+        # Where the next look starts, so that all nodes of a large cluster have their turn.
+        self._start = 0
+
+    @property
+    def predicates(self) -> tuple[str, ...]:
+        """The names of its predicates, in order."""
+        return tuple(name for name, _ in self._predicates)
+
+    @property
+    def priorities(self) -> Mapping[str, int]:
+        """The names of its priorities and their weights."""
+        return {name: weight for name, _, weight in self._priorities}
+
+    def schedule(self, pod: Mapping[str, Any], node_lister: NodeLister) -> str:
+        """Return the name of the node that suits `pod` best.
+
+        Args:
+            pod: the Pod as the API has it.
+            node_lister: the nodes and what is on them.
+
+        Raises:
+            FitError: it fits none.
+            InvalidPod: it cannot be read.
+        """
+        cycle = _make_cycle_state(pod, node_lister)
+        fitting = self._fitting(cycle, self._enough(len(cycle.nodes)))
+        if len(fitting) == 1:
+            return fitting[0].name
+        totals = self._totals(cycle, fitting)
+        best = max(totals)
+        equals = [info for info, total in zip(fitting, totals, strict=True) if total == best]
+        fewest = min([info.pod_count for info in equals])
+        return min([info.name for info in equals if info.pod_count == fewest])
+
+    def feasible(self, pod: Mapping[str, Any], node_lister: NodeLister) -> list[str]:
+        """Return the names of all nodes that `pod` fits, in the lister's order.
+
+        Raises:
+            InvalidPod: it cannot be read.
+        """
+        cycle = _make_cycle_state(pod, node_lister)
+        try:
+            fitting = self._fitting(cycle, len(cycle.nodes))
+        except FitError:
+            return []
+        names = {info.name for info in fitting}
+        return [info.name for info in cycle.nodes if info.name in names]
+
+    def scores(self, pod: Mapping[str, Any], node_lister: NodeLister) -> dict[str, int]:
+        """Return the weighted sum of its scores for every node that `pod` fits, by name.
+
+        Raises:
+            InvalidPod: it cannot be read.
+        """
+        cycle = _make_cycle_state(pod, node_lister)
+        try:
+            fitting = self._fitting(cycle, len(cycle.nodes))
+        except FitError:
+            return {}
+        totals = self._totals(cycle, fitting)
+        return {info.name: total for info, total in zip(fitting, totals, strict=True)}
+
+    def rejection(
+        self, pod: Mapping[str, Any], node_lister: NodeLister, info: NodeInfo
+    ) -> Rejection | None:
+        """Return why `pod` may not go to one node; None where it may.
+
+        Args:
+            pod: the Pod as the API has it.
+            node_lister: all nodes, `info` among them.
+            info: the node.
+
+        Raises:
+            InvalidPod: it cannot be read.
+        """
+        cycle = _make_cycle_state(pod, node_lister)
+        for name, predicate in self._predicates:
+            try:
+                check = predicate(cycle)
+            except NoNodeError as error:
+                return Rejection((error.reason,))
+            if isinstance(check, PreFilterResult):
+                if info.name not in check.names:
+                    return _make_plugin_rejection(name)
+                check = check.check
+            found = None if check is None else check(info)
+            if found is not None:
+                return found
+        return None
+
+    def _enough(self, nodes: int) -> int:
+        """Return how many nodes that fit are enough.
+
+        Source: kube-scheduler, schedule_one.go, `numFeasibleNodesToFind`.
+        """
+        if nodes < _MIN_FEASIBLE_NODES:
+            return nodes
+        share = self._share or max(50 - nodes // 125, _MIN_FEASIBLE_PERCENTAGE)
+        return max(nodes * share // 100, _MIN_FEASIBLE_NODES)
+
+    def _fitting(self, cycle: CycleState, enough: int) -> Sequence[NodeInfo]:
+        nodes = cycle.nodes
+        refused: dict[str, Rejection] = {}
+        by: set[str] = set()
+        checks: list[tuple[str, NodeCheck]] = []
+        for name, predicate in self._predicates:
+            try:
+                check = predicate(cycle)
+            except NoNodeError as error:
+                why = Rejection((error.reason,))
+                raise FitError(
+                    {info.name: why for info in cycle.nodes},
+                    frozenset((name,)),
+                    reason=error.reason,
+                    may_preempt=_may_preempt(cycle.pod),
+                ) from None
+            if isinstance(check, PreFilterResult):
+                nodes = _filter_by_names(check.names, name, nodes, refused)
+                by.add(name)
+                check = check.check
+            if check is not None:
+                checks.append((name, check))
+        if len(nodes) > enough:
+            start = self._start % len(nodes)
+            nodes = [*nodes[start:], *nodes[:start]]
+        fitting: list[NodeInfo] = []
+        looked = 0
+        for info in nodes:
+            looked += 1
+            for name, ask in checks:
+                rejection = ask(info)
+                if rejection is not None:
+                    refused[info.name] = rejection
+                    by.add(name)
+                    break
+            else:
+                fitting.append(info)
+                if len(fitting) >= enough:
+                    break
+        if not fitting:
+            raise FitError(refused, frozenset(by), may_preempt=_may_preempt(cycle.pod))
+        self._start = (self._start + looked) % len(cycle.nodes)
+        return fitting
+
+    def _totals(self, cycle: CycleState, fitting: Sequence[NodeInfo]) -> list[int]:
+        totals = [0] * len(fitting)
+        for _, priority, weight in self._priorities:
+            scores = priority(cycle, fitting)
+            if scores is not None:
+                totals = [
+                    total + weight * score for total, score in zip(totals, scores, strict=True)
+                ]
+        return totals
+
+
+def _make_cycle_state(pod: Mapping[str, Any], node_lister: NodeLister) -> CycleState:
+    return CycleState(PodInfo(pod), node_lister.list(), node_lister)
+
+
+def _may_preempt(pod: PodInfo) -> bool:
+    return bool((pod.pod.get("spec") or {}).get("preemptionPolicy") != "Never")
+
+
+def _make_plugin_rejection(predicate: str) -> Rejection:
+    return Rejection((f"node(s) didn't satisfy plugin(s) [{predicate}]",))
+
+
+def _filter_by_names(
+    names: frozenset[str], predicate: str, nodes: Sequence[NodeInfo], refused: dict[str, Rejection]
+) -> Sequence[NodeInfo]:
+    """Return those of `nodes` that have one of `names`; the others are refused unseen."""
+    why = _make_plugin_rejection(predicate)
+    for info in nodes:
+        if info.name not in names:
+            refused[info.name] = why
+    return [info for info in nodes if info.name in names]
+
+
+def _validate_percentage(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 100:
+        raise InvalidArgument("percentage_of_nodes_to_score", given, "0 to 100")
+    return given
+
+
+def _validate_weight(priority: object, weight: object) -> int:
+    if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
+        raise InvalidArgument(f"weight of {priority}", weight, "a whole number of at least 1")
+    return weight

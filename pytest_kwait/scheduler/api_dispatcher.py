@@ -1,0 +1,172 @@
+"""Threads that send requests while the scheduling goes on, in order for each object."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_kwait import wait
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.client.rate_limiter import RateLimiter
+
+__all__ = ["APICall", "APIDispatcher"]
+
+_log = logging.getLogger(__name__)
+
+_Item: TypeAlias = "tuple[str, APICall] | None"
+
+
+def _no_op() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class APICall:
+    """Something to ask of the server.
+
+    Args:
+        run: asks, until the deadline at the latest, and deals with the answer and with errors.
+        drop: called instead of `run` where it is never going to be asked.
+    """
+
+    run: Callable[[Deadline], object]
+    drop: Callable[[], object] = _no_op
+
+
+class APIDispatcher:
+    """Sends calls in threads of its own, at most one at a time for each key.
+
+    Of the calls that wait for another one with their key only the last is sent.
+
+    Args:
+        name: what the threads are called.
+        threads: how many; at least one.
+        limiter: holds every call back.
+        request_timeout: seconds that a call may take.
+        flush: seconds for which calls are still sent after `close`.
+        clock: passes the time.
+
+    Raises:
+        InvalidArgument: no whole number of threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        threads: int,
+        limiter: RateLimiter,
+        *,
+        request_timeout: float,
+        flush: float = 0.0,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        if type(threads) is not int or threads < 1:
+            raise InvalidArgument("bind_threads", threads, "a whole number, at least 1")
+        self._limiter = limiter
+        self._timeout = request_timeout
+        self._flush = flush
+        self._clock = clock
+        self._queue: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._busy: dict[str, APICall | None] = {}
+        self._closed = False
+        self._ctx, self._end = wait.with_cancel(wait.background(clock))
+        self._last, end_last = wait.with_cancel(wait.background(clock))
+        end_last()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"kwait {name} {number}", daemon=True)
+            for number in range(1, threads + 1)
+        ]
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called."""
+        return self._threads[-1].ident is not None
+
+    def start(self) -> None:
+        """Begin to send."""
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, key: str, call: APICall) -> None:
+        """Have a call sent: at once if its key is free, else when it is; dropped once closed."""
+        dropped: APICall | None = None
+        with self._lock:
+            if self._closed:
+                dropped = call
+            elif key in self._busy:
+                dropped, self._busy[key] = self._busy[key], call
+            else:
+                self._busy[key] = None
+                self._queue.put((key, call))
+        if dropped is not None:
+            dropped.drop()
+
+    def close(self) -> bool:
+        """Take no call any more, end those under way, drop the rest; say whether all has ended.
+
+        Returns within the request timeout.
+        """
+        with self._lock:
+            self._closed = True
+            self._last = wait.background(self._clock).limited(self._flush)
+            self._end()
+        for _ in self._threads:
+            self._queue.put(None)
+        deadline = Deadline.after(self._timeout + self._flush, self._clock)
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(deadline.remaining)
+        self._drop_rest()
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            key, call = item
+            self._send(call)
+            with self._lock:
+                following = self._busy[key]
+                if following is None:
+                    del self._busy[key]
+                else:
+                    self._busy[key] = None
+            if following is not None:
+                self._queue.put((key, following))
+
+    def _send(self, call: APICall) -> None:
+        try:
+            ctx = self._admitted()
+            if ctx is None:
+                call.drop()
+            else:
+                call.run(ctx.deadline.at_most(self._timeout))
+        except Exception:  # whatever a binder or a handler of errors raises, the next call must go
+            _log.exception("a call of the scheduler failed")
+
+    def _admitted(self) -> wait.Context | None:
+        """Wait for the rate limit; None if the time for calls is over."""
+        for ctx in (self._ctx, None):
+            chosen = ctx or self._last
+            try:
+                self._limiter.wait(chosen)
+            except (wait.Canceled, wait.DeadlineExceeded):
+                continue
+            return chosen
+        return None
+
+    def _drop_rest(self) -> None:
+        while True:
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return
+            if item is not None:
+                item[1].drop()

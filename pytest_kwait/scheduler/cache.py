@@ -1,0 +1,223 @@
+"""What runs where, as the watch says it and as the scheduler already assumes it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pytest_kwait import wait
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.scheduler.framework.node_info import NodeInfo
+from pytest_kwait.scheduler.queued_pod import Pod, key_of, node_of, uid_of
+from pytest_kwait.scheduler.queueing_hints import has_label_change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["SchedulerCache"]
+
+_log = logging.getLogger(__name__)
+
+_Change: TypeAlias = tuple[Literal["pod", "no pod", "node", "no node"], str, Any]
+
+
+class SchedulerCache:
+    """All nodes with the pods on them; a `NodeLister`.
+
+    A pod that was given a node counts there at once, before it is bound: it is assumed until the
+    watch confirms it or it is forgotten. Safe to change from any thread. What is listed changes
+    only by the next `list`, so that an algorithm sees one state from beginning to end: one thread
+    at a time may list and look.
+
+    Args:
+        assumed_pod_ttl: how long after its binding a pod stays assumed that the watch does not
+            confirm; None for ever, as upstream: a watch that is late must not free the node.
+        clock: passes the time.
+
+    Source: kube-scheduler, backend/cache/cache.go.
+    """
+
+    def __init__(
+        self, *, assumed_pod_ttl: wait.Duration | None = None, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._ttl = (
+            None
+            if assumed_pod_ttl is None
+            else wait.to_seconds(assumed_pod_ttl, what="assumed_pod_ttl")
+        )
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pods: dict[str, Pod] = {}
+        # When each stops to be assumed; None while that is open.
+        self._assumed: dict[str, float | None] = {}
+        self._nodes: set[str] = set()
+        self._changes: list[_Change] = []
+        # Only changed by `list`, and so by nobody while an algorithm looks at them.
+        self._placed: dict[str, dict[str, Pod]] = {}
+        self._infos: dict[str, NodeInfo] = {}
+        self._listed: tuple[NodeInfo, ...] = ()
+
+    def list(self) -> Sequence[NodeInfo]:
+        """Return every node with the pods on it as they are now, assumed ones too."""
+        with self._lock:
+            self._expire()
+            changes, self._changes = self._changes, []
+        for change, node, obj in changes:
+            self._apply(change, node, obj)
+        if any(change in ("node", "no node") for change, _, _ in changes):
+            self._listed = tuple(self._infos.values())
+        return self._listed
+
+    def assume(self, pod: Pod, node: str) -> Pod:
+        """Count `pod` on a node that it is not bound to yet, and return it as it will be there.
+
+        Raises:
+            ValueError: it is on a node already.
+        """
+        uid = uid_of(pod)
+        assumed = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+        with self._lock:
+            if uid in self._pods:
+                raise ValueError(f"pod {key_of(pod)} is on node {node_of(self._pods[uid])} already")
+            self._put(assumed)
+            self._assumed[uid] = None
+        return assumed
+
+    def forget(self, pod: Mapping[str, Any]) -> bool:
+        """Count a pod that is only assumed no longer; False where it is confirmed or unknown."""
+        uid = uid_of(pod)
+        with self._lock:
+            if uid not in self._assumed:
+                return False
+            self._drop(uid)
+            return True
+
+    def finish_binding(self, pod: Mapping[str, Any]) -> None:
+        """Let the time run after which an assumed pod must have been confirmed."""
+        uid = uid_of(pod)
+        with self._lock:
+            if uid in self._assumed and self._ttl is not None:
+                self._assumed[uid] = self._clock.monotonic() + self._ttl
+
+    def is_assumed(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the pod counts on a node without being known to be bound."""
+        return uid_of(pod) in self._assumed
+
+    def set_pod(self, pod: Pod) -> None:
+        """Count a pod on the node that it is bound to; what was assumed of it is over."""
+        uid = uid_of(pod)
+        with self._lock:
+            known, assumed = self._pods.get(uid), uid in self._assumed
+            self._assumed.pop(uid, None)
+            if known is not None and not _has_relevant_change(known, pod):
+                return
+            if known is not None:
+                if assumed and node_of(known) != node_of(pod):
+                    _log.warning(
+                        "pod %s was assumed on node %s and is bound to %s",
+                        key_of(pod),
+                        node_of(known),
+                        node_of(pod),
+                    )
+                self._drop(uid)
+            self._put(pod)
+
+    def remove_pod(self, pod: Mapping[str, Any]) -> bool:
+        """Count a pod no longer, assumed or not; False where it is unknown."""
+        with self._lock:
+            known = uid_of(pod) in self._pods
+            if known:
+                self._drop(uid_of(pod))
+            return known
+
+    def set_node(self, node: Mapping[str, Any]) -> None:
+        """Take over a new or changed node; pods that came before it are on it."""
+        name: str = node["metadata"]["name"]
+        with self._lock:
+            self._nodes.add(name)
+            self._changes.append(("node", name, node))
+
+    def remove_node(self, node: Mapping[str, Any]) -> None:
+        """List a node no longer; its pods count again if it comes back before they go."""
+        name: str = node["metadata"]["name"]
+        with self._lock:
+            self._nodes.discard(name)
+            self._changes.append(("no node", name, node))
+
+    def has_node(self, name: str) -> bool:
+        """Whether there is such a node now, whatever was listed last."""
+        return name in self._nodes
+
+    def __len__(self) -> int:
+        """Return how many pods are on nodes, assumed ones too."""
+        return len(self._pods)
+
+    def _put(self, pod: Pod) -> None:
+        self._pods[uid_of(pod)] = pod
+        self._changes.append(("pod", node_of(pod), pod))
+
+    def _drop(self, uid: str) -> None:
+        pod = self._pods.pop(uid)
+        self._assumed.pop(uid, None)
+        self._changes.append(("no pod", node_of(pod), pod))
+
+    def _expire(self) -> None:
+        if self._ttl is None:
+            return
+        now = self._clock.monotonic()
+        for uid, end in list(self._assumed.items()):
+            if end is not None and end <= now:
+                _log.warning(
+                    "pod %s was bound, but the watch has not shown it within %s",
+                    key_of(self._pods[uid]),
+                    wait.format_duration(self._ttl),
+                )
+                self._drop(uid)
+
+    def _apply(self, change: str, node: str, obj: Any) -> None:
+        info = self._infos.get(node)
+        if change == "pod":
+            self._placed.setdefault(node, {})[uid_of(obj)] = obj
+            if info is not None:
+                _try_change("count pod %s in", obj, lambda: info.add(obj))
+        elif change == "no pod":
+            placed = self._placed.get(node, {})
+            placed.pop(uid_of(obj), None)
+            if not placed:
+                self._placed.pop(node, None)
+            if info is not None:
+                _try_change("count pod %s out", obj, lambda: info.remove(obj))
+        elif change == "no node":
+            self._infos.pop(node, None)
+        elif info is not None:
+            _try_change("take over node %s", obj, lambda: info.set_node(obj))
+        else:
+            _try_change("take up node %s", obj, lambda: self._apply_pending(node, obj))
+
+    def _apply_pending(self, name: str, node: Mapping[str, Any]) -> None:
+        info = self._infos[name] = NodeInfo(node)
+        for pod in self._placed.get(name, {}).values():
+            _try_change("count pod %s in", pod, partial(info.add, pod))
+
+
+def _has_relevant_change(known: Pod, pod: Pod) -> bool:
+    """Whether a pod counts otherwise than before; its status changes often and counts nowhere."""
+    return (
+        known.get("spec") != pod.get("spec")
+        or has_label_change(known, pod)
+        or _deletion(known) != _deletion(pod)
+    )
+
+
+def _deletion(pod: Pod) -> str | None:
+    stamp: str | None = pod["metadata"].get("deletionTimestamp")
+    return stamp
+
+
+def _try_change(what: str, obj: Mapping[str, Any], change: Callable[[], object]) -> None:
+    try:
+        change()
+    except Exception:  # one object that makes no sense must not keep all others from nodes
+        _log.exception("cannot " + what, key_of(obj).lstrip("/"))

@@ -1,0 +1,85 @@
+"""What is wrong with fields of a configuration, each and all of it, in the API's own form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.errors import KwaitError
+from pytest_kwait.scheduler.command.go_values import quote_go
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = [
+    "CommandError",
+    "FieldError",
+    "aggregate",
+    "duplicate",
+    "invalid",
+    "not_supported",
+    "required",
+]
+
+
+class CommandError(KwaitError):
+    """The program cannot go on; the text is its one line on stderr."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong with one field.
+
+    Args:
+        field: its path, for example `leaderElection.leaseDuration`.
+        text: what is wrong.
+
+    Source: apimachinery pkg/util/validation/field/errors.go Error.
+    """
+
+    field: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.text}"
+
+
+def invalid(field: str, value: object, detail: str) -> FieldError:
+    """Return the error of a value that is outside what the field takes."""
+    return FieldError(field, f"Invalid value: {_format_value(value)}: {detail}")
+
+
+def required(field: str) -> FieldError:
+    """Return the error of a value that is missing."""
+    return FieldError(field, "Required value")
+
+
+def duplicate(field: str, value: object) -> FieldError:
+    """Return the error of a value that another field has already."""
+    return FieldError(field, f"Duplicate value: {_format_value(value)}")
+
+
+def not_supported(field: str, value: object, valid: Sequence[str]) -> FieldError:
+    """Return the error of a value that is none of the valid ones."""
+    values = ", ".join(map(quote_go, valid))
+    return FieldError(
+        field, f"Unsupported value: {_format_value(value)}: supported values: {values}"
+    )
+
+
+def aggregate(errors: Iterable[object]) -> CommandError:
+    """Return one error of several: alone as it is, more of them in brackets, none twice.
+
+    Source: apimachinery pkg/util/errors/errors.go aggregate.
+    """
+    texts = list(dict.fromkeys(map(str, errors)))
+    return CommandError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, str):
+        return quote_go(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value, separators=(",", ":"), default=str)

@@ -1,0 +1,135 @@
+"""Feature gates: which there are, which can be turned, and what `--feature-gates` turns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.command.config_errors import CommandError, aggregate
+from pytest_kwait.scheduler.command.go_values import parse_bool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["GATES", "FeatureGate", "FeatureGates", "describe_gates"]
+
+_COMPONENT = "kube"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGate:
+    """A feature of Kubernetes' scheduler.
+
+    Args:
+        stage: how far it has come: ALPHA, BETA or empty once it is there to stay.
+        default: whether it is on.
+        locked: whether it stays as it is: this scheduler has it, or has it not.
+    """
+
+    stage: str
+    default: bool
+    locked: bool = True
+
+
+GATES: Mapping[str, FeatureGate] = {
+    "ComponentFlagz": FeatureGate("BETA", True, locked=False),
+    "ComponentStatusz": FeatureGate("BETA", False),
+    "ContextualLogging": FeatureGate("BETA", False),
+    "CoordinatedLeaderElection": FeatureGate("BETA", False),
+    "DynamicResourceAllocation": FeatureGate("", False),
+    "GangScheduling": FeatureGate("ALPHA", False),
+    "GenericWorkload": FeatureGate("ALPHA", False),
+    "LoggingAlphaOptions": FeatureGate("ALPHA", False),
+    "LoggingBetaOptions": FeatureGate("BETA", False),
+    "NodeDeclaredFeatures": FeatureGate("BETA", False),
+    "NominatedNodeNameForExpectation": FeatureGate("BETA", False),
+    "OpportunisticBatching": FeatureGate("BETA", False),
+    "SchedulerAsyncAPICalls": FeatureGate("BETA", False),
+    "SchedulerAsyncPreemption": FeatureGate("BETA", False),
+    "SchedulerPopFromBackoffQ": FeatureGate("BETA", True, locked=False),
+    "SchedulerQueueingHints": FeatureGate("", False),
+    "StorageCapacityScoring": FeatureGate("ALPHA", False),
+    "TopologyAwareWorkloadScheduling": FeatureGate("ALPHA", False),
+}
+"""Those of the scheduler of Kubernetes 1.36; what this one has not is locked off."""
+
+
+class FeatureGates:
+    """Which features are on.
+
+    Args:
+        turned: what was asked for, by name.
+
+    Raises:
+        ProgramError: names that are none, or features that are locked; all of them at once.
+
+    Source: component-base featuregate/feature_gate.go unsafeSetFromMap.
+    """
+
+    def __init__(self, turned: Mapping[str, bool] | None = None) -> None:
+        errors: list[str] = []
+        self._on = {name: gate.default for name, gate in GATES.items()}
+        for name, on in (turned or {}).items():
+            gate = GATES.get(name)
+            if gate is None:
+                errors.append(f"unrecognized feature gate: {name}")
+            elif gate.locked and on is not gate.default:
+                errors.append(
+                    f"cannot set feature gate {name} to {_word(on)}, "
+                    f"feature is locked to {_word(gate.default)}"
+                )
+            else:
+                self._on[name] = on
+        if errors:
+            raise aggregate(errors)
+
+    @classmethod
+    def parse(cls, pairs: Iterable[str]) -> FeatureGates:
+        """Return the gates that pairs such as `ComponentFlagz=false` turn; the last one wins.
+
+        Raises:
+            ProgramError: a pair that is none, or what the gates refuse.
+
+        Source: component-base compatibility/registry.go Set.
+        """
+        turned: dict[str, bool] = {}
+        prefixes: set[str] = set()
+        for pair in pairs:
+            component, colon, rest = pair.partition(":")
+            prefixes.add(component if colon else "")
+            if colon and component != _COMPONENT:
+                raise CommandError(f"component not registered: {component}")
+            name, equals, word = (part.strip() for part in (rest if colon else pair).partition("="))
+            if not equals:
+                raise CommandError(f"missing bool value for {name}")
+            try:
+                turned[name] = parse_bool(word)
+            except ValueError as error:
+                raise CommandError(f"invalid value of {name}={word}, err: {error}") from None
+        if len(prefixes) > 1:
+            raise CommandError(
+                "set kube feature gates with default empty prefix or kube: prefix consistently, "
+                "do not mix use"
+            )
+        return cls(turned)
+
+    def enabled(self, name: str) -> bool:
+        """Whether a feature is on."""
+        return self._on[name]
+
+    def states(self) -> list[tuple[str, str, bool]]:
+        """Return the name and the stage of each, and whether it is on."""
+        return [(name, GATES[name].stage, on) for name, on in sorted(self._on.items())]
+
+
+def describe_gates() -> list[str]:
+    """Return a line on each gate that can be turned."""
+    return [
+        f"{_COMPONENT}:{name}=true|false ({gate.stage} - default={_word(gate.default)})"
+        for name, gate in sorted(GATES.items())
+        if not gate.locked
+    ]
+
+
+def _word(on: bool) -> str:
+    return "true" if on else "false"

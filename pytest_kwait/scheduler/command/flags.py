@@ -1,0 +1,378 @@
+"""The flags of `kwait-scheduler`, in the groups that Kubernetes' scheduler shows them in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pytest_kwait.scheduler.command.feature_gates import describe_gates
+from pytest_kwait.scheduler.command.flag_parser import Flag, FlagCommand, read_flags
+from pytest_kwait.scheduler.command.flag_types import (
+    BOOL,
+    DURATION,
+    FLOAT,
+    INT,
+    INT32_FLAG,
+    IP,
+    STRING,
+    STRINGS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMAND", "PROGRAM", "SECURE_PORT", "Flags", "help_text", "parse_flags"]
+
+PROGRAM = "kwait-scheduler"
+SECURE_PORT = 10259
+
+_MISC = "misc"
+_SERVING = "secure serving"
+_AUTHENTICATION = "authentication"
+_AUTHORIZATION = "authorization"
+_DEPRECATED = "deprecated"
+_ELECTION = "leader election"
+_GATES = "feature gate"
+_LOGS = "logs"
+_GLOBAL = "global"
+
+_ABOUT = """Gives pods that wait for one a node to run on.
+
+The scheduler of pytest-kwait takes the pods that name it, finds the nodes that fit by its
+predicates, rates them by its priorities and binds each pod to the best. Its flags and its
+configuration are those of Kubernetes' scheduler; several may run beside each other, each for the
+scheduler names of its profiles."""
+
+_CONFIG_WINS = "The flag wins over the configuration file."
+
+_FLAGS = (
+    Flag(_MISC, "config", STRING, "", "File with a KubeSchedulerConfiguration as YAML or JSON."),
+    Flag(
+        _MISC,
+        "master",
+        STRING,
+        "",
+        "Address of the API server; wins over the one in the kubeconfig.",
+    ),
+    Flag(
+        _MISC,
+        "write-config-to",
+        STRING,
+        "",
+        "Write the configuration that flags and file make to this file, and exit.",
+    ),
+    Flag(
+        _SERVING,
+        "bind-address",
+        IP,
+        "0.0.0.0",  # noqa: S104 # the default of Kubernetes' scheduler, whose probes come from outside
+        "Address to listen on at the secure port; 0.0.0.0 and :: are all of both families.",
+    ),
+    Flag(
+        _SERVING,
+        "cert-dir",
+        STRING,
+        "",
+        "Folder where a self-signed certificate is kept; without one it is held in memory. Not"
+        " looked at where --tls-cert-file and --tls-private-key-file are given.",
+    ),
+    Flag(
+        _SERVING,
+        "secure-port",
+        INT,
+        SECURE_PORT,
+        "Port to serve HTTPS on, with authentication and authorization; 0 serves none.",
+    ),
+    Flag(
+        _SERVING,
+        "tls-cert-file",
+        STRING,
+        "",
+        "File with the certificate to serve with, its authorities after it. Where neither it nor"
+        " the key is given, a self-signed one is made.",
+    ),
+    Flag(_SERVING, "tls-private-key-file", STRING, "", "File with the key of --tls-cert-file."),
+    Flag(
+        _AUTHENTICATION,
+        "authentication-kubeconfig",
+        STRING,
+        "",
+        "Kubeconfig of the API server that reviews tokens (create tokenreviews). Without it tokens"
+        " mean nothing, and callers that bring no certificate are anonymous.",
+    ),
+    Flag(
+        _AUTHENTICATION,
+        "authentication-skip-lookup",
+        BOOL,
+        False,
+        "Whether not to ask the API server of --authentication-kubeconfig for the authorities of"
+        " client certificates.",
+    ),
+    Flag(
+        _AUTHENTICATION,
+        "authentication-token-webhook-cache-ttl",
+        DURATION,
+        10.0,
+        "How long the answer to a token is kept.",
+    ),
+    Flag(
+        _AUTHENTICATION,
+        "authentication-tolerate-lookup-failure",
+        BOOL,
+        True,
+        "Whether to go on without client certificates when their authorities cannot be had.",
+    ),
+    Flag(
+        _AUTHENTICATION,
+        "client-ca-file",
+        STRING,
+        "",
+        "File with the authorities of client certificates: who shows one signed by them is the user"
+        " of its common name, a member of the groups of its organizations.",
+    ),
+    Flag(
+        _AUTHORIZATION,
+        "authorization-always-allow-paths",
+        STRINGS,
+        ("/healthz", "/readyz", "/livez"),
+        "Paths that everybody may read; a * at the end stands for any rest.",
+    ),
+    Flag(
+        _AUTHORIZATION,
+        "authorization-kubeconfig",
+        STRING,
+        "",
+        "Kubeconfig of the API server that reviews access (create subjectaccessreviews). Without it"
+        " nobody but system:masters may read more than the paths that are always allowed.",
+    ),
+    Flag(
+        _AUTHORIZATION,
+        "authorization-webhook-cache-authorized-ttl",
+        DURATION,
+        10.0,
+        "How long it is kept that somebody may read a path.",
+    ),
+    Flag(
+        _AUTHORIZATION,
+        "authorization-webhook-cache-unauthorized-ttl",
+        DURATION,
+        10.0,
+        "How long it is kept that somebody may not.",
+    ),
+    Flag(
+        _DEPRECATED,
+        "address",
+        IP,
+        "127.0.0.1",
+        "DEPRECATED: address to listen on at the insecure port.",
+    ),
+    Flag(
+        _DEPRECATED,
+        "kube-api-burst",
+        INT32_FLAG,
+        100,
+        "DEPRECATED: requests to the API server at once, above --kube-api-qps. " + _CONFIG_WINS,
+    ),
+    Flag(
+        _DEPRECATED,
+        "kube-api-qps",
+        FLOAT,
+        50.0,
+        "DEPRECATED: requests to the API server per second. " + _CONFIG_WINS,
+    ),
+    Flag(
+        _DEPRECATED,
+        "kubeconfig",
+        STRING,
+        "",
+        "DEPRECATED: kubeconfig of the API server. " + _CONFIG_WINS,
+    ),
+    Flag(
+        _DEPRECATED,
+        "pod-max-in-unschedulable-pods-duration",
+        DURATION,
+        300.0,
+        "DEPRECATED: after how long a pod that fits nowhere is tried again though nothing has"
+        " changed.",
+    ),
+    Flag(
+        _DEPRECATED,
+        "port",
+        INT,
+        0,
+        "DEPRECATED: port to serve plain HTTP on, to everybody; 0 serves none.",
+    ),
+    Flag(
+        _ELECTION,
+        "leader-elect",
+        BOOL,
+        True,
+        "Whether to become leader before scheduling: for several of the same scheduler.",
+    ),
+    Flag(
+        _ELECTION,
+        "leader-elect-lease-duration",
+        DURATION,
+        15.0,
+        "How long others wait after the last renewal before they take over.",
+    ),
+    Flag(
+        _ELECTION,
+        "leader-elect-renew-deadline",
+        DURATION,
+        10.0,
+        "How long a leader that cannot renew its lease stays one; less than the lease duration.",
+    ),
+    Flag(
+        _ELECTION,
+        "leader-elect-resource-lock",
+        STRING,
+        "leases",
+        "Kind of the object that is the lock: leases.",
+    ),
+    Flag(
+        _ELECTION,
+        "leader-elect-resource-name",
+        STRING,
+        "kube-scheduler",
+        "Name of the object that is the lock.",
+    ),
+    Flag(
+        _ELECTION,
+        "leader-elect-resource-namespace",
+        STRING,
+        "kube-system",
+        "Namespace of the object that is the lock.",
+    ),
+    Flag(
+        _ELECTION,
+        "leader-elect-retry-period",
+        DURATION,
+        2.0,
+        "Pause between tries to become and to stay leader.",
+    ),
+    Flag(
+        _GATES,
+        "feature-gates",
+        STRINGS,
+        (),
+        "Features to turn, as name=true|false, separated by commas: " + ", ".join(describe_gates()),
+    ),
+    Flag(
+        _LOGS,
+        "v",
+        INT32_FLAG,
+        0,
+        "How much to log: 0 what matters to who runs it, 2 the configuration as well, 4 and more"
+        " each step.",
+        short="v",
+    ),
+    Flag(_GLOBAL, "help", BOOL, False, "Show this, and exit.", short="h"),
+    Flag(_GLOBAL, "version", BOOL, False, "Show the version, and exit."),
+)
+
+COMMAND = FlagCommand(PROGRAM, _FLAGS, _ABOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The flags as given; durations in seconds.
+
+    Args:
+        given: the names of those that stood on the command line.
+
+    The others are named as their flags, with underscores.
+    """
+
+    config: str
+    master: str
+    write_config_to: str
+    bind_address: str
+    cert_dir: str
+    secure_port: int
+    tls_cert_file: str
+    tls_private_key_file: str
+    authentication_kubeconfig: str
+    authentication_skip_lookup: bool
+    authentication_token_webhook_cache_ttl: float
+    authentication_tolerate_lookup_failure: bool
+    client_ca_file: str
+    authorization_always_allow_paths: tuple[str, ...]
+    authorization_kubeconfig: str
+    authorization_webhook_cache_authorized_ttl: float
+    authorization_webhook_cache_unauthorized_ttl: float
+    address: str
+    kube_api_burst: int
+    kube_api_qps: float
+    kubeconfig: str
+    pod_max_in_unschedulable_pods_duration: float
+    port: int
+    leader_elect: bool
+    leader_elect_lease_duration: float
+    leader_elect_renew_deadline: float
+    leader_elect_resource_lock: str
+    leader_elect_resource_name: str
+    leader_elect_resource_namespace: str
+    leader_elect_retry_period: float
+    feature_gates: tuple[str, ...]
+    v: int
+    help: bool
+    version: bool
+    given: frozenset[str]
+
+    def errors(self) -> list[str]:
+        """Return what is wrong with the flags that are not the configuration's.
+
+        Source: apiserver pkg/server/options/serving.go Validate, authorization/path/path.go; for
+        the insecure port kube-scheduler's options of 1.20.
+        """
+        errors = []
+        if not 0 <= self.secure_port <= 65535:
+            errors.append(
+                f"--secure-port {self.secure_port} must be between 0 and 65535, inclusive. "
+                "0 for turning off secure port"
+            )
+        if not 0 <= self.port <= 65535:
+            errors.append(
+                f"--port {self.port} must be between 0 and 65535, inclusive. "
+                "0 for turning off insecure (HTTP) port"
+            )
+        if self.secure_port == self.port != 0:
+            errors.append(f"--port {self.port} must differ from --secure-port")
+        errors += [
+            f'only trailing * allowed in "{path.removeprefix("/")}"'
+            for path in self.authorization_always_allow_paths
+            if "*" in path[:-1]
+        ]
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            missing = "key" if self.tls_cert_file else "cert"
+            errors.append(f"missing filename for serving {missing}")
+        errors += [
+            f"--{name} must not be negative"
+            for name, value in self.pairs()
+            if name.endswith(("-ttl", "-pods-duration")) and value < 0
+        ]
+        return errors
+
+    def pairs(self) -> list[tuple[str, Any]]:
+        """Return each flag with its value, sorted by name."""
+        names = sorted(str(flag.name) for flag in _FLAGS)
+        return [(name.replace("_", "-"), getattr(self, name)) for name in names]
+
+
+def help_text() -> str:
+    """Return what the program and its flags are for, as wide as the terminal, 98 at most."""
+    context = click.Context(COMMAND, info_name=PROGRAM, max_content_width=100)
+    return COMMAND.get_help(context) + "\n"
+
+
+def parse_flags(argv: Sequence[str]) -> Flags:
+    """Return the flags of a command line.
+
+    Raises:
+        ProgramError: an unknown flag, a value that cannot be read, or arguments that are none.
+    """
+    values, given = read_flags(COMMAND, argv)
+    return Flags(**values, given=given)

@@ -1,0 +1,195 @@
+"""Profiles: completed with the default plugins, checked, and turned into algorithms.
+
+Source: pkg/scheduler/apis/config/v1/default_plugins.go mergePluginSet and
+pkg/scheduler/framework/runtime/framework.go expandMultiPointPlugins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.command.config_errors import (
+    FieldError,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+)
+from pytest_kwait.scheduler.command.configuration import DEFAULT_SCHEDULER_NAME, PluginSet
+from pytest_kwait.scheduler.command.plugins import (
+    DEFAULT_PLUGINS,
+    EXTENSION_POINTS,
+    PLUGINS,
+    REQUIRED_PLUGINS,
+    UPSTREAM_PLUGINS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kwait.scheduler.command.configuration import PluginConfig, Profile
+
+__all__ = [
+    "list_profile_predicates",
+    "list_profile_priorities",
+    "set_profile_defaults",
+    "validate_profiles",
+]
+
+
+def set_profile_defaults(profiles: Sequence[Profile], default: Profile) -> tuple[Profile, ...]:
+    """Return the profiles with their default plugins; one alone has the default name.
+
+    Args:
+        profiles: as they were read; none is one with nothing said.
+        default: a profile with nothing said.
+    """
+    profiles = profiles or (default,)
+    if len(profiles) == 1 and not profiles[0].scheduler_name:
+        profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
+    return tuple(_set_defaults(profile) for profile in profiles)
+
+
+def validate_profiles(profiles: Sequence[Profile]) -> Iterator[FieldError]:
+    """Yield what is wrong with completed profiles."""
+    first: dict[str, int] = {}
+    for index, profile in enumerate(profiles):
+        path = f"profiles[{index}]"
+        name = profile.scheduler_name
+        if not name:
+            yield required(f"{path}.schedulerName")
+        if name in first:
+            earlier = f"profiles[{first[name]}].schedulerName"
+            yield duplicate(f"{path}.schedulerName", earlier)
+        first.setdefault(name, index)
+        yield from _check_plugins(profile, f"{path}.plugins")
+        yield from _check_plugin_config(profile.plugin_config, f"{path}.pluginConfig")
+
+
+def list_profile_predicates(profile: Profile) -> list[str]:
+    """Return the names of a completed profile's predicates, in the order of its plugins."""
+    return list(_expand_point(profile, "filter"))
+
+
+def list_profile_priorities(profile: Profile) -> dict[str, int]:
+    """Return the weights of a completed profile's priorities by their names."""
+    return {name: weight or 1 for name, weight in _expand_point(profile, "score").items()}
+
+
+def _set_defaults(profile: Profile) -> Profile:
+    custom = profile.plugins.multi_point
+    disabled = {entry.name for entry in custom.disabled}
+    given = {entry.name: index for index, entry in enumerate(custom.enabled)}
+    placed: set[int] = set()
+    enabled = []
+    for entry in () if "*" in disabled else DEFAULT_PLUGINS:
+        if entry.name in disabled:
+            continue
+        index = given.get(entry.name)
+        if index is not None:
+            placed.add(index)
+            entry = custom.enabled[index]  # configured anew, in its own place
+        enabled.append(entry)
+    enabled += [entry for index, entry in enumerate(custom.enabled) if index not in placed]
+    merged = PluginSet(tuple(enabled), custom.disabled)
+    return replace(profile, plugins=replace(profile.plugins, multi_point=merged))
+
+
+def _points(profile: Profile) -> dict[str, PluginSet]:
+    return {
+        entry.metadata["name"]: getattr(profile.plugins, entry.name)
+        for entry in fields(profile.plugins)
+    }
+
+
+def _expand_point(profile: Profile, point: str) -> dict[str, int]:
+    """Return the weights of what runs at an extension point, in order."""
+    points = _points(profile)
+    own = {entry.name: entry.weight for entry in points[point].enabled}
+    disabled = {entry.name for entry in points[point].disabled}
+    everywhere = {
+        entry.name: entry.weight
+        for entry in points["multiPoint"].enabled
+        if entry.name in PLUGINS and point in PLUGINS[entry.name].points
+    }
+    overriding = {name: weight for name, weight in own.items() if name in everywhere}
+    spread = {
+        name: weight
+        for name, weight in everywhere.items()
+        if name not in disabled and "*" not in disabled and name not in own
+    }
+    return overriding | spread | {n: w for n, w in own.items() if n in PLUGINS}
+
+
+def _check_plugins(profile: Profile, path: str) -> Iterator[FieldError]:
+    sound = True
+    for point, plugins in _points(profile).items():
+        where = f"{path}.{point}"
+        if (plugins.enabled or plugins.disabled) and point not in EXTENSION_POINTS:
+            names = [entry.name for entry in (*plugins.enabled, *plugins.disabled)]
+            valid = f"plugins can be enabled and disabled at {', '.join(EXTENSION_POINTS)}"
+            yield invalid(where, names, valid)
+            continue
+        for error in _check_enabled(plugins, point, where):
+            sound = False
+            yield error
+        for index, entry in enumerate(plugins.disabled):
+            if entry.name != "*" and entry.name not in UPSTREAM_PLUGINS:
+                valid_names = ("*", *sorted(UPSTREAM_PLUGINS))
+                yield not_supported(f"{where}.disabled[{index}].name", entry.name, valid_names)
+    if sound:
+        for name in REQUIRED_PLUGINS:
+            if name not in _expand_point(profile, PLUGINS[name].points[0]):
+                what = "must be enabled: this scheduler does it in any case"
+                yield invalid(path, name, what)
+
+
+def _check_enabled(plugins: PluginSet, point: str, where: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    extending = [
+        name for name, plugin in PLUGINS.items() if point in ("multiPoint", *plugin.points)
+    ]
+    for index, entry in enumerate(plugins.enabled):
+        at = f"{where}.enabled[{index}]"
+        if entry.name not in extending:
+            yield not_supported(f"{at}.name", entry.name, extending)
+        elif entry.name in seen:
+            yield duplicate(f"{at}.name", entry.name)
+        if entry.weight < 0:
+            yield invalid(f"{at}.weight", entry.weight, "must not be negative")
+        seen.add(entry.name)
+
+
+def _check_plugin_config(configs: Sequence[PluginConfig], path: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, config in enumerate(configs):
+        at = f"{path}[{index}]"
+        plugin = PLUGINS.get(config.name)
+        if plugin is None:
+            yield not_supported(f"{at}.name", config.name, list(PLUGINS))
+            continue
+        if config.name in seen:
+            yield duplicate(at, config.name)
+        seen.add(config.name)
+        args = dict(config.args or {})
+        kind = args.pop("kind", f"{config.name}Args")
+        args.pop("apiVersion", None)
+        if kind != f"{config.name}Args":
+            yield invalid(f"{at}.args", kind, "has to match plugin args")
+            continue
+        for name, value in args.items():
+            yield from _check_argument(plugin.args, name, value, f"{at}.args.{name}")
+
+
+def _check_argument(valid: Any, name: str, value: Any, path: str) -> Iterator[FieldError]:
+    if name not in valid:
+        yield invalid(path, value, "this scheduler does not have it: leave it out")
+    elif value is not None and value != valid[name]:
+        yield invalid(path, value, f"this scheduler has nothing but {_compact(valid[name])} here")
+
+
+def _compact(value: Any) -> str:
+    import json
+
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,271 @@
+"""The program from its configuration to its end: what starts, in which order, and how it stops."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import uuid
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from pytest_kwait.cache.factory import SharedInformerFactory
+from pytest_kwait.cache.sync import wait_for_cache_sync
+from pytest_kwait.client.session import Session
+from pytest_kwait.errors import KwaitError
+from pytest_kwait.leaderelection import LeaderElector, LeaseLock
+from pytest_kwait.scheduler.algorithm import Algorithm
+from pytest_kwait.scheduler.command.authorization import Authorizer
+from pytest_kwait.scheduler.command.certificates import make_tls_context, read_client_authorities
+from pytest_kwait.scheduler.command.clients import (
+    make_in_cluster_client,
+    make_kubeconfig_client,
+    make_scheduler_client,
+)
+from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command.delegated_auth import Authenticator, fetch_client_authorities
+from pytest_kwait.scheduler.command.endpoints import Routes
+from pytest_kwait.scheduler.command.health import HealthCheck, UnhealthyError
+from pytest_kwait.scheduler.command.pages import render_configz, render_flagz
+from pytest_kwait.scheduler.command.profiles import list_profile_predicates, list_profile_priorities
+from pytest_kwait.scheduler.command.prometheus_metrics import PrometheusMetrics
+from pytest_kwait.scheduler.command.server import Server
+from pytest_kwait.scheduler.config_factory import ConfigFactory
+from pytest_kwait.scheduler.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.scheduler.command.configuration import Configuration, Profile
+    from pytest_kwait.scheduler.command.feature_gates import FeatureGates
+    from pytest_kwait.scheduler.command.flags import Flags
+    from pytest_kwait.scheduler.config_factory import Config
+    from pytest_kwait.wait import Context
+
+__all__ = ["SchedulerProgram"]
+
+_HEALTH_TOLERANCE = 20.0
+"""Seconds past its lease that a leader which cannot renew it still counts as healthy."""
+_SHUTDOWN_TIMEOUT = 3.0
+"""Seconds that requests under way have at the end."""
+
+_log = logging.getLogger(__name__)
+
+
+class SchedulerProgram:
+    """A scheduler with its informers, its server and its election; good for one run.
+
+    Args:
+        flags: as given.
+        configuration: what flags and file make, sound.
+        gates: which features are on.
+
+    Raises:
+        ProgramError: a kubeconfig, a certificate or a port that cannot be used; nothing runs then.
+        InvalidArgument: a name that no lease can have.
+
+    Source: cmd/kube-scheduler/app/server.go Setup, Run.
+    """
+
+    def __init__(self, flags: Flags, configuration: Configuration, gates: FeatureGates) -> None:
+        self._configuration = configuration
+        self._connection = configuration.client_connection
+        self._master = flags.master
+        self._stop = threading.Event()
+        self._synced = threading.Event()
+        self._failures: list[KwaitError] = []
+        self._leading: threading.Thread | None = None
+        self.metrics = PrometheusMetrics()
+        self.metrics.features(gates)
+        client = self._client()
+        self._informers = SharedInformerFactory(Session.of(client))
+        self._config = self._scheduler_config(client, flags, gates)
+        self._elector = self._make_elector() if configuration.leader_election.leader_elect else None
+        self.servers = self._servers(flags, gates)
+        """What serves, each with its port."""
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until stopped.
+
+        Args:
+            stop: ends the run; a leader gives up its lease.
+
+        Raises:
+            ProgramError: leadership was lost.
+            KwaitError: the caches cannot be filled.
+
+        Source: cmd/kube-scheduler/app/server.go Run.
+        """
+        self._stop = stop
+        with ExitStack() as ending:
+            for server in self.servers:
+                ending.callback(server.stop)
+                server.start()
+            ending.callback(self._informers.stop)
+            if not self._configuration.delay_cache_until_active and not self._fill_caches():
+                return
+            if self._elector is None:
+                self._schedule(stop)
+            elif not self._elector.run(stop):
+                raise CommandError("lost lease")
+            if self._leading is not None:
+                self._leading.join(_SHUTDOWN_TIMEOUT)
+            if self._failures:
+                raise self._failures[0]
+
+    def _client(self) -> ApiClient:
+        return make_scheduler_client(self._connection.kubeconfig, self._master)
+
+    def _scheduler_config(self, client: ApiClient, flags: Flags, gates: FeatureGates) -> Config:
+        configuration = self._configuration
+        return ConfigFactory(
+            client,
+            scheduler_names={
+                profile.scheduler_name: _make_algorithm(configuration, profile)
+                for profile in configuration.profiles
+            },
+            qps=self._connection.qps,
+            burst=self._connection.burst,
+            bind_threads=configuration.parallelism,
+            informers=self._informers,
+            pod_initial_backoff=configuration.pod_initial_backoff_seconds,
+            pod_max_backoff=configuration.pod_max_backoff_seconds,
+            pod_max_unschedulable=flags.pod_max_in_unschedulable_pods_duration,
+            pop_from_backoff=gates.enabled("SchedulerPopFromBackoffQ"),
+            metrics=self.metrics,
+        ).create()
+
+    def _make_elector(self) -> LeaderElector:
+        election = self._configuration.leader_election
+        # Bindings by the thousand must not keep the lease from being renewed: a client of its own.
+        lock = LeaseLock(
+            self._client(),
+            election.resource_namespace,
+            election.resource_name,
+            f"{socket.gethostname()}_{uuid.uuid4()}",
+        )
+        elector = LeaderElector(
+            lock,
+            lease_duration=election.lease_duration,
+            renew_deadline=election.renew_deadline,
+            retry_period=election.retry_period,
+            release_on_cancel=True,
+            on_started_leading=self._lead,
+            on_stopped_leading=self._stopped_leading,
+            on_new_leader=lambda leader: _log.info("new leader elected: %s", leader or "nobody"),
+        )
+        self.metrics.leading(election.resource_name, lambda: elector.is_leader)
+        return elector
+
+    def _servers(self, flags: Flags, gates: FeatureGates) -> list[Server]:
+        pages = {
+            "/metrics": self.metrics.expose,
+            "/configz": lambda _accept: render_configz(self._configuration),
+        }
+        if gates.enabled("ComponentFlagz"):
+            pages["/render_flagz"] = lambda _accept: render_flagz(flags)
+        watchdog = self._watchdog()
+        ready = [
+            *watchdog,
+            HealthCheck("shutdown", self._check_running),
+            HealthCheck("sched-handler-sync", self._check_synced),
+        ]
+        health = {"healthz": watchdog, "livez": [], "readyz": ready}
+        if flags.secure_port == 0 and flags.port == 0:
+            return []
+        endpoints = Routes(health, pages)
+        servers = []
+        if flags.secure_port:
+            reviewer = _make_review_session(flags.authentication_kubeconfig)
+            authorities = _load_client_authorities(flags, reviewer)
+            tls = make_tls_context(
+                certificate=flags.tls_cert_file,
+                key=flags.tls_private_key_file,
+                folder=flags.cert_dir,
+                address=flags.bind_address,
+                client_ca=authorities,
+            )
+            authenticator = Authenticator(reviewer, flags.authentication_token_webhook_cache_ttl)
+            authorizer = Authorizer(
+                _make_review_session(flags.authorization_kubeconfig),
+                flags.authorization_always_allow_paths,
+                flags.authorization_webhook_cache_authorized_ttl,
+                flags.authorization_webhook_cache_unauthorized_ttl,
+            )
+            secured = Routes(health, pages, authenticator, authorizer)
+            servers.append(Server(flags.bind_address, flags.secure_port, secured, tls))
+            _log.info("Serving securely on %s:%s", flags.bind_address, flags.secure_port)
+        if flags.port:
+            servers.append(Server(flags.address, flags.port, endpoints, None))
+            _log.warning("Serving insecurely on %s:%s, to everybody", flags.address, flags.port)
+        return servers
+
+    def _watchdog(self) -> list[HealthCheck]:
+        elector = self._elector
+        if elector is None:
+            return []
+        return [HealthCheck("leaderElection", lambda: elector.check(_HEALTH_TOLERANCE))]
+
+    def _fill_caches(self) -> bool:
+        """Return True once the caches have what the server has, False if stopped before."""
+        self._informers.start()
+        if not wait_for_cache_sync(*self._config.watch.synced, stop=self._stop):
+            return False
+        self._synced.set()
+        _log.info("Caches are synced")
+        return True
+
+    def _lead(self, ctx: Context) -> None:
+        self._leading = threading.current_thread()
+        self._schedule(ctx)
+
+    def _schedule(self, stop: threading.Event | Context) -> None:
+        try:
+            if self._synced.is_set() or self._fill_caches():
+                Scheduler(self._config).run(stop)
+        except KwaitError as error:
+            self._failures.append(error)
+            self._stop.set()
+
+    def _stopped_leading(self) -> None:
+        if self._stop.is_set():
+            _log.info("Requested to terminate, exiting")
+        else:
+            _log.error("Leaderelection lost")
+
+    def _check_running(self) -> None:
+        if self._stop.is_set():
+            raise UnhealthyError("process is shutting down")
+
+    def _check_synced(self) -> None:
+        if not self._synced.is_set():
+            raise UnhealthyError("handlers are not fully synchronized")
+
+
+def _make_algorithm(configuration: Configuration, profile: Profile) -> Algorithm:
+    percentage = profile.percentage_of_nodes_to_score
+    return Algorithm(
+        list_profile_predicates(profile),
+        list_profile_priorities(profile),
+        percentage_of_nodes_to_score=(
+            configuration.percentage_of_nodes_to_score if percentage is None else percentage
+        ),
+    )
+
+
+def _make_review_session(kubeconfig: str) -> Session | None:
+    """Return who reviews tokens or access: the kubeconfig's server, else the pod's own, if any."""
+    client = make_kubeconfig_client(kubeconfig) if kubeconfig else make_in_cluster_client()
+    return None if client is None else Session.of(client)
+
+
+def _load_client_authorities(flags: Flags, reviewer: Session | None) -> str | None:
+    if flags.client_ca_file:
+        return read_client_authorities(flags.client_ca_file)
+    if flags.authentication_skip_lookup:
+        return None
+    if reviewer is None:
+        _log.warning("No authentication-kubeconfig provided, so client certificates are not used")
+        return None
+    tolerate = flags.authentication_tolerate_lookup_failure
+    return fetch_client_authorities(reviewer, tolerate=tolerate)

@@ -1,0 +1,141 @@
+"""What the watches of pods and nodes mean to the queue and the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.cache.handlers import ResourceEventHandlerFuncs
+from pytest_kwait.client.resource import NODES, PODS
+from pytest_kwait.scheduler.queued_pod import Pod, node_of, scheduler_of
+from pytest_kwait.scheduler.queueing_hints import (
+    has_label_change,
+    has_node_scheduling_change,
+    is_scaled_down,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kwait.cache.factory import SharedInformerFactory
+    from pytest_kwait.cache.handlers import HandlerRegistration
+    from pytest_kwait.cache.shared_informer import SharedInformer
+    from pytest_kwait.scheduler.cache import SchedulerCache
+    from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
+
+__all__ = ["EventHandlers"]
+
+_FINISHED_PHASES = frozenset({"Failed", "Succeeded"})
+
+
+class EventHandlers:
+    """Keeps queue and cache up with the cluster: handlers of two shared informers.
+
+    Pods that are over count as gone, as in upstream, whose watch leaves them out.
+
+    Args:
+        queue: has the pods that wait.
+        cache: has those on nodes.
+        is_ours: whether we are responsible for pods that ask for this scheduler.
+
+    Source: kube-scheduler, eventhandlers.go.
+    """
+
+    def __init__(
+        self, queue: SchedulingQueue, cache: SchedulerCache, is_ours: Callable[[str], bool]
+    ) -> None:
+        self._queue = queue
+        self._cache = cache
+        self._is_ours = is_ours
+        self._places: list[tuple[SharedInformer, HandlerRegistration]] = []
+        self._others: Sequence[SharedInformer] = ()
+
+    @property
+    def synced(self) -> Sequence[SharedInformer | HandlerRegistration]:
+        """What must have synced before anything is decided: informers, and our places there."""
+        return [*(one for place in self._places for one in place), *self._others]
+
+    def register(
+        self, informers: SharedInformerFactory, others: Sequence[SharedInformer] = ()
+    ) -> None:
+        """Have the informers of pods and nodes tell us.
+
+        Args:
+            informers: whose.
+            others: informers that must have synced as well before anything is decided.
+        """
+        self._others = others
+        of_pods = ResourceEventHandlerFuncs(self.add_pod, self.update_pod, self.delete_pod)
+        of_nodes = ResourceEventHandlerFuncs(self.add_node, self.update_node, self.delete_node)
+        for resource, handler in ((PODS, of_pods), (NODES, of_nodes)):
+            informer = informers.informer_for(resource)
+            registration = informer.add_event_handler(handler, name="scheduler")
+            self._places.append((informer, registration))
+
+    def unregister(self) -> None:
+        """Have the informers tell us nothing more; they go on for others."""
+        for informer, registration in self._places:
+            informer.remove_event_handler(registration)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Take note of a pod that is new, or was there before."""
+        if _is_finished(pod):
+            return
+        if node_of(pod):
+            self._place(pod)
+        elif self._is_ours(scheduler_of(pod)) and not self._cache.is_assumed(pod):
+            self._queue.add(pod)
+
+    def update_pod(self, old: Pod, new: Pod) -> None:
+        """Take note of a changed pod."""
+        if _is_finished(new):
+            if not _is_finished(old):
+                self.delete_pod(new)
+        elif node_of(old) and not _is_finished(old):
+            self._cache.set_pod(new)
+            if is_scaled_down(old, new):
+                self._queue.move_all()
+            elif has_label_change(old, new):
+                self._queue.move_dependents()
+        elif node_of(new):
+            self._queue.delete(new)
+            self._place(new)
+        elif self._is_ours(scheduler_of(new)):
+            if not self._cache.is_assumed(new):
+                self._queue.update(old, new)
+            elif _is_terminating(new) and not _is_terminating(old) and self._cache.forget(new):
+                # Its binding will fail: it takes no room from now on.
+                self._queue.move_all()
+
+    def delete_pod(self, pod: Pod) -> None:
+        """Take note of a pod that is gone; its last state may be an old one."""
+        self._queue.delete(pod)
+        if self._cache.remove_pod(pod):
+            self._queue.move_all()
+
+    def add_node(self, node: dict[str, Any]) -> None:
+        """Take note of a node that is new, or was there before."""
+        self._cache.set_node(node)
+        self._queue.move_all()
+
+    def update_node(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Take note of a changed node."""
+        self._cache.set_node(new)
+        if has_node_scheduling_change(old, new):
+            self._queue.move_all()
+
+    def delete_node(self, node: dict[str, Any]) -> None:
+        """Take note of a node that is gone: only its share in a spreading can matter."""
+        self._cache.remove_node(node)
+        self._queue.move_dependents()
+
+    def _place(self, pod: Pod) -> None:
+        self._cache.set_pod(pod)
+        self._queue.move_dependents()
+
+
+def _is_finished(pod: Pod) -> bool:
+    return (pod.get("status") or {}).get("phase") in _FINISHED_PHASES
+
+
+def _is_terminating(pod: Pod) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))

@@ -1,0 +1,140 @@
+"""One pod's look at all nodes: what predicates and priorities are given, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.scheduler.framework.pod_info import PodInfo
+
+__all__ = [
+    "NO_REJECTION",
+    "CycleState",
+    "NoNodeError",
+    "NodeCheck",
+    "NodeLister",
+    "PerPod",
+    "PreFilterResult",
+    "PredicatePerPod",
+    "PriorityPerPod",
+    "Rejection",
+]
+
+_Function = TypeVar("_Function")
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_NO_SELECTORS: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a pod may not go to a node.
+
+    Args:
+        reasons: the reasons in kube-scheduler's words.
+        resolvable: whether pods that leave the node could change it.
+    """
+
+    reasons: tuple[str, ...]
+    resolvable: bool = False
+
+
+NO_REJECTION: Rejection | None = None
+"""What a check answers for a node that the pod may go to."""
+
+NodeCheck = Callable[["NodeInfo"], Rejection | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """A predicate's answer for a pod that names the only nodes it may go to.
+
+    Args:
+        names: the nodes; the others are not looked at.
+        check: what is asked of those; None for nothing.
+    """
+
+    names: frozenset[str]
+    check: NodeCheck | None = None
+
+
+class NoNodeError(Exception):
+    """A predicate's answer for a pod that may go to no node, whatever the nodes.
+
+    Args:
+        reason: why, in kube-scheduler's words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class NodeLister(Protocol):
+    """Where an algorithm finds the nodes.
+
+    It may offer two methods more. Without them namespaces have no labels but their own name's,
+    and pods are spread by their own constraints alone:
+
+    - `namespace_labels(name) -> Mapping[str, str] | None`: the labels of a namespace, None where
+      there is none of that name; what `namespaceSelector` is held against.
+    - `spread_selectors(pod) -> Sequence[Mapping]`: the label selectors of the services and of the
+      controller that the pod belongs to (see `spread_constraints.spread_selectors`); what its
+      default spreading counts.
+    """
+
+    def list(self) -> Sequence[NodeInfo]:
+        """Return all nodes with the pods on them, assumed ones too."""
+        ...
+
+
+class CycleState:
+    """One pod's look at all nodes.
+
+    Args:
+        pod: the pod.
+        nodes: all nodes.
+        lister: where they come from.
+    """
+
+    __slots__ = ("_known", "_lister", "nodes", "pod")
+
+    def __init__(self, pod: PodInfo, nodes: Sequence[NodeInfo], lister: object = None) -> None:
+        self.pod = pod
+        self.nodes = nodes
+        self._lister = lister
+        self._known: dict[str, Mapping[str, str] | None] = {}
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of the namespace `name`; None where there is no such namespace."""
+        if name not in self._known:
+            ask = getattr(self._lister, "namespace_labels", None)
+            self._known[name] = {_NAME_LABEL: name} if ask is None else ask(name)
+        return self._known[name]
+
+    def spread_selectors(self) -> Sequence[Mapping[str, Any]]:
+        """Return the label selectors of what the pod belongs to."""
+        ask = getattr(self._lister, "spread_selectors", None)
+        found: Sequence[Mapping[str, Any]] = _NO_SELECTORS if ask is None else ask(self.pod.pod)
+        return found
+
+
+PredicatePerPod = Callable[[CycleState], NodeCheck | PreFilterResult | None]
+PriorityPerPod = Callable[[CycleState, Sequence["NodeInfo"]], Sequence[int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PerPod(Generic[_Function]):
+    """Marks a predicate or priority that is called once per pod instead of once per node.
+
+    A predicate `(cycle)` returns the check to ask each node, or None where there is nothing to ask;
+    it may return `PreFilterResult` and raise `NoNodeError`. A priority `(cycle, fitting)` returns the
+    scores of the nodes `fitting` in their order, or None where they all score alike.
+
+    Args:
+        function: the predicate or priority.
+    """
+
+    function: _Function

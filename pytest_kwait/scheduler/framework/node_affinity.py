@@ -1,0 +1,192 @@
+"""Which nodes a pod asks for by their labels and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.framework.invalid_objects import (
+    InvalidObject,
+    get_int,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["NodeSelectorTerm", "RequiredNodeAffinity", "read_preferred_node_affinity"]
+
+_NODE_AFFINITY = "spec.affinity.nodeAffinity"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+_FIELD = "metadata.name"
+
+# (key, operator, values)
+_Requirement = tuple[str, str, tuple[str, ...]]
+
+
+class NodeSelectorTerm:
+    """One term of a node selector: all its requirements must hold; an empty one never holds.
+
+    Args:
+        term: the term as the API has it.
+        path: where it was found, for the error.
+
+    Raises:
+        InvalidObject: it cannot be read.
+
+    Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go, `nodeSelectorTerm`.
+    """
+
+    __slots__ = ("_fields", "_labels", "unreadable")
+
+    def __init__(self, term: Mapping[str, Any], path: str) -> None:
+        self._labels = _requirements(term, "matchExpressions", path, _OPERATORS)
+        self._fields = _requirements(term, "matchFields", path, _FIELD_OPERATORS)
+        #: What the API accepts although it can never hold: Gt and Lt of what is no number.
+        self.unreadable: InvalidObject | None = None
+        for index, (_, operator, values) in enumerate(self._labels):
+            if operator in ("Gt", "Lt") and _parse_int(values) is None:
+                where = f"{path}.matchExpressions[{index}].values"
+                valid = f"{operator} compares with one whole number"
+                self.unreadable = InvalidObject(where, list(values), valid)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing at all."""
+        return not (self._labels or self._fields)
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The only nodes that it can hold for, by what it asks of their names; None for any."""
+        found: frozenset[str] | None = None
+        for key, operator, values in self._fields:
+            if key == _FIELD and operator == "In":
+                found = frozenset(values) if found is None else found & frozenset(values)
+        return found
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether it holds for the node with this name and these labels."""
+        if self.empty or self.unreadable is not None:
+            return False
+        for key, operator, values in self._labels:
+            if not _holds(labels.get(key), operator, values):
+                return False
+        for key, operator, values in self._fields:
+            if not _holds(name if key == _FIELD else None, operator, values):
+                return False
+        return True
+
+
+def _requirements(
+    term: Mapping[str, Any], field: str, path: str, operators: tuple[str, ...]
+) -> list[_Requirement]:
+    found: list[_Requirement] = []
+    for index, one in enumerate(get_mappings(term, field, path)):
+        where = f"{path}.{field}[{index}]"
+        operator = one.get("operator")
+        if operator not in operators:
+            valid = f"known are {', '.join(operators)}"
+            raise InvalidObject(f"{where}.operator", operator, valid)
+        key = get_string(one, "key", where, required=True)
+        found.append((key, operator, get_strings(one, "values", where)))
+    return found
+
+
+def _holds(actual: str | None, operator: str, values: tuple[str, ...]) -> bool:
+    match operator:
+        case "In":
+            return actual is not None and actual in values
+        case "NotIn":
+            return actual is None or actual not in values
+        case "Exists":
+            return actual is not None
+        case "DoesNotExist":
+            return actual is None
+    number, bound = _parse_int(() if actual is None else (actual,)), _parse_int(values)
+    if number is None or bound is None:
+        return False
+    return number > bound if operator == "Gt" else number < bound
+
+
+def _parse_int(values: tuple[str, ...]) -> int | None:
+    text = values[0] if len(values) == 1 else ""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return int(text) if digits.isascii() and digits.isdigit() else None
+
+
+class RequiredNodeAffinity:
+    """What a pod's `nodeSelector` and required node affinity ask of a node.
+
+    Args:
+        spec: the pod's spec.
+
+    Raises:
+        InvalidObject: it cannot be read.
+
+    Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go,
+    `GetRequiredNodeAffinity`.
+    """
+
+    __slots__ = ("_labels", "_terms", "names")
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        selector = get_mapping(spec, "nodeSelector", "spec")
+        for key in selector:
+            get_string(selector, key, "spec.nodeSelector")
+        self._labels = tuple(selector.items())
+        self._terms: tuple[NodeSelectorTerm, ...] | None = None
+        #: The only nodes that it can hold for, where it names them; None for any.
+        self.names: frozenset[str] | None = None
+        affinity = get_mapping(
+            get_mapping(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity"
+        )
+        if affinity.get(_REQUIRED) is None:
+            return
+        required = get_mapping(affinity, _REQUIRED, _NODE_AFFINITY)
+        self._terms = _terms(required, f"{_NODE_AFFINITY}.{_REQUIRED}")
+        names = [term.names for term in self._terms]
+        if names and None not in names:
+            self.names = frozenset().union(*(some for some in names if some is not None))
+
+    def __bool__(self) -> bool:
+        return bool(self._labels) or self._terms is not None
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the node with this name and these labels is one of them."""
+        for key, wanted in self._labels:
+            if labels.get(key) != wanted:
+                return False
+        return self._terms is None or any(term.matches(name, labels) for term in self._terms)
+
+
+def _terms(selector: Mapping[str, Any], path: str) -> tuple[NodeSelectorTerm, ...]:
+    terms = get_mappings(selector, "nodeSelectorTerms", path)
+    return tuple(
+        NodeSelectorTerm(term, f"{path}.nodeSelectorTerms[{index}]")
+        for index, term in enumerate(terms)
+    )
+
+
+def read_preferred_node_affinity(spec: Mapping[str, Any]) -> list[tuple[int, NodeSelectorTerm]]:
+    """Return the weights and terms of a pod's preferred node affinity.
+
+    Raises:
+        InvalidObject: it cannot be read.
+
+    Source: component-helpers, scheduling/corev1/nodeaffinity/nodeaffinity.go,
+    `NewPreferredSchedulingTerms`.
+    """
+    affinity = get_mapping(get_mapping(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity")
+    found: list[tuple[int, NodeSelectorTerm]] = []
+    for index, one in enumerate(get_mappings(affinity, _PREFERRED, _NODE_AFFINITY)):
+        where = f"{_NODE_AFFINITY}.{_PREFERRED}[{index}]"
+        weight = get_int(one, "weight", where, 0)
+        term = NodeSelectorTerm(get_mapping(one, "preference", where), f"{where}.preference")
+        if weight and not term.empty:
+            found.append((weight, term))
+    return found

@@ -1,0 +1,287 @@
+"""What is already on a node, kept up to date pod by pod."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_kwait.scheduler.framework.invalid_objects import (
+    InvalidNode,
+    InvalidObject,
+    InvalidPod,
+    get_int,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
+)
+from pytest_kwait.scheduler.framework.pod_info import PodInfo
+from pytest_kwait.scheduler.framework.resource_requests import (
+    HostPort,
+    ResourceAmounts,
+    parse_resource_list,
+)
+from pytest_kwait.scheduler.framework.tolerations import DO_NOT_SCHEDULE_EFFECTS, PREFER_NO_SCHEDULE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
+    from pytest_kwait.scheduler.framework.pod_affinity_terms import AffinityTerm
+
+__all__ = ["NodeInfo"]
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+# Answers that a node remembers at most.
+_MAX_CACHED = 64
+# Selectors of one namespace, and namespaces, whose pods a node counts as they come and go.
+_MAX_SELECTORS = 16
+_Taints = tuple["Mapping[str, Any]", ...]
+
+
+class _SelectorCount:
+    """How many pods of a node a selector means; kept up to date pod by pod."""
+
+    __slots__ = ("_matches", "count")
+
+    def __init__(self, selector: LabelSelector) -> None:
+        self._matches = selector.matches
+        self.count = 0
+
+    def add(self, pod: PodInfo, sign: int) -> None:
+        """Count a pod in, or out; those that are ending do not count."""
+        if not pod.ending and self._matches(pod.labels):
+            self.count += sign
+
+
+_NO_COUNTS: dict[str, _SelectorCount] = {}
+
+
+class NodeInfo:
+    """A node, the pods on it and their sums.
+
+    Adding and removing a pod costs the same however full the node is.
+
+    Args:
+        node: the Node as the API has it.
+
+    Raises:
+        InvalidNode: it cannot be read.
+    """
+
+    __slots__ = (
+        "_pods",
+        "_ports",
+        "_tallies",
+        "allocatable",
+        "assumed",
+        "discouraging",
+        "images",
+        "labels",
+        "name",
+        "node",
+        "pod_count",
+        "pods_allowed",
+        "remembered",
+        "repellent",
+        "repelling",
+        "requested",
+        "unschedulable",
+        "wishes",
+    )
+
+    def __init__(self, node: Mapping[str, Any]) -> None:
+        #: What its pods request.
+        self.requested: ResourceAmounts = {}
+        #: What scores take its pods to need of cpu and memory.
+        self.assumed: ResourceAmounts = {"cpu": 0, "memory": 0}
+        self._pods: dict[str, PodInfo] = {}
+        self._ports: dict[HostPort, int] = {}
+        #: What its pods want beside them, or not if the weight is negative, and how many want it;
+        #: no weight is a requirement.
+        self.wishes: dict[tuple[int | None, AffinityTerm], int] = {}
+        #: What its pods require to be elsewhere, and how many do.
+        self.repellent: dict[AffinityTerm, int] = {}
+        #: What was found for whom, until the node or a pod on it changes: most pods in a row ask
+        #: for the same.
+        self.remembered: dict[object, int] = {}
+        #: By namespace and by the selector's key.
+        self._tallies: dict[str, dict[str, _SelectorCount]] = {}
+        #: How many pods are on the node.
+        self.pod_count = 0
+        self.set_node(node)
+
+    def set_node(self, node: Mapping[str, Any]) -> None:
+        """Take over a changed Node; its pods stay.
+
+        Raises:
+            InvalidNode: it cannot be read; nothing is taken over then.
+        """
+        try:
+            self._read(node)
+        except InvalidObject as error:
+            named = node.get("metadata") if isinstance(node, dict) else None
+            who = f"node {named.get('name') or ''}" if isinstance(named, dict) else "node"
+            raise InvalidNode(error.what.lstrip("."), error.value, error.valid, who) from None
+
+    def _read(self, node: Mapping[str, Any]) -> None:
+        if not isinstance(node, dict):
+            raise InvalidObject("node", node, "a mapping is wanted")
+        metadata, status = get_mapping(node, "metadata", ""), get_mapping(node, "status", "")
+        spec = get_mapping(node, "spec", "")
+        name = get_string(metadata, "name", "metadata", required=True)
+        labels = get_mapping(metadata, "labels", "metadata")
+        room = get_mapping(status, "allocatable", "status")
+        allocatable = parse_resource_list(room, "status.allocatable")
+        taints = get_mappings(spec, "taints", "spec")
+        self.node = node
+        self.name = name
+        self.labels: Mapping[str, str] = labels
+        self.allocatable: ResourceAmounts = allocatable
+        self.pods_allowed = allocatable.get("pods", 0)
+        self.unschedulable = bool(spec.get("unschedulable"))
+        #: Its taints with NoSchedule or NoExecute.
+        self.repelling: _Taints = tuple(
+            one for one in taints if one.get("effect") in DO_NOT_SCHEDULE_EFFECTS
+        )
+        #: Its taints with PreferNoSchedule.
+        self.discouraging: _Taints = tuple(
+            one for one in taints if one.get("effect") == PREFER_NO_SCHEDULE
+        )
+        #: The images on it and their sizes in bytes; each name of an image counts.
+        self.images: Mapping[str, int] = {
+            name: get_int(image, "sizeBytes", "status.images[]", 0)
+            for image in get_mappings(status, "images", "status")
+            for name in get_strings(image, "names", "status.images[]")
+        }
+        self.remembered = {}
+
+    @property
+    def pods(self) -> Collection[PodInfo]:
+        """The pods on the node, as the algorithm reads them."""
+        return self._pods.values()
+
+    @property
+    def used_ports(self) -> Collection[HostPort]:
+        """The host ports its pods take."""
+        return self._ports.keys()
+
+    def add(self, pod: dict[str, Any]) -> None:
+        """Count `pod` in; one that is there already is counted once, as it is now.
+
+        Raises:
+            InvalidPod: it cannot be read; the node stays as it was then.
+        """
+        uid = _uid(pod)
+        known = self._pods.get(uid)
+        if known is not None:
+            if known.pod is pod or _scheduling_fields(known.pod) == _scheduling_fields(pod):
+                known.pod = pod
+                return
+            added = PodInfo(pod, started=True)
+            self.remove(pod)
+        else:
+            added = PodInfo(pod, started=True)
+        self._pods[uid] = added
+        self._count(added, 1)
+
+    def remove(self, pod: Mapping[str, Any]) -> bool:
+        """Count `pod` out; False where it was not on the node."""
+        uid = _uid(pod)
+        removed = self._pods.pop(uid, None)
+        if removed is None:
+            return False
+        self._count(removed, -1)
+        return True
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        self.pod_count = len(self._pods)
+        self.remembered = {}
+        requested, assumed = self.requested, self.assumed
+        for name, amount in pod.requests.items():
+            requested[name] = requested.get(name, 0) + sign * amount
+        assumed["cpu"] += sign * pod.assumed.get("cpu", 0)
+        assumed["memory"] += sign * pod.assumed.get("memory", 0)
+        if pod.affinity:
+            for term in pod.affinity.required_apart:
+                _add(self.repellent, term, sign)
+            for wish in pod.affinity.wishes:
+                _add(self.wishes, wish, sign)
+        for port in pod.ports:
+            _add(self._ports, port, sign)
+        for tally in self._tallies.get(pod.namespace, _NO_COUNTS).values():
+            tally.add(pod, sign)
+
+    def count(self, key: str, means: Callable[[PodInfo], bool]) -> int:
+        """Return how many of its pods are meant.
+
+        Args:
+            key: what tells one question from another; empty for one whose answer may change while
+                the node and its pods do not.
+            means: whether a pod is meant.
+        """
+        found = self.remembered.get(key) if key else None
+        if found is None:
+            found = sum([means(pod) for pod in self._pods.values()])
+            if key:
+                self.remember(key, found)
+        return found
+
+    def selected(self, namespace: str, selector: LabelSelector) -> int:
+        """Return how many pods of a namespace `selector` means, those that are ending aside."""
+        tallies = self._tallies.get(namespace)
+        tally = tallies.get(selector.key) if tallies is not None else None
+        if tally is None:
+            tally = _SelectorCount(selector)
+            for pod in self._pods.values():
+                if pod.namespace == namespace:
+                    tally.add(pod, 1)
+            _cache(_cache(self._tallies, namespace, tallies or {}), selector.key, tally)
+        return tally.count
+
+    def remember(self, key: object, found: int) -> int:
+        """Return `found`, and keep it in `remembered`."""
+        if len(self.remembered) >= _MAX_CACHED:
+            self.remembered.clear()
+        self.remembered[key] = found
+        return found
+
+
+def _cache(known: dict[str, _Value], key: str, found: _Value) -> _Value:
+    """Return `found`, and keep it; what is known is forgotten where it would be too much."""
+    if len(known) >= _MAX_SELECTORS and key not in known:
+        known.clear()
+    known[key] = found
+    return found
+
+
+def _add(counts: dict[_Key, int], key: _Key, sign: int) -> None:
+    left = counts.get(key, 0) + sign
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
+
+
+def _uid(pod: Mapping[str, Any]) -> str:
+    metadata = pod.get("metadata") or {}
+    uid = metadata.get("uid")
+    if not isinstance(uid, str) or not uid:
+        who = f"pod {metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
+        raise InvalidPod("metadata.uid", uid, "a string is wanted", who)
+    return uid
+
+
+def _scheduling_fields(pod: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what of a pod can change what it means to its node; its spec has a generation."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    statuses = status.get("containerStatuses") or ()
+    given = [(one.get("resources"), one.get("allocatedResources")) for one in statuses]
+    return (
+        metadata.get("generation"),
+        metadata.get("labels"),
+        metadata.get("deletionTimestamp"),
+        # Most kubelets have nothing to say of resources, and say so once containers start.
+        status.get("resources") or None,
+        given if any(map(any, given)) else None,
+    )

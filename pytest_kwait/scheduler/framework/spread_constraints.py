@@ -1,0 +1,188 @@
+"""How evenly a pod and its like are to be spread, as the API has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.framework.invalid_objects import (
+    InvalidObject,
+    get_int,
+    get_mapping,
+    get_mappings,
+    get_string,
+    get_strings,
+)
+from pytest_kwait.scheduler.framework.label_selectors import LabelSelector, Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "HOSTNAME",
+    "TopologySpreadConstraint",
+    "build_default_constraints",
+    "collect_spread_selectors",
+    "find_spreading_controller",
+    "read_spread_constraints",
+]
+
+HOSTNAME = "kubernetes.io/hostname"
+_ZONE = "topology.kubernetes.io/zone"
+_DO_NOT_SCHEDULE = "DoNotSchedule"
+_SCHEDULE_ANYWAY = "ScheduleAnyway"
+_POLICIES = ("Honor", "Ignore")
+_SPREADING_OWNERS = {
+    "ReplicationController": "v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpreadConstraint:
+    """How much more pods of a kind one place may have than the one with the fewest.
+
+    Args:
+        topology_key: nodes with the same value of this label are one place.
+        max_skew: how much more.
+        must: whether nodes where it does not hold are refused, or only score lower.
+        selector: the labels of the pods that are counted.
+        min_domains: where there are fewer places, the fewest is taken to be none.
+        honor_affinity: whether only nodes count that the pod selects.
+        honor_taints: whether only nodes count whose taints the pod tolerates.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
+    `topologySpreadConstraint`.
+    """
+
+    topology_key: str
+    max_skew: int
+    must: bool
+    selector: LabelSelector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+def read_spread_constraints(
+    spec: Mapping[str, Any], labels: Mapping[str, str]
+) -> tuple[TopologySpreadConstraint, ...]:
+    """Return a pod's own constraints.
+
+    Args:
+        spec: the pod's spec.
+        labels: the pod's labels, which `matchLabelKeys` refers to.
+
+    Raises:
+        InvalidObject: they cannot be read.
+    """
+    if not spec.get("topologySpreadConstraints"):
+        return ()
+    found = get_mappings(spec, "topologySpreadConstraints", "spec")
+    return tuple(
+        _constraint(one, f"spec.topologySpreadConstraints[{index}]", labels)
+        for index, one in enumerate(found)
+    )
+
+
+def _constraint(
+    given: Mapping[str, Any], path: str, labels: Mapping[str, str]
+) -> TopologySpreadConstraint:
+    selector = LabelSelector.of(
+        get_mapping(given, "labelSelector", path)
+        if given.get("labelSelector") is not None
+        else None,
+        f"{path}.labelSelector",
+    )
+    by_keys: list[Requirement] = [
+        (key, "In", frozenset((labels[key],)))
+        for key in get_strings(given, "matchLabelKeys", path)
+        if key in labels
+    ]
+    return TopologySpreadConstraint(
+        get_string(given, "topologyKey", path, required=True),
+        get_int(given, "maxSkew", path, 1),
+        _choice(
+            given, "whenUnsatisfiable", path, (_DO_NOT_SCHEDULE, _SCHEDULE_ANYWAY), _DO_NOT_SCHEDULE
+        )
+        == _DO_NOT_SCHEDULE,
+        selector.narrowed(by_keys),
+        get_int(given, "minDomains", path, 1),
+        _choice(given, "nodeAffinityPolicy", path, _POLICIES, "Honor") == "Honor",
+        _choice(given, "nodeTaintsPolicy", path, _POLICIES, "Ignore") == "Honor",
+    )
+
+
+def _choice(
+    owner: Mapping[str, Any], name: str, path: str, known: tuple[str, ...], default: str
+) -> str:
+    found = owner.get(name) or default
+    if found not in known:
+        raise InvalidObject(f"{path}.{name}", found, f"known are {', '.join(known)}")
+    return str(found)
+
+
+def build_default_constraints(
+    selectors: Sequence[Mapping[str, Any]],
+) -> tuple[TopologySpreadConstraint, ...]:
+    """Return how pods without constraints of their own are spread: softly, by node and zone.
+
+    Args:
+        selectors: the label selectors of what the pod belongs to; none means no spreading.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/plugin.go,
+    `systemDefaultConstraints`; common.go, `buildDefaultConstraints`.
+    """
+    requirements = [
+        one for selector in selectors for one in LabelSelector.of(selector).requirements
+    ]
+    if not requirements:
+        return ()
+    selector = LabelSelector(requirements)
+    return (
+        TopologySpreadConstraint(HOSTNAME, 3, False, selector),
+        TopologySpreadConstraint(_ZONE, 5, False, selector),
+    )
+
+
+def find_spreading_controller(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return kind and name of the controller whose selector spreads `pod`; None for none.
+
+    Only replication controllers, replica sets and stateful sets spread their pods.
+    """
+    for owner in (pod.get("metadata") or {}).get("ownerReferences") or ():
+        if owner.get("controller"):
+            kind = owner.get("kind")
+            if kind in _SPREADING_OWNERS and owner.get("apiVersion") == _SPREADING_OWNERS[kind]:
+                return kind, owner.get("name") or ""
+            return None
+    return None
+
+
+def collect_spread_selectors(
+    pod: Mapping[str, Any],
+    services: Iterable[Mapping[str, Any]],
+    controller: Mapping[str, Any] | None,
+) -> list[Mapping[str, Any]]:
+    """Return the label selectors of what `pod` belongs to, for `NodeLister.spread_selectors`.
+
+    Args:
+        pod: the Pod as the API has it.
+        services: the services of its namespace.
+        controller: the object that `find_spreading_controller` names; None where there is none.
+
+    Source: kube-scheduler, framework/plugins/helper/spread.go, `DefaultSelector`.
+    """
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    found: list[Mapping[str, Any]] = []
+    for service in services:
+        wanted = (service.get("spec") or {}).get("selector")
+        if wanted and all(labels.get(key) == value for key, value in wanted.items()):
+            found.append({"matchLabels": wanted})
+    selector = (controller.get("spec") or {}).get("selector") if controller else None
+    if selector:
+        # That of a replication controller is a plain mapping of labels.
+        plain = all(isinstance(value, str) for value in selector.values())
+        found.append({"matchLabels": selector} if plain else selector)
+    return found

@@ -1,0 +1,199 @@
+"""Which pods would have to leave a node for a more important one, and which node is best for that.
+
+Source: kube-scheduler, framework/plugins/defaultpreemption/default_preemption.go,
+framework/preemption/preemption.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.framework.cycle_state import Rejection
+from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
+from pytest_kwait.scheduler.framework.node_info import NodeInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pytest_kwait.scheduler.framework.cycle_state import NodeLister
+
+__all__ = [
+    "NO_VICTIMS",
+    "Candidate",
+    "OverlayNodeLister",
+    "clone_node_info",
+    "get_pod_priority",
+    "pick_one_candidate",
+    "select_victims_on_node",
+]
+
+Pod = dict[str, Any]
+
+NO_VICTIMS = Rejection(("No preemption victims found for incoming pod",))
+_PRIORITY_OFFSET = 1 << 31
+
+
+def get_pod_priority(pod: Mapping[str, Any]) -> int:
+    """The pod's priority; 0 where it has none."""
+    return int((pod.get("spec") or {}).get("priority") or 0)
+
+
+def _start_time(pod: Pod) -> str:
+    """When it was started; what has not been is the youngest."""
+    return str((pod.get("status") or {}).get("startTime") or "~")
+
+
+def _importance_key(pod: Pod) -> tuple[int, str]:
+    return -get_pod_priority(pod), _start_time(pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node, and who would have to leave it.
+
+    Args:
+        node: its name.
+        victims: the pods, the most important one first; at least one.
+        violations: how many of them their disruption budgets guard.
+    """
+
+    node: str
+    victims: Sequence[Pod]
+    violations: int
+
+
+def clone_node_info(info: NodeInfo) -> NodeInfo:
+    """The same node with the same pods, to try things out on."""
+    copy = NodeInfo(info.node)
+    for pod in info.pods:
+        copy.add(pod.pod)
+    return copy
+
+
+class OverlayNodeLister:
+    """A lister that has some nodes as they would be.
+
+    Args:
+        lister: the nodes as they are.
+        changed: the nodes as they would be, by name.
+    """
+
+    def __init__(self, lister: NodeLister, changed: Mapping[str, NodeInfo]) -> None:
+        self._lister = lister
+        self._changed = changed
+
+    def list(self) -> Sequence[NodeInfo]:
+        """Return all nodes."""
+        return [self._changed.get(info.name, info) for info in self._lister.list()]
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a namespace; None where there is none of that name."""
+        ask = getattr(self._lister, "namespace_labels", None)
+        found: Mapping[str, str] | None = {} if ask is None else ask(name)
+        return found
+
+    def spread_selectors(self, pod: Pod) -> Sequence[Mapping[str, Any]]:
+        """Return the label selectors of what the pod belongs to."""
+        ask = getattr(self._lister, "spread_selectors", None)
+        found: Sequence[Mapping[str, Any]] = () if ask is None else ask(pod)
+        return found
+
+
+def select_victims_on_node(
+    info: NodeInfo,
+    pod: Pod,
+    budgets: Sequence[Mapping[str, Any]],
+    fits: Callable[[NodeInfo], Rejection | None],
+) -> Candidate | Rejection:
+    """Return who would have to leave a node for `pod`, or why that would not help.
+
+    Args:
+        info: the node, which is taken over: it is changed.
+        pod: who wants to go there.
+        budgets: all disruption budgets.
+        fits: why the pod may not go to the node as it is; None where it may.
+
+    Source: `SelectVictimsOnNode`.
+    """
+    wanted = get_pod_priority(pod)
+    lower = [one.pod for one in info.pods if get_pod_priority(one.pod) < wanted]
+    if not lower:
+        return NO_VICTIMS
+    for one in lower:
+        info.remove(one)
+    why = fits(info)
+    if why is not None:
+        return why
+    guarded, free = _filter_budget_violations(sorted(lower, key=_importance_key), budgets)
+    victims: list[Pod] = []
+    violations = 0
+    for group, counts in ((guarded, True), (free, False)):
+        for one in group:
+            # Whom there is room for beside it may stay.
+            info.add(one)
+            if fits(info) is None:
+                continue
+            info.remove(one)
+            victims.append(one)
+            violations += counts
+    return Candidate(info.name, sorted(victims, key=_importance_key), violations)
+
+
+def _filter_budget_violations(
+    pods: Iterable[Pod], budgets: Sequence[Mapping[str, Any]]
+) -> tuple[list[Pod], list[Pod]]:
+    """Return those whose eviction their budgets do not allow, and the others.
+
+    Source: `filterPodsWithPDBViolation`.
+    """
+    allowed = [int((one.get("status") or {}).get("disruptionsAllowed") or 0) for one in budgets]
+    guarded: list[Pod] = []
+    free: list[Pod] = []
+    for pod in pods:
+        violated = False
+        for index, budget in enumerate(budgets):
+            if not _is_covered_by_budget(budget, pod):
+                continue
+            allowed[index] -= 1
+            violated = violated or allowed[index] < 0
+        (guarded if violated else free).append(pod)
+    return guarded, free
+
+
+def _is_covered_by_budget(budget: Mapping[str, Any], pod: Pod) -> bool:
+    metadata, selector = pod["metadata"], (budget.get("spec") or {}).get("selector")
+    disrupted = (budget.get("status") or {}).get("disruptedPods") or ()
+    return bool(
+        metadata.get("labels")
+        and budget["metadata"]["namespace"] == metadata["namespace"]
+        and selector
+        and (selector.get("matchLabels") or selector.get("matchExpressions"))
+        and metadata["name"] not in disrupted
+        and LabelSelector.of(selector).matches(metadata["labels"])
+    )
+
+
+def pick_one_candidate(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the one whose victims matter least; of equals the first.
+
+    Source: `pickOneNodeForPreemption`.
+    """
+    best = min(candidates, key=_preference_key)
+    equals = [one for one in candidates if _preference_key(one) == _preference_key(best)]
+    return max(equals, key=_earliest_start)
+
+
+def _preference_key(candidate: Candidate) -> tuple[int, int, int, int]:
+    priorities = [get_pod_priority(pod) for pod in candidate.victims]
+    return (
+        candidate.violations,
+        max(priorities),
+        sum(one + _PRIORITY_OFFSET for one in priorities),
+        len(priorities),
+    )
+
+
+def _earliest_start(candidate: Candidate) -> str:
+    most = max(get_pod_priority(pod) for pod in candidate.victims)
+    return min(_start_time(pod) for pod in candidate.victims if get_pod_priority(pod) == most)

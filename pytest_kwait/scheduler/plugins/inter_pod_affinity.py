@@ -1,0 +1,179 @@
+"""Pods that want other pods beside them, or not: whether they may go to a node, and how well."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.framework.cycle_state import CycleState, NodeCheck, Rejection
+from pytest_kwait.scheduler.plugins.priorities import MAX_NODE_SCORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.scheduler.framework.pod_affinity_terms import AffinityTerm
+    from pytest_kwait.scheduler.framework.pod_info import PodInfo
+
+__all__ = ["pod_affinity_holds", "score_inter_pod_affinity"]
+
+_AFFINITY_UNMET = Rejection(("node(s) didn't match pod affinity rules",))
+_ANTI_AFFINITY_UNMET = Rejection(("node(s) didn't match pod anti-affinity rules",), resolvable=True)
+_EXISTING_ANTI_AFFINITY_UNMET = Rejection(
+    ("node(s) didn't satisfy existing pods anti-affinity rules",), True
+)
+
+# Pods by a place: the label of nodes and its value.
+_TopologyCounts = Counter[tuple[str, str]]
+
+
+def pod_affinity_holds(cycle: CycleState) -> NodeCheck | None:
+    """Ask for the pods that the pod requires beside it, and for none that keep it away.
+
+    Source: kube-scheduler, framework/plugins/interpodaffinity/filtering.go.
+    """
+    own = cycle.pod.affinity
+    repelled = _count_existing_anti_affinity(cycle)
+    if not (repelled or own.required or own.required_apart):
+        return None
+    wanted, unwanted = _count_incoming_terms(cycle)
+    # The first of pods that want one another has none to go to.
+    first = not wanted and _matches_itself(cycle)
+
+    def check(info: NodeInfo) -> Rejection | None:
+        labels = info.labels
+        found = True
+        for term in own.required:
+            value = labels.get(term.topology_key)
+            if value is None:
+                return _AFFINITY_UNMET
+            found = found and wanted[term.topology_key, value] > 0
+        if not found and not first:
+            return _AFFINITY_UNMET
+        if unwanted:
+            for term in own.required_apart:
+                value = labels.get(term.topology_key)
+                if value is not None and unwanted[term.topology_key, value] > 0:
+                    return _ANTI_AFFINITY_UNMET
+        if repelled and any(place in repelled for place in labels.items()):
+            return _EXISTING_ANTI_AFFINITY_UNMET
+        return None
+
+    return check
+
+
+def _count_existing_anti_affinity(cycle: CycleState) -> _TopologyCounts:
+    """Return the places whose pods keep the new one away."""
+    places: _TopologyCounts = Counter()
+    for info in cycle.nodes:
+        if info.repellent:
+            for term, number in info.repellent.items():
+                if _existing_term_matches(cycle, term):
+                    _add_topology_count(places, term, info, number)
+    return places
+
+
+def _count_incoming_terms(cycle: CycleState) -> tuple[_TopologyCounts, _TopologyCounts]:
+    """Return where pods are that the new one requires, and where such that it must avoid."""
+    wanted: _TopologyCounts = Counter()
+    unwanted: _TopologyCounts = Counter()
+    own = cycle.pod.affinity
+    together = _TermCounter(cycle, own.required) if own.required else None
+    apart = [(term, _TermCounter(cycle, (term,))) for term in own.required_apart]
+    if together or apart:
+        for info in cycle.nodes:
+            number = together.count(info) if together else 0
+            if number:
+                for term in own.required:
+                    _add_topology_count(wanted, term, info, number)
+            for term, question in apart:
+                _add_topology_count(unwanted, term, info, question.count(info))
+    return wanted, unwanted
+
+
+def _add_topology_count(
+    places: _TopologyCounts, term: AffinityTerm, info: NodeInfo, number: int
+) -> None:
+    value = info.labels.get(term.topology_key)
+    if value is not None and number:
+        places[term.topology_key, value] += number
+
+
+class _TermCounter:
+    """Asks nodes how many of their pods all of some of the new pod's terms mean."""
+
+    def __init__(self, cycle: CycleState, terms: Sequence[AffinityTerm]) -> None:
+        self._terms = terms
+        self._labels_of = cycle.namespace_labels
+        lasting = all(term.is_memoizable for term in terms)
+        self._key = " and ".join(term.key for term in terms) if lasting else ""
+
+    def matches_pod(self, other: PodInfo) -> bool:
+        """Whether a pod is meant."""
+        return all(
+            term.matches_pod(other.namespace, other.labels, self._labels_of, of_incoming=True)
+            for term in self._terms
+        )
+
+    def count(self, info: NodeInfo) -> int:
+        """Return how many pods of a node are meant."""
+        return info.count(self._key, self.matches_pod)
+
+
+def _existing_term_matches(cycle: CycleState, term: AffinityTerm) -> bool:
+    pod = cycle.pod
+    return term.matches_pod(pod.namespace, pod.labels, cycle.namespace_labels, of_incoming=False)
+
+
+def _matches_itself(cycle: CycleState) -> bool:
+    required = cycle.pod.affinity.required
+    return bool(required) and _TermCounter(cycle, required).matches_pod(cycle.pod)
+
+
+def score_inter_pod_affinity(
+    cycle: CycleState, fitting: Sequence[NodeInfo], hard_weight: int = 1
+) -> Sequence[int] | None:
+    """Score the pods beside which the pod is wanted, or wants to be, less those it avoids.
+
+    Args:
+        cycle: the pod and all nodes.
+        fitting: the nodes to score.
+        hard_weight: what a required term of a pod that is there already counts.
+
+    Source: kube-scheduler, framework/plugins/interpodaffinity/scoring.go.
+    """
+    places: dict[str, Counter[str]] = defaultdict(Counter)
+    own = cycle.pod.affinity
+    asked = [(weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred]
+    asked += [(-weight, term, _TermCounter(cycle, (term,))) for weight, term in own.preferred_apart]
+    meant: dict[AffinityTerm, bool] = {}
+    for info in cycle.nodes:
+        labels = info.labels
+        for weight, term, question in asked:
+            value = labels.get(term.topology_key)
+            if value is not None:
+                number = question.count(info)
+                if number and weight:
+                    places[term.topology_key][value] += weight * number
+        if not info.wishes:
+            continue
+        for (wish, term), number in info.wishes.items():
+            value = labels.get(term.topology_key)
+            weight = hard_weight if wish is None else wish
+            if value is None or not weight:
+                continue
+            means = meant.get(term)
+            if means is None:
+                means = meant[term] = _existing_term_matches(cycle, term)
+            if means:
+                places[term.topology_key][value] += weight * number
+    if not places:
+        return None
+    sums = [
+        sum(values[info.labels[key]] for key, values in places.items() if key in info.labels)
+        for info in fitting
+    ]
+    least, most = min(sums), max(sums)
+    if least == most:
+        return None
+    return [int(MAX_NODE_SCORE * ((one - least) / (most - least))) for one in sums]

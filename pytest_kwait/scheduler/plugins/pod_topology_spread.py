@@ -1,0 +1,186 @@
+"""Spreading pods of a kind evenly: whether a node would make it too uneven, and how much."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.framework.cycle_state import CycleState, NodeCheck, Rejection
+from pytest_kwait.scheduler.framework.spread_constraints import (
+    HOSTNAME,
+    TopologySpreadConstraint,
+    build_default_constraints,
+)
+from pytest_kwait.scheduler.framework.tolerations import find_untolerated_taint
+from pytest_kwait.scheduler.plugins.priorities import MAX_NODE_SCORE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.scheduler.framework.pod_info import PodInfo
+
+__all__ = ["pods_are_spread", "score_pod_topology_spread"]
+
+_SKEW_EXCEEDED = Rejection(
+    ("node(s) didn't match pod topology spread constraints",), resolvable=True
+)
+_TOPOLOGY_LABEL_MISSING = Rejection(
+    ("node(s) didn't match pod topology spread constraints (missing required label)",)
+)
+
+
+def pods_are_spread(cycle: CycleState) -> NodeCheck | None:
+    """No place may have more of the pods than the emptiest one and the allowed skew.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/filtering.go.
+    """
+    pod = cycle.pod
+    constraints = [one for one in pod.spread if one.must]
+    if not constraints:
+        return None
+    counts = _count_by_domain(cycle, constraints)
+    # (label, pods by its value, how many a place may have before the pod comes)
+    rules: list[tuple[str, Counter[str], int]] = []
+    for constraint, places in zip(constraints, counts, strict=True):
+        enough = places and len(places) >= constraint.min_domains
+        fewest = min(places.values()) if enough else 0
+        itself = constraint.selector.matches(pod.labels)
+        rules.append((constraint.topology_key, places, constraint.max_skew + fewest - itself))
+
+    def check(info: NodeInfo) -> Rejection | None:
+        for key, places, allowed in rules:
+            value = info.labels.get(key)
+            if value is None:
+                return _TOPOLOGY_LABEL_MISSING
+            if places[value] > allowed:
+                return _SKEW_EXCEEDED
+        return None
+
+    return check
+
+
+def _count_by_domain(
+    cycle: CycleState, constraints: Sequence[TopologySpreadConstraint]
+) -> list[Counter[str]]:
+    counts: list[Counter[str]] = [Counter() for _ in constraints]
+    for info in cycle.nodes:
+        values = [info.labels.get(one.topology_key) for one in constraints]
+        if None in values:
+            continue
+        for constraint, value, places in zip(constraints, values, counts, strict=True):
+            if value is not None and _is_node_included(constraint, cycle.pod, info):
+                places[value] += _count_matching_pods(constraint, cycle.pod, info)
+    return counts
+
+
+def _is_node_included(constraint: TopologySpreadConstraint, pod: PodInfo, info: NodeInfo) -> bool:
+    """Whether the pods of a node count, by the constraint's policies.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
+    `matchNodeInclusionPolicies`.
+    """
+    required = pod.required_nodes if constraint.honor_affinity else None
+    if required is not None and not required.matches(info.name, info.labels):
+        return False
+    return not constraint.honor_taints or (
+        find_untolerated_taint(info.repelling, pod.tolerations) is None
+    )
+
+
+def _count_matching_pods(constraint: TopologySpreadConstraint, pod: PodInfo, info: NodeInfo) -> int:
+    """Return how many pods of the node are counted; a selector of everything counts none.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/common.go, `countPodsMatchSelector`.
+    """
+    selector = constraint.selector
+    if selector.everything or selector.nothing or not info.pod_count:
+        return 0
+    return info.selected(pod.namespace, selector)
+
+
+def score_pod_topology_spread(
+    cycle: CycleState, fitting: Sequence[NodeInfo]
+) -> Sequence[int] | None:
+    """Score the places higher that have fewer of the pods.
+
+    Pods without constraints are spread by node and zone with those of their services and
+    controllers.
+
+    Source: kube-scheduler, framework/plugins/podtopologyspread/scoring.go.
+    """
+    pod = cycle.pod
+    own = bool(pod.spread)
+    constraints = (
+        [one for one in pod.spread if not one.must]
+        if own
+        else build_default_constraints(cycle.spread_selectors())
+    )
+    if not constraints:
+        return None
+    # Without constraints of its own, a pod is spread by what labels the nodes have.
+    left_out = {
+        info.name
+        for info in fitting
+        if own and any(one.topology_key not in info.labels for one in constraints)
+    }
+    scored = [info for info in fitting if info.name not in left_out]
+    rated = [0.0] * len(scored)
+    for constraint in constraints:
+        rating = _DomainScores(cycle, constraint, constraints, scored, own=own)
+        rated = [one + more for one, more in zip(rated, rating.of(scored), strict=True)]
+    # Of two whole numbers as near the higher one is taken, as upstream.
+    sums = [math.floor(one + 0.5) for one in rated]
+    most, least = max(sums, default=0), min(sums, default=0)
+    scores = {
+        info.name: MAX_NODE_SCORE * (most + least - one) // most if most else MAX_NODE_SCORE
+        for info, one in zip(scored, sums, strict=True)
+    }
+    return [scores.get(info.name, 0) for info in fitting]
+
+
+class _DomainScores:
+    """How many of the pods are in a place, weighed against other constraints."""
+
+    def __init__(
+        self,
+        cycle: CycleState,
+        constraint: TopologySpreadConstraint,
+        constraints: Sequence[TopologySpreadConstraint],
+        scored: Sequence[NodeInfo],
+        *,
+        own: bool,
+    ) -> None:
+        self._pod = cycle.pod
+        self._constraint = constraint
+        key = constraint.topology_key
+        self._places: dict[str, int] = {}
+        size = len(scored)
+        if key != HOSTNAME:
+            self._places = {info.labels.get(key, ""): 0 for info in scored}
+            size = len(self._places)
+            # Where no node has the label there is no place to count the pods of.
+            for info in cycle.nodes if any(key in info.labels for info in scored) else ():
+                value = info.labels.get(key, "")
+                if value not in self._places or not _is_node_included(constraint, cycle.pod, info):
+                    continue
+                if not own or all(one.topology_key in info.labels for one in constraints):
+                    self._places[value] += _count_matching_pods(constraint, cycle.pod, info)
+        self._weight = math.log(size + 2)
+
+    def of(self, scored: Sequence[NodeInfo]) -> list[float]:
+        """Return what nodes' places add to their sums; nothing where they are in none."""
+        constraint, pod, places, weight = self._constraint, self._pod, self._places, self._weight
+        key, more = constraint.topology_key, constraint.max_skew - 1
+        if key == HOSTNAME:
+            return [
+                _count_matching_pods(constraint, pod, info) * weight + more
+                if key in info.labels
+                else 0.0
+                for info in scored
+            ]
+        return [
+            places[info.labels[key]] * weight + more if key in info.labels else 0.0
+            for info in scored
+        ]

@@ -1,0 +1,182 @@
+"""Whether a pod fits a node: one function per question, each prepared once per pod.
+
+Each takes the `CycleState` and returns the check that is asked of every node, or None where there is
+nothing to ask, as upstream's PreFilter and Filter do together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.scheduler.framework.cycle_state import (
+    CycleState,
+    NodeCheck,
+    NoNodeError,
+    PreFilterResult,
+    Rejection,
+)
+from pytest_kwait.scheduler.framework.resource_requests import has_port_conflict
+from pytest_kwait.scheduler.framework.tolerations import find_untolerated_taint, tolerates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.scheduler.framework.pod_info import PodInfo
+    from pytest_kwait.scheduler.framework.resource_requests import ResourceAmounts
+
+__all__ = [
+    "find_rejection",
+    "host_ports_are_free",
+    "list_scheduling_gates",
+    "node_has_requested_name",
+    "node_is_schedulable",
+    "node_is_selected",
+    "resources_suffice",
+    "taints_are_tolerated",
+]
+
+_UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+_UNSCHEDULABLE = Rejection(("node(s) were unschedulable",))
+_OTHER_NAME = Rejection(("node(s) didn't match the requested node name",))
+_TAINTED = Rejection(("node(s) had untolerated taint(s)",))
+_NOT_SELECTED = Rejection(("node(s) didn't match Pod's node affinity/selector",))
+_PORTS_TAKEN = Rejection(
+    ("node(s) didn't have free ports for the requested pod ports",), resolvable=True
+)
+_FIRST_NAMES = ("cpu", "memory", "ephemeral-storage")
+
+
+def list_scheduling_gates(pod: Mapping[str, Any]) -> list[str]:
+    """Return the scheduling gates that keep `pod` from being looked at at all, by name."""
+    return [gate["name"] for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
+
+
+def node_is_schedulable(cycle: CycleState) -> NodeCheck | None:
+    """Cordoned nodes take only pods that tolerate it.
+
+    Source: kube-scheduler, framework/plugins/nodeunschedulable/node_unschedulable.go.
+    """
+    if not any([info.unschedulable for info in cycle.nodes]):  # noqa: C419 - twice as fast
+        return None
+    if any(tolerates(one, _UNSCHEDULABLE_TAINT) for one in cycle.pod.tolerations):
+        return None
+    return lambda info: _UNSCHEDULABLE if info.unschedulable else None
+
+
+def node_has_requested_name(cycle: CycleState) -> NodeCheck | None:
+    """Hold a pod that names its node to that node.
+
+    Source: kube-scheduler, framework/plugins/nodename/node_name.go.
+    """
+    wanted = cycle.pod.node_name
+    if not wanted:
+        return None
+    return lambda info: None if info.name == wanted else _OTHER_NAME
+
+
+def taints_are_tolerated(cycle: CycleState) -> NodeCheck | None:
+    """Taints with NoSchedule or NoExecute need a toleration.
+
+    Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go.
+    """
+    if not any([info.repelling for info in cycle.nodes]):  # noqa: C419 - twice as fast
+        return None
+    tolerations = cycle.pod.tolerations
+
+    def check(info: NodeInfo) -> Rejection | None:
+        if not info.repelling or find_untolerated_taint(info.repelling, tolerations) is None:
+            return None
+        return _TAINTED
+
+    return check
+
+
+def node_is_selected(cycle: CycleState) -> NodeCheck | PreFilterResult | None:
+    """Ask for the labels of `nodeSelector` and for what node affinity requires.
+
+    Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go.
+    """
+    required = cycle.pod.required_nodes
+    if required is None:
+        return None
+    matches, names = required.matches, required.names
+    if names is not None and not names:
+        raise NoNodeError("pod affinity terms conflict")
+
+    def check(info: NodeInfo) -> Rejection | None:
+        return None if matches(info.name, info.labels) else _NOT_SELECTED
+
+    return check if names is None else PreFilterResult(names, check)
+
+
+def host_ports_are_free(cycle: CycleState) -> NodeCheck | None:
+    """No other pod of the node takes the same host port.
+
+    Source: kube-scheduler, framework/plugins/nodeports/node_ports.go.
+    """
+    ports = cycle.pod.ports
+    if not ports:
+        return None
+    return lambda info: _PORTS_TAKEN if has_port_conflict(ports, info.used_ports) else None
+
+
+def resources_suffice(cycle: CycleState) -> NodeCheck | None:
+    """Room for one more pod and for everything it requests.
+
+    Source: kube-scheduler, framework/plugins/noderesources/fit.go, `fitsRequest`.
+    """
+    wanted = tuple((name, amount) for name, amount in cycle.pod.requests.items() if amount > 0)
+
+    def check(info: NodeInfo) -> Rejection | None:
+        allocatable, requested = info.allocatable, info.requested
+        if info.pod_count < info.pods_allowed:
+            for name, amount in wanted:
+                if amount > allocatable.get(name, 0) - requested.get(name, 0):
+                    break
+            else:
+                return None
+        return _missing_resources(cycle.pod.requests, info)
+
+    return check
+
+
+def _missing_resources(requests: ResourceAmounts, info: NodeInfo) -> Rejection:
+    reasons = ["Too many pods"] if info.pod_count >= info.pods_allowed else []
+    resolvable = True
+    for name in sorted(requests, key=_resource_order):
+        wanted, capacity = requests[name], info.allocatable.get(name, 0)
+        if wanted > 0 and wanted > capacity - info.requested.get(name, 0):
+            reasons.append(f"Insufficient {name}")
+            resolvable = resolvable and wanted <= capacity
+    return Rejection(tuple(reasons), resolvable)
+
+
+def _resource_order(name: str) -> tuple[int, str]:
+    known = name in _FIRST_NAMES
+    return (_FIRST_NAMES.index(name), "") if known else (len(_FIRST_NAMES), name)
+
+
+_ADMISSION = (resources_suffice, node_is_selected, node_has_requested_name, host_ports_are_free)
+
+
+def find_rejection(pod: PodInfo, info: NodeInfo) -> Rejection | None:
+    """Return why a pod that was bound to a node may not run there; None where it may.
+
+    What a kubelet asks before it starts a pod: taints and other nodes' pods are no longer asked.
+
+    Source: kube-scheduler, scheduler.go, `AdmissionCheck`.
+    """
+    cycle = CycleState(pod, (info,))
+    for predicate in _ADMISSION:
+        try:
+            check = predicate(cycle)
+        except NoNodeError:
+            return _NOT_SELECTED
+        if isinstance(check, PreFilterResult):
+            check = check.check
+        rejection = check(info) if check is not None else None
+        if rejection is not None:
+            return rejection
+    return None

@@ -1,0 +1,192 @@
+"""How well nodes that fit suit a pod: one function per question, asked once per pod.
+
+Each takes the `CycleState` and the nodes that fit and returns their scores from 0 to 100 in the same
+order, or None where all score alike.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.framework.invalid_objects import get_mappings, get_string
+from pytest_kwait.scheduler.framework.tolerations import tolerates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_kwait.scheduler.framework.cycle_state import CycleState
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.scheduler.framework.resource_requests import ResourceAmounts
+
+__all__ = [
+    "MAX_NODE_SCORE",
+    "normalize_scores",
+    "score_balanced_allocation",
+    "score_image_locality",
+    "score_least_allocated",
+    "score_node_affinity",
+    "score_taint_toleration",
+]
+
+MAX_NODE_SCORE = 100
+"""The best score."""
+
+_MEBIBYTE = 1024 * 1024
+_MIN_THRESHOLD = 23 * _MEBIBYTE
+_MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
+
+
+def normalize_scores(counts: Sequence[int], *, fewest_best: bool = False) -> Sequence[int]:
+    """Return `counts` scaled so that the highest is 100, or 0 where the fewest are best.
+
+    Source: kube-scheduler, framework/plugins/helper/normalize_score.go, `DefaultNormalizeScore`.
+    """
+    highest = max(counts, default=0)
+    if highest == 0:
+        return [MAX_NODE_SCORE] * len(counts) if fewest_best else counts
+    scaled = [MAX_NODE_SCORE * count // highest for count in counts]
+    return [MAX_NODE_SCORE - score for score in scaled] if fewest_best else scaled
+
+
+def score_least_allocated(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score the share of cpu and memory that stays free with the pod on the node, on average.
+
+    Source: kube-scheduler, framework/plugins/noderesources/least_allocated.go.
+    """
+    asked = cycle.pod.assumed_before
+    cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
+    key = ("free", cpu, memory)
+    scores = []
+    for info in fitting:
+        score = info.remembered.get(key)
+        if score is None:
+            score = info.remember(key, _score_free(info, cpu, memory))
+        scores.append(score)
+    return scores
+
+
+def _score_free(info: NodeInfo, cpu: int, memory: int) -> int:
+    total = resources = 0
+    for name, amount in (("cpu", cpu), ("memory", memory)):
+        capacity = info.allocatable.get(name, 0)
+        if capacity:
+            resources += 1
+            total += max(capacity - info.assumed[name] - amount, 0) * MAX_NODE_SCORE // capacity
+    return total // resources if resources else 0
+
+
+def score_balanced_allocation(
+    cycle: CycleState, fitting: Sequence[NodeInfo]
+) -> Sequence[int] | None:
+    """Score how much evener cpu and memory of the node are used with the pod on it.
+
+    Source: kube-scheduler, framework/plugins/noderesources/balanced_allocation.go.
+    """
+    asked = cycle.pod.requests
+    cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
+    if not (cpu or memory):
+        return None
+    key = ("even", cpu, memory)
+    scores = []
+    for info in fitting:
+        score = info.remembered.get(key)
+        if score is None:
+            score = info.remember(key, _score_balance(info, cpu, memory))
+        scores.append(score)
+    return scores
+
+
+def _score_balance(info: NodeInfo, cpu: int, memory: int) -> int:
+    cores, memory_there = info.allocatable.get("cpu", 0), info.allocatable.get("memory", 0)
+    if not cores or not memory_there:
+        # One resource alone is always in balance.
+        return 75
+    cpu_used, memory_used = info.requested.get("cpu", 0), info.requested.get("memory", 0)
+    after = _evenness((cpu_used + cpu) / cores, (memory_used + memory) / memory_there)
+    before = _evenness(cpu_used / cores, memory_used / memory_there)
+    return 50 + (50 + after - before) // 2
+
+
+def _evenness(one: float, other: float) -> int:
+    return int((1 - abs((min(one, 1.0) - min(other, 1.0)) / 2)) * MAX_NODE_SCORE)
+
+
+def score_taint_toleration(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score the nodes lower that have more taints with PreferNoSchedule that are not tolerated.
+
+    Source: kube-scheduler, framework/plugins/tainttoleration/taint_toleration.go, `Score`.
+    """
+    if not any(info.discouraging for info in fitting):
+        return [MAX_NODE_SCORE] * len(fitting)
+    tolerations = cycle.pod.tolerations
+    counts = [
+        sum(not any(tolerates(one, taint) for one in tolerations) for taint in info.discouraging)
+        for info in fitting
+    ]
+    return normalize_scores(counts, fewest_best=True)
+
+
+def score_node_affinity(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score the weights of the preferred node affinity terms that hold.
+
+    Raises:
+        InvalidPod: a term compares with what is no number.
+
+    Source: kube-scheduler, framework/plugins/nodeaffinity/node_affinity.go, `Score`.
+    """
+    terms = cycle.pod.preferred_nodes
+    if not terms:
+        return None
+    for _, term in terms:
+        if term.unreadable is not None:
+            raise cycle.pod.invalid(term.unreadable)
+    return normalize_scores(
+        [
+            sum(weight for weight, term in terms if term.matches(info.name, info.labels))
+            for info in fitting
+        ]
+    )
+
+
+def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
+    """Score what the pod's images that are on the node already weigh, more where many have them.
+
+    Source: kube-scheduler, framework/plugins/imagelocality/image_locality.go.
+    """
+    spec = cycle.pod.pod.get("spec") or {}
+    containers = [
+        *get_mappings(spec, "initContainers", "spec"),
+        *get_mappings(spec, "containers", "spec"),
+    ]
+    names = [get_string(one, "image", "spec.containers[]") for one in containers]
+    if spec.get("volumes"):
+        names += _image_volumes(spec)
+    wanted = [_full_name(name) for name in names]
+    spread: ResourceAmounts = dict.fromkeys(wanted, 0)
+    for info in cycle.nodes:
+        if info.images:
+            for name in spread:
+                spread[name] += name in info.images
+    if not any(spread.values()):
+        return None
+    nodes, most = len(cycle.nodes), _MAX_CONTAINER_THRESHOLD * len(containers)
+    scores = []
+    for info in fitting:
+        weight = sum(
+            int(info.images[name] * (spread[name] / nodes))
+            for name in wanted
+            if name in info.images
+        )
+        weight = min(max(weight, _MIN_THRESHOLD), most)
+        scores.append(MAX_NODE_SCORE * (weight - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD))
+    return scores
+
+
+def _image_volumes(spec: Mapping[str, object]) -> list[str]:
+    volumes = get_mappings(spec, "volumes", "spec")
+    images = [one["image"] for one in volumes if isinstance(one.get("image"), dict)]
+    return [get_string(one, "reference", "spec.volumes[].image") for one in images]
+
+
+def _full_name(image: str) -> str:
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

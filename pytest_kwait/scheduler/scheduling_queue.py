@@ -1,0 +1,304 @@
+"""The pods that wait to be scheduled, in the order in which they are tried."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pytest_kwait import wait
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.scheduler.metrics import NoMetrics, QueueName, SchedulerMetrics
+from pytest_kwait.scheduler.queued_pod import Pod, QueuedPodInfo, QueueState, gates_of, uid_of
+from pytest_kwait.scheduler.queueing_hints import depends_on_other_pods, has_pod_scheduling_change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["MAX_UNSCHEDULABLE", "SchedulingQueue"]
+
+MAX_UNSCHEDULABLE: Final = 300.0
+"""Seconds after which a pod that fits nowhere is tried again though nothing has changed."""
+
+_BACKOFF_WINDOW: Final = 1.0
+_QUEUE_NAMES: Final[dict[QueueState, QueueName]] = {
+    QueueState.ACTIVE: "active",
+    QueueState.BACKOFF: "backoff",
+    QueueState.ERROR_BACKOFF: "backoff",
+    QueueState.UNSCHEDULABLE: "unschedulable",
+    QueueState.GATED: "gated",
+}
+
+
+# Turn and ticket are enough to sort by: no two tickets are the same.
+_Heap: TypeAlias = list[tuple[tuple[float, ...], int, QueuedPodInfo]]
+
+
+class SchedulingQueue:
+    """Pods by priority and time, those that back off, those that fit nowhere, those that are gated.
+
+    A pod that fits nowhere waits until something has changed that could help it, and then for the
+    rest of its back-off. As in upstream, that rest is cut short when nothing else is to be done;
+    after an error it is not. A change while a pod is being tried counts for this pod too.
+    Filled from any thread, emptied by one.
+
+    Args:
+        initial_backoff: the first back-off; doubled each time.
+        max_backoff: the longest; zero for none at all.
+        max_unschedulable: after how long a pod that fits nowhere is tried again in any case.
+        pop_from_backoff: whether back-offs are cut short when nothing else is to be done.
+        metrics: is told the queues' lengths.
+        clock: passes the time.
+
+    Raises:
+        InvalidArgument: a duration that is none, or an initial back-off above the longest.
+
+    Source: kube-scheduler, backend/queue (scheduling_queue.go, backoff_queue.go). Which changes
+    help which pod is decided by kind of change, where upstream asks the plugins that refused it.
+    """
+
+    def __init__(
+        self,
+        *,
+        initial_backoff: wait.Duration = 1,
+        max_backoff: wait.Duration = 10,
+        max_unschedulable: wait.Duration = MAX_UNSCHEDULABLE,
+        pop_from_backoff: bool = True,
+        metrics: SchedulerMetrics | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._initial = wait.to_seconds(initial_backoff, what="pod_initial_backoff")
+        self._max = wait.to_seconds(max_backoff, what="pod_max_backoff")
+        self._max_unschedulable = wait.to_seconds(max_unschedulable, what="max_unschedulable")
+        if self._max and not 0 < self._initial <= self._max:
+            valid = f"above zero and at most pod_max_backoff ({wait.format_duration(self._max)})"
+            raise InvalidArgument("pod_initial_backoff", initial_backoff, valid)
+        self._pops_early = pop_from_backoff
+        self._metrics = metrics or NoMetrics()
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._entries: dict[str, QueuedPodInfo] = {}
+        self._tickets = itertools.count(1)
+        self._active: _Heap = []
+        self._backoff: _Heap = []
+        self._errors: _Heap = []
+        self._lengths: Counter[QueueName] = Counter()
+        self._cycle = 0
+        # The last cycle in which a change may have helped any pod, or one that looks at others.
+        self._moved_all = self._moved_dependents = -1
+        self._wake: Callable[[], None] = lambda: None
+
+    def add(self, pod: Pod) -> None:
+        """Queue a pod that is new; hold it while it has gates."""
+        with self._lock:
+            if uid_of(pod) not in self._entries:
+                self._enqueue(QueuedPodInfo(pod, self._clock.monotonic()))
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """Take over a new state of a pod that waits; queue it if it does not."""
+        with self._lock:
+            entry = self._entries.get(uid_of(new))
+            if entry is None:
+                self.add(new)
+                return
+            if entry.place is QueueState.IN_FLIGHT:
+                # It comes back with its latest state, and is then worth another attempt.
+                entry.changed = entry.changed or has_pod_scheduling_change(old, new)
+                return
+            entry.pod = new
+            if entry.place is QueueState.GATED:
+                if not gates_of(new):
+                    self._enqueue(entry)
+            elif entry.place is QueueState.UNSCHEDULABLE and has_pod_scheduling_change(old, new):
+                self._retry(entry)
+
+    def delete(self, pod: Pod) -> None:
+        """Forget a pod that is gone or bound; one that is being tried does not come back."""
+        with self._lock:
+            entry = self._entries.pop(uid_of(pod), None)
+            if entry is not None:
+                self._leave(entry)
+
+    def pop(self, ctx: wait.Context) -> QueuedPodInfo | None:
+        """Return the pod whose turn it is, once there is one; None if there was none to return.
+
+        None means that the context has ended, or that the queue was woken for nothing: ask again.
+        """
+        entry = self._take()
+        if entry is not None or ctx.err() is not None:
+            return entry
+        woken, wake = wait.with_cancel(ctx)
+        with self._lock:
+            self._wake = wake
+            entry, due = self._take(), self._next_due()
+        if entry is None:
+            woken.wait(None if math.isinf(due) else max(0.0, due - self._clock.monotonic()))
+            entry = None if ctx.err() is not None else self._take()
+        return entry
+
+    def done(self, entry: QueuedPodInfo) -> None:
+        """Forget a pod that was taken and does not come back: bound, gone, or not ours."""
+        with self._lock:
+            if self._entries.get(entry.uid) is entry and entry.place is QueueState.IN_FLIGHT:
+                del self._entries[entry.uid]
+
+    def add_unschedulable(self, entry: QueuedPodInfo, pod: Pod, *, error: bool) -> None:
+        """Take back a pod that was taken and could not be scheduled; not if it is gone meanwhile.
+
+        Args:
+            entry: as it was taken.
+            pod: its latest state.
+            error: whether something went wrong, so that only time can help; else it fits nowhere.
+        """
+        with self._lock:
+            if self._entries.get(entry.uid) is not entry or entry.place is not QueueState.IN_FLIGHT:
+                return
+            helped = entry.changed or self._moved_all >= entry.cycle
+            if not helped and self._moved_dependents >= entry.cycle:
+                helped = depends_on_other_pods(pod)
+            entry.pod, entry.changed = pod, False
+            if error:
+                entry.error_count += 1
+            else:
+                entry.unschedulable_count += 1
+                entry.error_count = 0
+            entry.timestamp, entry.backs_off_until = self._clock.monotonic(), None
+            if helped or error:
+                self._retry(entry)
+            else:
+                self._place(entry, QueueState.UNSCHEDULABLE)
+
+    def move_all(self) -> None:
+        """Try again what fits nowhere: something changed that may help any pod."""
+        with self._lock:
+            self._moved_all = self._cycle
+            self._move(lambda _pod: True)
+
+    def move_dependents(self) -> None:
+        """Try again the pods that look at other pods: some have come, gone or changed."""
+        with self._lock:
+            self._moved_dependents = self._cycle
+            self._move(depends_on_other_pods)
+
+    def flush_unschedulable(self) -> None:
+        """Try again what has fitted nowhere for too long; to be called every 30 s."""
+        with self._lock:
+            since = self._clock.monotonic() - self._max_unschedulable
+            for entry in list(self._entries.values()):
+                if entry.place is QueueState.UNSCHEDULABLE and entry.timestamp < since:
+                    self._retry(entry)
+
+    def pods(self, place: QueueState) -> Sequence[Pod]:
+        """Return the pods at one place, in no order."""
+        with self._lock:
+            return [entry.pod for entry in self._entries.values() if entry.place is place]
+
+    def __len__(self) -> int:
+        """Return how many pods wait or are being tried."""
+        return len(self._entries)
+
+    def _move(self, chosen: Callable[[Pod], bool]) -> None:
+        if not self._lengths["unschedulable"]:
+            return
+        for entry in list(self._entries.values()):
+            if entry.place is QueueState.UNSCHEDULABLE and chosen(entry.pod):
+                self._retry(entry)
+
+    def _take(self) -> QueuedPodInfo | None:
+        with self._lock:
+            now = self._clock.monotonic()
+            for heap, place in (
+                (self._backoff, QueueState.BACKOFF),
+                (self._errors, QueueState.ERROR_BACKOFF),
+            ):
+                while (entry := _first(heap, place)) is not None and self._end_of(entry) <= now:
+                    self._place(entry, QueueState.ACTIVE)
+            entry = _first(self._active, QueueState.ACTIVE)
+            if entry is None and self._pops_early:
+                entry = _first(self._backoff, QueueState.BACKOFF)
+            if entry is None:
+                return None
+            self._cycle += 1
+            entry.cycle = self._cycle
+            entry.attempts += 1
+            entry.first_active = entry.first_active or now
+            entry.backs_off_until = None
+            self._place(entry, QueueState.IN_FLIGHT)
+            return entry
+
+    def _next_due(self) -> float:
+        ends = [math.inf]
+        for heap, place in (
+            (self._backoff, QueueState.BACKOFF),
+            (self._errors, QueueState.ERROR_BACKOFF),
+        ):
+            entry = _first(heap, place)
+            if entry is not None:
+                ends.append(self._end_of(entry))
+        return min(ends)
+
+    def _enqueue(self, entry: QueuedPodInfo) -> None:
+        self._entries[entry.uid] = entry
+        self._place(entry, QueueState.GATED if gates_of(entry.pod) else QueueState.ACTIVE)
+
+    def _retry(self, entry: QueuedPodInfo) -> None:
+        if self._end_of(entry) <= self._clock.monotonic():
+            self._enqueue(entry)
+        else:
+            self._place(
+                entry, QueueState.ERROR_BACKOFF if entry.error_count else QueueState.BACKOFF
+            )
+
+    def _end_of(self, entry: QueuedPodInfo) -> float:
+        """Return when the entry's back-off is over."""
+        count = entry.error_count or entry.unschedulable_count
+        if not count or not self._max:
+            return -math.inf
+        if entry.backs_off_until is None:
+            pause = min(self._max, self._initial * 2.0 ** min(count - 1, 64))
+            end = entry.timestamp + pause
+            if self._pops_early:
+                # Windows, in which priority and not fractions of a second decides the order.
+                end = (math.floor(end / _BACKOFF_WINDOW) + 1) * _BACKOFF_WINDOW
+            entry.backs_off_until = end
+        return entry.backs_off_until
+
+    def _place(self, entry: QueuedPodInfo, place: QueueState) -> None:
+        self._leave(entry)
+        entry.place = place
+        entry.ticket = ticket = next(self._tickets)
+        if place is QueueState.ACTIVE:
+            entry.first_active = entry.first_active or self._clock.monotonic()
+            heapq.heappush(self._active, (entry.order, ticket, entry))
+        elif place is QueueState.BACKOFF:
+            turn = (self._end_of(entry), *entry.order)
+            heapq.heappush(self._backoff, (turn, ticket, entry))
+        elif place is QueueState.ERROR_BACKOFF:
+            heapq.heappush(self._errors, ((self._end_of(entry),), ticket, entry))
+        if place in _QUEUE_NAMES:
+            self._count(_QUEUE_NAMES[place], 1)
+        if place in (QueueState.ACTIVE, QueueState.BACKOFF, QueueState.ERROR_BACKOFF):
+            self._wake()
+
+    def _leave(self, entry: QueuedPodInfo) -> None:
+        if entry.ticket and entry.place in _QUEUE_NAMES:
+            self._count(_QUEUE_NAMES[entry.place], -1)
+        entry.ticket = 0
+
+    def _count(self, queue: QueueName, change: int) -> None:
+        self._lengths[queue] += change
+        self._metrics.queue_length(queue, self._lengths[queue])
+
+
+def _first(heap: _Heap, place: QueueState) -> QueuedPodInfo | None:
+    """Return the first entry of a heap; what has left it meanwhile is dropped on the way."""
+    while heap:
+        _, ticket, entry = heap[0]
+        if entry.ticket == ticket and entry.place is place:
+            return entry
+        heapq.heappop(heap)
+    return None

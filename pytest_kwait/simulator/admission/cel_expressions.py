@@ -1,0 +1,337 @@
+"""Expressions about requests: their variables, checked and evaluated.
+
+Source: k8s.io/apiserver pkg/admission/plugin/cel, pkg/cel/environment.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
+    build_admission_request,
+    to_reviewed_version,
+)
+from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
+from pytest_kwait.simulator.cel.expressions import (
+    MATCH_CONDITIONS_COST_BUDGET,
+    RUNTIME_COST_BUDGET,
+    Budget,
+    CompilationError,
+    CostBudgetExceededError,
+    EvaluationError,
+    Expression,
+    get_checked_type,
+)
+from pytest_kwait.simulator.cel.library.authz import AUTHORIZER, make_authorizer
+from pytest_kwait.simulator.cel.schema_types import SchemaTypes
+from pytest_kwait.simulator.cel.values import ErrorValue
+from pytest_kwait.simulator.users import User
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    from pytest_kwait.simulator.admission.attributes import Attributes
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["Activation", "compilation_error", "value_type", "variable_type"]
+
+_STRING: Obj = {"type": "string"}
+_STRING_LIST: Obj = {"type": "array", "items": _STRING}
+_ANY: Obj = {"x-kubernetes-int-or-string": True}
+
+
+def _string_fields(*names: str) -> Obj:
+    return {"type": "object", "properties": dict.fromkeys(names, _STRING)}
+
+
+_GROUP_VERSION_KIND, _GROUP_VERSION_RESOURCE = (
+    _string_fields("group", "version", "kind"),
+    _string_fields("group", "version", "resource"),
+)
+_USER: Obj = {
+    "type": "object",
+    "properties": {
+        "username": _STRING,
+        "uid": _STRING,
+        "groups": _STRING_LIST,
+        "extra": {"type": "object", "additionalProperties": _STRING_LIST},
+    },
+}
+_REQUEST: Obj = {
+    "type": "object",
+    "properties": {
+        "kind": _GROUP_VERSION_KIND,
+        "resource": _GROUP_VERSION_RESOURCE,
+        "subResource": _STRING,
+        "requestKind": _GROUP_VERSION_KIND,
+        "requestResource": _GROUP_VERSION_RESOURCE,
+        "requestSubResource": _STRING,
+        "name": _STRING,
+        "namespace": _STRING,
+        "operation": _STRING,
+        "userInfo": _USER,
+        "dryRun": {"type": "boolean"},
+        "options": _ANY,
+    },
+}
+_INTEGER: Obj = {"type": "integer"}
+_TIME: Obj = {"type": "string", "format": "date-time"}
+_STRING_MAP: Obj = {"type": "object", "additionalProperties": _STRING}
+_CONDITION: Obj = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("status", "type", "message", "reason"), _STRING),
+        "lastTransitionTime": _TIME,
+    },
+}
+_NAMESPACE: Obj = {
+    "type": "object",
+    "properties": {
+        "metadata": {
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(
+                    ("name", "generateName", "namespace", "UID", "resourceVersion"), _STRING
+                ),
+                **dict.fromkeys(("labels", "annotations"), _STRING_MAP),
+                **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
+                **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), _INTEGER),
+                "finalizers": _STRING_LIST,
+            },
+        },
+        "spec": {"type": "object", "properties": {"finalizers": _STRING_LIST}},
+        "status": {
+            "type": "object",
+            "properties": {"conditions": {"type": "array", "items": _CONDITION}, "phase": _STRING},
+        },
+    },
+}
+_CEL_TYPES: dict[str, Obj] = {
+    "BOOL": {"type": "boolean"},
+    "INT": {"type": "integer"},
+    "STRING": _STRING,
+}
+_EMPTY_REQUEST = {"subResource": "", "requestSubResource": "", "name": "", "namespace": ""}
+
+
+def value_type(
+    text: str,
+    variables: Mapping[str, Obj] | None,
+    *,
+    params: bool,
+    authorizer: bool = True,
+    declare: Callable[[DescriptorPool], None] | None = None,
+    shown: Mapping[str, Obj] | None = None,
+) -> str:
+    """The type of the value of an expression about a request.
+
+    Args:
+        text: the expression.
+        variables: the variables of its policy, with what is known of their types; None where
+            expressions cannot speak of any.
+        params: whether there are parameters.
+        authorizer: whether it may ask who may do what.
+        declare: what adds types that only this expression knows; None for none.
+        shown: the schemas of `object`, `oldObject` and `params`, those that are known; None for
+            none of them.
+
+    Raises:
+        Invalid: it has no meaning.
+    """
+    book = SchemaTypes(verbatim=True)
+    types = dict.fromkeys(("object", "oldObject"), "dyn")
+    types["namespaceObject"] = book.name_of(_NAMESPACE)
+    types["request"] = book.name_of(_REQUEST)
+    if variables is not None:
+        types["variables"] = book.name_of({"type": "object", "properties": dict(variables)})
+    if params:
+        types["params"] = "dyn"
+    for name, schema in (shown or {}).items():
+        types[name] = book.name_of(schema) or "dyn"
+    if authorizer:
+        types |= {"authorizer": "Authorizer", "authorizer.requestResource": "ResourceCheck"}
+    pool = book.pool()
+    if declare is not None:
+        declare(pool)
+    return get_checked_type(text, types, pool)
+
+
+def compilation_error(
+    text: str, wanted: str, variables: Mapping[str, Obj] | None, *, params: bool
+) -> tuple[str, Obj]:
+    """Why an expression cannot be taken, empty if it can; and what is known of its type.
+
+    Args:
+        text: the expression.
+        wanted: the type that it must have, empty for any.
+        variables: those of its policy; None where expressions cannot speak of any.
+        params: whether there are parameters.
+    """
+    try:
+        authorizer = wanted != "string"  # messages may not ask
+        found = value_type(text, variables, params=params, authorizer=authorizer)
+    except CompilationError as error:
+        return f"compilation failed: {error}", _ANY
+    if wanted and found.lower() != wanted:
+        return f"must evaluate to {wanted} but got {found.lower()}", _ANY
+    return "", variable_type(found)
+
+
+def variable_type(name: str) -> Obj:
+    """What is known of a policy's variable by the name of its type."""
+    return _CEL_TYPES.get(name, _ANY)
+
+
+@lru_cache(maxsize=1024)
+def _expression(text: str) -> Expression:
+    return Expression(text)
+
+
+class _LazyVariables(dict[str, Any]):
+    """The variables of a policy, each evaluated when it is first spoken of.
+
+    Args:
+        situation: what they are about.
+        expressions: their expressions.
+    """
+
+    def __init__(self, situation: Activation, expressions: Mapping[str, str]) -> None:
+        super().__init__()
+        self._situation = situation
+        self._expressions = expressions
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._expressions
+
+    def __missing__(self, name: str) -> Any:
+        text = self._expressions[name]
+        try:
+            value = self._situation.evaluate(text)
+        except EvaluationError as error:
+            value = ErrorValue(f'composited variable "{name}" fails to evaluate: {error}')
+        self[name] = value
+        return value
+
+
+class Activation:
+    """One request, as expressions see it.
+
+    Args:
+        api: the cluster.
+        attributes: the request.
+        kind: the version of the kind that objects are shown in.
+        variables: the expressions of a policy's variables by their names.
+        params: the policy's parameters, None for none.
+
+    Attributes:
+        budget: what pays for evaluations.
+    """
+
+    def __init__(
+        self,
+        api: SimulatedCluster,
+        attributes: Attributes,
+        kind: Kind,
+        variables: Mapping[str, str] | None = None,
+        params: Obj | None = None,
+    ) -> None:
+        namespace = attributes.namespace
+        own = attributes.kind.bucket == "namespaces"
+        shown = attributes.content or kind
+        self.budget = Budget(RUNTIME_COST_BUDGET)
+        self._values: dict[str, Any] = {
+            "object": to_reviewed_version(shown, attributes.obj, attributes.caller),
+            "oldObject": to_reviewed_version(shown, attributes.old, attributes.caller),
+            "request": {
+                **_EMPTY_REQUEST,
+                **_drop_objects(build_admission_request(kind, attributes)),
+            },
+            "params": params,
+            "namespaceObject": api.find("namespaces", namespace) if namespace and not own else None,
+        }
+        self._variables = variables or {}
+        self.reset_variables()
+        self._api = api
+        self._values["authorizer"] = _authorizer_variable(attributes)
+
+    def reset_variables(self, budget: Budget | None = None) -> None:
+        """Let variables be evaluated again, for what is left or for another budget.
+
+        Source: apiserver/pkg/admission/plugin/cel/composition.go, `ForInput`.
+        """
+        self._values["variables"] = _LazyVariables(self, self._variables)
+        if budget is not None:
+            self.budget = budget
+
+    def evaluate(self, text: str, form: str = "") -> Any:
+        """The value of an expression; variables get theirs when they are first spoken of.
+
+        Args:
+            text: the expression.
+            form: what is run in its place; empty for itself.
+
+        Raises:
+            EvaluationError: it has none.
+            OverBudgetError: it costs more than the budget has.
+        """
+        asked = AUTHORIZER.set(self._decide)
+        try:
+            return _expression(form or text).evaluate(self._values, self.budget)
+        finally:
+            AUTHORIZER.reset(asked)
+
+    def _decide(self, check: Obj) -> tuple[bool, str]:
+        """What the cluster says of a check."""
+        user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
+        if "path" in check:
+            found = self._api.rbac.decide(Asked(user, check["verb"], path=check["path"]))
+        else:
+            fields = ("group", "resource", "subresource", "name", "namespace")
+            given = {field: check.get(field, "") for field in fields}
+            found = self._api.rbac.decide(Asked(user, check["verb"], **given))
+        return found.allowed, found.reason
+
+    def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:
+        """Whether one of the conditions does not hold, and what went wrong with them.
+
+        They have a budget of their own.
+        """
+        failures, ours = [], self.budget
+        self.budget = Budget(MATCH_CONDITIONS_COST_BUDGET)
+        try:
+            for condition in conditions:
+                text = condition["expression"]
+                try:
+                    if self.evaluate(text) is not True:
+                        return True, ""
+                except EvaluationError as error:
+                    failures.append(f"expression '{text}' resulted in error: {error}")
+        except CostBudgetExceededError as error:
+            return False, str(error)
+        finally:
+            self.budget = ours
+        if len(failures) > 1:
+            return False, f"[{', '.join(failures)}]"
+        return False, "".join(failures)
+
+
+def _authorizer_variable(attributes: Attributes) -> Obj:
+    kind = attributes.requested or attributes.kind
+    user = attributes.caller.identity
+    resource = {
+        "group": kind.group,
+        "resource": kind.plural,
+        "subresource": attributes.subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace if kind.namespaced else "",
+    }
+    return make_authorizer({"name": user.name, "groups": [*user.groups]}, resource)
+
+
+def _drop_objects(request: Obj) -> Obj:
+    return {key: value for key, value in request.items() if key not in ("object", "oldObject")}

@@ -1,0 +1,221 @@
+"""What an object takes of a quota, kind by kind.
+
+Source: k8s.io/apiserver pkg/quota/v1/{resources.go,generic/evaluator.go}, k8s.io/kubernetes
+pkg/quota/v1/evaluator/core.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.simulator.admission.pod_resources import (
+    ResourceList,
+    is_pod_level_resource,
+    total_pod_resources,
+)
+from pytest_kwait.simulator.admission.quota_scopes import has_deadline
+from pytest_kwait.simulator.conditions import parse_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.admission.attributes import Attributes
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "IGNORED_RESOURCES",
+    "is_counted_change",
+    "is_pod_counted",
+    "matching_resource_names",
+    "missing_resources",
+    "object_usage",
+    "resource_of_quota_name",
+]
+
+IGNORED_RESOURCES = frozenset(("events", "events.events.k8s.io", "bindings", "componentstatuses"))
+"""What no quota counts."""
+
+_ONE = Quantity(Fraction(1))
+_ZERO = Quantity(Fraction(0))
+_ALIASES = frozenset(("configmaps", "replicationcontrollers", "resourcequotas", "secrets"))
+_PODS = frozenset(
+    [
+        "count/pods",
+        "pods",
+        *(
+            f"{part}{name}"
+            for part in ("", "requests.", "limits.")
+            for name in ("cpu", "memory", "ephemeral-storage")
+        ),
+    ]
+)
+_SERVICES = frozenset(
+    ("count/services", "services", "services.nodeports", "services.loadbalancers")
+)
+_CLAIMS = frozenset(("persistentvolumeclaims", "requests.storage"))
+_BY_CLASS = ".storageclass.storage.k8s.io/"
+_DEVICES = "deviceclass.resource.kubernetes.io/"
+_REQUIRED_RESOURCES = frozenset(
+    f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
+)
+
+
+def matching_resource_names(resource: str, names: Iterable[str]) -> list[str]:
+    """Those of a quota's names that objects of `resource` are counted under, in order."""
+    return sorted(name for name in names if resource_of_quota_name(name) == resource)
+
+
+def resource_of_quota_name(name: str) -> str:
+    """The resource whose objects are counted under a quota's name; empty for none."""
+    if name.startswith("count/"):
+        return name.removeprefix("count/")
+    if name in _PODS or name.startswith(("hugepages-", "requests.hugepages-")):
+        return "pods"
+    if name in _SERVICES:
+        return "services"
+    if name in _CLAIMS or name.endswith(tuple(_BY_CLASS + one for one in _CLAIMS)):
+        return "persistentvolumeclaims"
+    if name in _ALIASES:
+        return name
+    foreign = "/" in name and "kubernetes.io/" not in name
+    if name.startswith("requests.") and (foreign or name.startswith(f"requests.{_DEVICES}")):
+        return "pods"
+    return ""
+
+
+def object_usage(resource: str, obj: Obj, now: float) -> ResourceList:
+    """What the object takes, by the names of quotas.
+
+    Args:
+        resource: what the object is, `jobs.batch` for example.
+        obj: the object.
+        now: seconds since the epoch.
+    """
+    taken: ResourceList = {f"count/{resource}": _ONE}
+    match resource:
+        case "pods":
+            if is_pod_counted(obj, now):
+                spec = obj["spec"]
+                requests, limits = (
+                    total_pod_resources(spec, "requests"),
+                    total_pod_resources(spec, "limits"),
+                )
+                taken.update(_compute_usage(requests, limits))
+        case "services":
+            taken.update(_service_usage(obj["spec"]))
+        case "persistentvolumeclaims":
+            taken.update(_claim_usage(obj))
+        case _ if resource in _ALIASES:
+            taken[resource] = _ONE
+    return taken
+
+
+def is_pod_counted(pod: Obj, now: float) -> bool:
+    """Whether the pod still takes something: neither ended nor overdue to be gone."""
+    if pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
+        return False
+    metadata = pod["metadata"]
+    if "deletionTimestamp" in metadata and "deletionGracePeriodSeconds" in metadata:
+        grace = metadata["deletionGracePeriodSeconds"]
+        return now <= parse_timestamp(metadata["deletionTimestamp"]) + float(grace)
+    return True
+
+
+def _compute_usage(requests: ResourceList, limits: ResourceList) -> ResourceList:
+    taken: ResourceList = {"pods": _ONE}
+    for name in ("cpu", "memory", "ephemeral-storage"):
+        if name in requests:
+            taken[name] = taken[f"requests.{name}"] = requests[name]
+        if name in limits:
+            taken[f"limits.{name}"] = limits[name]
+    for name, amount in requests.items():
+        if name.startswith("hugepages-"):
+            taken[name] = taken[f"requests.{name}"] = amount
+        elif ("/" in name and "kubernetes.io/" not in name) or name.startswith(_DEVICES):
+            taken[f"requests.{name}"] = amount
+    return taken
+
+
+def _service_usage(spec: Obj) -> ResourceList:
+    ports = spec.get("ports", ())
+    of_nodes = balancers = 0
+    if spec.get("type") == "NodePort":
+        of_nodes = len(ports)
+    elif spec.get("type") == "LoadBalancer":
+        balancers = 1
+        given = spec.get("allocateLoadBalancerNodePorts", True)
+        of_nodes = len(ports) if given else sum(bool(port.get("nodePort")) for port in ports)
+    return {
+        "services": _ONE,
+        "services.nodeports": Quantity(Fraction(of_nodes)),
+        "services.loadbalancers": Quantity(Fraction(balancers)),
+    }
+
+
+def _claim_usage(claim: Obj) -> ResourceList:
+    taken: ResourceList = {"persistentvolumeclaims": _ONE}
+    spec, annotations = claim["spec"], claim["metadata"].get("annotations", {})
+    storage_class = annotations.get("volume.beta.kubernetes.io/storage-class") or spec.get(
+        "storageClassName", ""
+    )
+    asked = spec.get("resources", {}).get("requests", {}).get("storage")
+    if asked is not None:
+        storage = parse_quantity(asked)
+        allocated = claim.get("status", {}).get("allocatedResources", {}).get("storage")
+        if allocated is not None:
+            storage = max(storage, parse_quantity(allocated))
+        whole = Fraction(math.ceil(storage.amount))
+        taken["requests.storage"] = Quantity(whole, storage.notation)
+    if storage_class:
+        taken.update({f"{storage_class}{_BY_CLASS}{name}": taken[name] for name in list(taken)})
+    return taken
+
+
+def missing_resources(resource: str, obj: Obj, names: Iterable[str]) -> str:
+    """What the object must say and does not; empty where nothing is missing.
+
+    Only pods must: each container names the cpu and memory that a quota counts.
+    """
+    if resource != "pods":
+        return ""
+    spec = obj["spec"]
+    whole = spec.get("resources", {})
+    if any(
+        is_pod_level_resource(name)
+        for part in ("requests", "limits")
+        for name in whole.get(part, ())
+    ):
+        return ""
+    wanted = _REQUIRED_RESOURCES.intersection(names)
+    unsaid: dict[str, set[str]] = {}
+    for field in ("containers", "initContainers"):
+        for container in spec.get(field, ()):
+            resources = container.get("resources", {})
+            requests = dict.fromkeys(resources.get("requests", ()), _ZERO)
+            limits = dict.fromkeys(resources.get("limits", ()), _ZERO)
+            for name in wanted - _compute_usage(requests, limits).keys():
+                unsaid.setdefault(name, set()).add(container.get("name", ""))
+    if not unsaid:
+        return ""
+    texts = [f"{name} for: {','.join(sorted(unsaid[name]))}" for name in sorted(unsaid)]
+    return f"must specify {'; '.join(texts)}"
+
+
+def is_counted_change(attributes: Attributes) -> bool:
+    """Whether the request may take something of a quota."""
+    operation, subresource = attributes.operation, attributes.subresource
+    match attributes.kind.bucket:
+        case "pods":
+            if subresource == "resize":
+                return operation == "UPDATE"
+            if operation == "UPDATE" and not subresource and attributes.obj and attributes.old:
+                return has_deadline(attributes.obj) != has_deadline(attributes.old)
+            return operation == "CREATE" and not subresource
+        case "services":
+            return not subresource
+        case "persistentvolumeclaims":
+            return subresource in ("", "status")
+    return operation == "CREATE" and not subresource

@@ -1,0 +1,139 @@
+"""Claims: the class of those that name none, and whether they may grow.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/storage/storageclass/setdefault/admission.go,
+plugin/pkg/admission/storage/persistentvolume/resize/admission.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.objects import name_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "STANDARD_CLASS",
+    "DefaultStorageClass",
+    "PersistentVolumeClaimResize",
+    "find_default_class",
+    "has_no_class",
+]
+
+_CLAIMS = "persistentvolumeclaims"
+_CLASSES = "storageclasses.storage.k8s.io"
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+
+STANDARD_CLASS: Obj = {
+    "metadata": {"name": "standard", "annotations": {_DEFAULT_ANNOTATION: "true"}},
+    "provisioner": "kwait.dev/host-path",
+    "reclaimPolicy": "Delete",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""The class that the cluster has from the start, under the name and by the rules of kind's."""
+
+
+def has_no_class(claim: Obj) -> bool:
+    """Whether the default class is for the claim; an empty name is one, of no class."""
+    annotations = claim["metadata"].get("annotations") or {}
+    return _CLASS_ANNOTATION not in annotations and claim["spec"].get("storageClassName") is None
+
+
+def find_default_class(api: SimulatedCluster) -> str | None:
+    """The name of the default class: the youngest, of the same age the first by name.
+
+    Source: k8s.io/kubernetes pkg/volume/util/storageclass.go, `GetDefaultClass`.
+    """
+    defaults = [
+        one
+        for one in api.list(_CLASSES)
+        if (one["metadata"].get("annotations") or {}).get(_DEFAULT_ANNOTATION) == "true"
+    ]
+    if not defaults:
+        return None
+    latest = max(one["metadata"]["creationTimestamp"] for one in defaults)
+    return min(name_of(one) for one in defaults if one["metadata"]["creationTimestamp"] == latest)
+
+
+class DefaultStorageClass(AdmissionPlugin):
+    """Gives new claims that name no class the default one.
+
+    Args:
+        api: the cluster.
+    """
+
+    buckets = frozenset({_CLAIMS})
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+
+    def admit(self, attributes: Attributes) -> None:
+        """Set the class."""
+        claim = attributes.obj
+        if (
+            attributes.kind.bucket != _CLAIMS
+            or attributes.operation != "CREATE"
+            or attributes.subresource
+            or claim is None
+            or not has_no_class(claim)
+        ):
+            return
+        name = find_default_class(self._api)
+        if name is not None:
+            claim["spec"]["storageClassName"] = name
+
+
+class PersistentVolumeClaimResize(AdmissionPlugin):
+    """Lets claims grow whose class allows it.
+
+    Args:
+        api: the cluster.
+    """
+
+    buckets = frozenset({_CLAIMS})
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+
+    def validate(self, attributes: Attributes) -> None:
+        """Look at claims that ask for more than before.
+
+        Raises:
+            StatusError: 403, it is not bound, or its class does not let it grow.
+        """
+        new, old = attributes.obj, attributes.old
+        if attributes.kind.bucket != _CLAIMS or attributes.subresource or not new or not old:
+            return
+        if _requested_storage(new) <= _requested_storage(old):
+            return
+        if (old.get("status") or {}).get("phase") != "Bound":
+            raise attributes.forbidden("Only bound persistent volume claims can be expanded")
+        if not self._allows(new, old):
+            raise attributes.forbidden(
+                "only dynamically provisioned pvc can be resized and the storageclass that "
+                "provisions the pvc must support resize"
+            )
+
+    def _allows(self, new: Obj, old: Obj) -> bool:
+        names = {_class_name(new), _class_name(old)}
+        name = names.pop()
+        if names or not name:
+            return False
+        found = self._api.find(_CLASSES, name)
+        return found is not None and bool(found.get("allowVolumeExpansion"))
+
+
+def _requested_storage(claim: Obj) -> int:
+    from pytest_kwait.apimachinery.quantities import parse_value
+
+    requests = (claim["spec"].get("resources") or {}).get("requests") or {}
+    return parse_value(requests.get("storage", 0))
+
+
+def _class_name(claim: Obj) -> str:
+    annotations = claim["metadata"].get("annotations") or {}
+    return str(annotations.get(_CLASS_ANNOTATION) or claim["spec"].get("storageClassName") or "")

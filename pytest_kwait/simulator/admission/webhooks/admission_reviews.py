@@ -1,0 +1,258 @@
+"""What a webhook is asked, and what its answer says.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{request,errors}.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.kind_view import to_version
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.admission.attributes import Attributes
+    from pytest_kwait.simulator.admission.webhooks.matching import MatchedWebhook
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = [
+    "InvalidReviewError",
+    "ReviewResponse",
+    "build_admission_request",
+    "build_review",
+    "choose_review_version",
+    "decode_review",
+    "denial_error",
+    "parse_review_response",
+    "to_reviewed_version",
+]
+
+_VERSIONS = ("v1", "v1beta1")
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+class InvalidReviewError(Exception):
+    """A webhook's answer is none.
+
+    Args:
+        why: what is wrong with it, in the server's words.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewResponse:
+    """What a webhook said.
+
+    Args:
+        allowed: whether the request may go on.
+        patch: what it changes, as JSON patch operations.
+        status: what it says of a refusal.
+        warnings: texts for the client.
+    """
+
+    allowed: bool
+    patch: list[Any]
+    status: Obj
+    warnings: tuple[str, ...]
+
+
+def choose_review_version(hook: MatchedWebhook) -> str:
+    """The first version of reviews that both sides know; empty for none."""
+    known = (one for one in hook.webhook.get("admissionReviewVersions", ()) if one in _VERSIONS)
+    return next(known, "")
+
+
+def build_review(hook: MatchedWebhook, attributes: Attributes) -> Obj:
+    """The `request` of the review, still without a UID."""
+    return build_admission_request(hook.kind, attributes)
+
+
+def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
+    """A request as it is told of, with objects in the version `kind`."""
+    asked = attributes.requested or attributes.kind
+    caller = attributes.caller
+    shown, told = attributes.content or kind, attributes.content or asked
+    request: Obj = {
+        "kind": _group_version_field(shown, "kind", shown.kind),
+        "resource": _group_version_field(kind, "resource", kind.plural),
+        "requestKind": _group_version_field(told, "kind", told.kind),
+        "requestResource": _group_version_field(asked, "resource", asked.plural),
+        "operation": attributes.operation,
+        "userInfo": caller.identity.info(),
+        "object": to_reviewed_version(shown, attributes.obj, caller),
+        "oldObject": to_reviewed_version(shown, attributes.old, caller),
+        "dryRun": caller.dry_run,
+        "options": _operation_options(attributes),
+    }
+    if attributes.subresource:
+        request["subResource"] = request["requestSubResource"] = attributes.subresource
+    if attributes.name:
+        request["name"] = attributes.name
+    if attributes.namespace:
+        request["namespace"] = attributes.namespace
+    return request
+
+
+def _group_version_field(kind: Kind, field: str, name: str) -> Obj:
+    return {"group": kind.group, "version": kind.version, field: name}
+
+
+def to_reviewed_version(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | None:
+    """An object as it is told of, in the version `kind`; None stays None.
+
+    Raises:
+        Unanswered: a webhook is to convert it first.
+    """
+    if obj is None:
+        return None
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **to_version(kind, obj, caller)}
+
+
+def _operation_options(attributes: Attributes) -> Obj | None:
+    if attributes.operation == "CONNECT":
+        return None
+    caller = attributes.caller
+    options: Obj = {"kind": _OPTIONS[attributes.operation], "apiVersion": "meta.k8s.io/v1"}
+    if caller.dry_run:
+        options["dryRun"] = ["All"]
+    if attributes.operation == "DELETE":
+        return {**attributes.options, **options}
+    if caller.manager:
+        options["fieldManager"] = caller.manager
+        options["fieldValidation"] = caller.field_validation
+    return options
+
+
+def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool) -> ReviewResponse:
+    """What the answer says.
+
+    Args:
+        body: the answer.
+        uid: the UID that the review was sent with.
+        version: the version that it was sent in.
+        mutating: whether the webhook may change anything.
+
+    Raises:
+        InvalidReview: it is no review, or one of something else.
+    """
+    review = decode_review(body)
+    told = (review.get("apiVersion", ""), review.get("kind", ""))
+    known = f"admission.k8s.io/{version}"
+    if told != (known, "AdmissionReview") and all(told):
+        given = f"{told[0].rpartition('/')[2]}.{told[1]}"
+        raise InvalidReviewError(
+            f"failed to call webhook: converting ({given}) to ({version}.AdmissionReview): unknown "
+            "conversion"
+        )
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise _response_error("webhook response was absent")
+    patch, kind = response.get("patch") or "", response.get("patchType")
+    if version == "v1":
+        if response.get("uid", "") != uid:
+            given = response.get("uid", "")
+            raise _response_error(f'expected response.uid="{uid}", got "{given}"')
+        if told != ("admission.k8s.io/v1", "AdmissionReview"):
+            group, _, last = told[0].rpartition("/")
+            raise _response_error(
+                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got "
+                f"{group}/{last}, Kind={told[1]}"
+            )
+        _check_patch(patch, kind, mutating=mutating)
+    elif not mutating:
+        patch = ""
+    return ReviewResponse(
+        bool(response.get("allowed")),
+        _check_operations(patch),
+        response.get("status") or response.get("result") or {},
+        tuple(str(text) for text in response.get("warnings") or ()),
+    )
+
+
+def decode_review(body: bytes) -> Obj:
+    """The review in an answer.
+
+    Raises:
+        InvalidReview: it has none.
+    """
+    if not body:
+        raise InvalidReviewError(
+            "failed to call webhook: 0-length response with status code: 200 and content type: "
+            "application/json"
+        )
+    try:
+        review = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        review = ""  # the server reads it as YAML, to which most things are a string
+    if not isinstance(review, dict):
+        name = {list: "array", str: "string", bool: "bool"}.get(type(review), "number")
+        raise InvalidReviewError(
+            "failed to call webhook: couldn't get version/kind; json parse error: json: cannot "
+            f"unmarshal {name} into Go value of type struct {{ APIVersion string "
+            '"json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+    return review
+
+
+def _response_error(why: str) -> InvalidReviewError:
+    return InvalidReviewError(f"received invalid webhook response: {why}")
+
+
+def _check_patch(patch: str, kind: str | None, *, mutating: bool) -> None:
+    if not mutating:
+        if patch:
+            raise _response_error("validating webhook may not return response.patch")
+        if kind is not None:
+            raise _response_error("validating webhook may not return response.patchType")
+        return
+    if patch and kind is None:
+        raise _response_error("webhook returned response.patch but not response.patchType")
+    if not patch and kind is not None:
+        raise _response_error("webhook returned response.patchType but not response.patch")
+    if kind == "":
+        raise _response_error('webhook returned invalid response.patchType of ""')
+    if patch and kind != "JSONPatch":
+        raise InvalidReviewError(f'unsupported patch type "{kind}"')
+
+
+def _check_operations(patch: str) -> list[Any]:
+    if not patch:
+        return []
+    try:
+        operations = json.loads(base64.b64decode(patch, validate=True))
+    except json.JSONDecodeError as error:
+        end = error.pos >= len(error.doc.rstrip()) - 1
+        sign = error.doc[error.pos : error.pos + 1]
+        why = (
+            "unexpected end of JSON input"
+            if end
+            else f"invalid character '{sign}' looking for beginning of value"
+        )
+        raise _patch_error(why) from None
+    except (binascii.Error, ValueError) as error:
+        raise _patch_error(str(error)) from None
+    if not isinstance(operations, list):
+        name = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
+        raise _patch_error(f"json: cannot unmarshal {name} into Go value of type jsonpatch.Patch")
+    return operations
+
+
+def _patch_error(why: str) -> InvalidReviewError:
+    return InvalidReviewError(f"received undecodable patch in webhook response: {why}")
+
+
+def denial_error(name: str, status: Obj) -> StatusError:
+    """The refusal that a webhook's `status` makes: never less than 400, always in its name."""
+    code = int(status.get("code") or 0)
+    message, reason = status.get("message", ""), status.get("reason", "")
+    text = f'admission webhook "{name}" denied the request'
+    text = f"{text}: {message or reason}" if message or reason else f"{text} without explanation"
+    return StatusError(max(code, 400), reason, text, status.get("details"))

@@ -1,0 +1,175 @@
+"""Which webhooks a request is shown to.
+
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{generic/webhook.go,predicates}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.objects import labels_of, name_of
+from pytest_kwait.simulator.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_kwait.simulator.admission.attributes import Attributes
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["ADMISSION_GROUP", "MatchedWebhook", "match_kind", "match_webhooks"]
+
+ADMISSION_GROUP = "admissionregistration.k8s.io"
+"""The group of the configurations, which no webhook is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedWebhook:
+    """One webhook that is to be asked, and about what.
+
+    Args:
+        identity: what tells it from all others, in this form.
+        webhook: its entry in the configuration.
+        kind: the version of the resource that it wants to see.
+    """
+
+    identity: str
+    webhook: Obj
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        """The webhook's name, as refusals show it."""
+        return str(self.webhook["name"])
+
+    @property
+    def seconds(self) -> int:
+        """How long it may take."""
+        return int(self.webhook.get("timeoutSeconds", 10))
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the request goes on where it cannot be asked."""
+        return self.webhook.get("failurePolicy") == "Ignore"
+
+
+def match_webhooks(
+    api: SimulatedCluster, resource: str, attributes: Attributes
+) -> Iterator[MatchedWebhook]:
+    """The webhooks that want to see the request, in the order in which they are asked.
+
+    What a webhook changes counts for those after it: take them one by one.
+
+    Args:
+        api: the cluster.
+        resource: the resource of the configurations.
+        attributes: the request.
+    """
+    if attributes.kind.group == ADMISSION_GROUP:
+        return
+    if attributes.subresource == "scale" and attributes.content is None:
+        # They are asked about the Scale, not about what it makes of the object.
+        return
+    for configuration in api.list(resource):
+        version = configuration["metadata"]["resourceVersion"]
+        for index, webhook in enumerate(configuration.get("webhooks", ())):
+            kind = match_kind(api, webhook, attributes)
+            if kind is not None and _match_conditions_hold(api, webhook, attributes, kind):
+                identity = f"{name_of(configuration)}/{version}/{index}"
+                yield MatchedWebhook(identity, webhook, kind)
+
+
+def _match_conditions_hold(
+    api: SimulatedCluster, webhook: Obj, attributes: Attributes, kind: Kind
+) -> bool:
+    """Whether the match conditions hold.
+
+    Raises:
+        StatusError: 403, one has no value, and the webhook may not be left out.
+    """
+    conditions = webhook.get("matchConditions")
+    if not conditions:
+        return True
+    # Not at import: the expressions' library is loaded where one is met.
+    from pytest_kwait.simulator.admission.cel_expressions import Activation
+
+    unmet, failure = Activation(api, attributes, kind).evaluate_conditions(conditions)
+    if not unmet and failure and webhook.get("failurePolicy") != "Ignore":
+        raise attributes.forbidden(failure)
+    return not unmet and not failure
+
+
+def match_kind(api: SimulatedCluster, webhook: Obj, attributes: Attributes) -> Kind | None:
+    """The version that the webhook wants to see; None if it does not want to see anything."""
+    if not _matches_namespace_selector(api, webhook, attributes) or not _matches_object_selector(
+        webhook, attributes
+    ):
+        return None
+    asked = attributes.requested or attributes.kind
+    rules = webhook.get("rules", ())
+    if any(_matches_rule(rule, attributes, asked) for rule in rules):
+        return asked
+    if webhook.get("matchPolicy", "Equivalent") == "Equivalent":
+        others = [kind for kind in _equivalent_kinds(api, asked) if kind is not asked]
+        for rule in rules:
+            for kind in others:
+                if _matches_rule(rule, attributes, kind):
+                    return kind
+    return None
+
+
+def _equivalent_kinds(api: SimulatedCluster, kind: Kind) -> Iterator[Kind]:
+    for group, version in api.kinds.group_versions():
+        for other in (api.kinds.served(group, version) or {}).values():
+            if other.bucket == kind.bucket and "get" in other.verbs:
+                yield other
+
+
+def _matches_namespace_selector(
+    api: SimulatedCluster, webhook: Obj, attributes: Attributes
+) -> bool:
+    selector = webhook.get("namespaceSelector")
+    if not selector or not attributes.namespace:
+        return True
+    obj = attributes.obj
+    if attributes.kind.bucket == "namespaces" and not attributes.subresource and obj is not None:
+        return matches_selector(selector, labels_of(obj))
+    namespace = api.find("namespaces", attributes.namespace)
+    return namespace is not None and matches_selector(selector, labels_of(namespace))
+
+
+def _matches_object_selector(webhook: Obj, attributes: Attributes) -> bool:
+    selector = webhook.get("objectSelector")
+    if not selector:
+        return True
+    shown = (attributes.obj, attributes.old)
+    return any(obj is not None and matches_selector(selector, labels_of(obj)) for obj in shown)
+
+
+def _matches_rule(rule: Obj, attributes: Attributes, kind: Kind) -> bool:
+    return (
+        _matches_scope(rule.get("scope", "*"), attributes)
+        and _matches_any(attributes.operation, rule.get("operations", ()))
+        and _matches_any(kind.group, rule.get("apiGroups", ()))
+        and _matches_any(kind.version, rule.get("apiVersions", ()))
+        and any(
+            _matches_resource(pattern, kind.plural, attributes.subresource)
+            for pattern in rule.get("resources", ())
+        )
+    )
+
+
+def _matches_scope(scope: str, attributes: Attributes) -> bool:
+    within = bool(attributes.namespace) and attributes.kind.bucket != "namespaces"
+    return scope == "*" or (scope == "Namespaced") == within
+
+
+def _matches_any(value: str, patterns: Iterable[str]) -> bool:
+    return any(pattern in ("*", value) for pattern in patterns)
+
+
+def _matches_resource(pattern: str, plural: str, subresource: str) -> bool:
+    resource, _, below = pattern.partition("/")
+    return resource in ("*", plural) and below in ("*", subresource)

@@ -1,0 +1,329 @@
+"""What a definition may say: group, names, versions, columns, subresources, conversion.
+
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pytest_kwait.simulator.api_errors import (
+    FieldError,
+    duplicate,
+    invalid_value,
+    not_supported,
+    required,
+)
+from pytest_kwait.simulator.apiextensions.conversion_rules import conversion_errors
+from pytest_kwait.simulator.apiextensions.field_paths import FieldPathError, resolve_field_path
+from pytest_kwait.simulator.apiextensions.internal_types import (
+    hoist_shared_fields,
+    internal_version,
+    invalid_struct_error,
+)
+from pytest_kwait.simulator.apiextensions.schema_validity import schema_validation_errors
+from pytest_kwait.simulator.apiextensions.structural_rules import unsupported_reason
+from pytest_kwait.simulator.validation.formats import dns_1035_texts, dns_subdomain_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "ValidationOptions",
+    "approval_errors",
+    "names_errors",
+    "spec_errors",
+    "stored_version_errors",
+]
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = (
+    "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
+)  # fmt: skip
+_SCOPES = ("Cluster", "Namespaced")
+_MAX_SELECTABLE_FIELDS = 8
+_SELECTABLE_TEXT = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with "
+    "formats are allowed."
+)
+_APPROVED_ANNOTATION = "api-approved.kubernetes.io"
+_POLICY_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationOptions:
+    """What an update need not mend because the definition had it before.
+
+    Args:
+        stored: the texts of rules that were there, which may cost more.
+        any_ca: whether the certificates of a conversion webhook may be none.
+        old: the definition as it was; None for a new one.
+    """
+
+    any_ca: bool = True
+    old: Obj | None = None
+
+
+def spec_errors(spec: Obj, leniency: ValidationOptions) -> list[FieldError]:
+    """Everything that is wrong with a definition's spec."""
+    return [*_spec_errors(hoist_shared_fields(spec), leniency)]
+
+
+def _spec_errors(spec: Obj, leniency: ValidationOptions) -> Iterator[FieldError]:
+    yield from _group_errors(spec.get("group", ""))
+    scope = spec.get("scope", "")
+    if not scope:
+        yield required("spec.scope")
+    elif scope not in _SCOPES:
+        yield not_supported("spec.scope", scope, _SCOPES)
+    versions: list[Obj] = spec.get("versions") or []
+    if (spec.get("validation") or {}).get("openAPIV3Schema") is None:
+        for index, version in enumerate(versions):
+            if (version.get("schema") or {}).get("openAPIV3Schema") is None:
+                yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    if spec.get("preserveUnknownFields") and _has_default_values(spec):
+        text = "must be false in order to use defaults in the schema"
+        yield invalid_value("spec.preserveUnknownFields", True, text)
+    names: set[str] = set()
+    for index, version in enumerate(versions):
+        at = f"spec.versions[{index}]"
+        names.add(version.get("name", ""))
+        yield from _label_errors(version.get("name", ""), f"{at}.name")
+        below = spec.get("subresources") if "subresources" in spec else version.get("subresources")
+        yield from _version_errors(version, at, "status" in (below or {}))
+    if len(names) < len(versions):
+        yield _versions_error(versions, "must contain unique version names")
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        text = "must have exactly one version marked as storage version"
+        yield _versions_error(versions, text)
+    if spec.get("version"):
+        yield from _label_errors(spec["version"], "spec.version")
+    given = spec.get("names") or {}
+    for field in ("plural", "singular", "kind", "listKind"):
+        if not given.get(field):
+            yield required(f"spec.names.{field}")
+    yield from names_errors(given, "spec.names")
+    below_any = [spec.get("subresources"), *(one.get("subresources") for one in versions)]
+    status = any("status" in (one or {}) for one in below_any)
+    yield from schema_validation_errors(spec.get("validation"), "spec.validation", status)
+    yield from _subresource_errors(spec.get("subresources"), "spec.subresources")
+    for index, column in enumerate(spec.get("additionalPrinterColumns") or ()):
+        yield from _column_errors(column, f"spec.additionalPrinterColumns[{index}]")
+    if spec.get("selectableFields"):
+        validation = spec.get("validation")
+        if validation is None:
+            text = "may only be set when validations.schema is included"
+            yield invalid_value("spec.selectableFields", "", text)
+        else:
+            schema = validation.get("openAPIV3Schema") or {}
+            yield from _selectable_errors(spec["selectableFields"], schema, "spec.selectableFields")
+    yield from conversion_errors(spec, leniency.any_ca)
+
+
+def _versions_error(versions: list[Obj], text: str) -> FieldError:
+    return invalid_struct_error("spec.versions", [internal_version(one) for one in versions], text)
+
+
+def _group_errors(group: str) -> Iterator[FieldError]:
+    if not group:
+        yield required("spec.group")
+    elif texts := dns_subdomain_texts(group):
+        yield invalid_value("spec.group", group, ",".join(texts))
+    elif "." not in group:
+        yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+
+
+def _label_errors(name: str, at: str) -> Iterator[FieldError]:
+    if texts := dns_1035_texts(name):
+        yield invalid_value(at, name, ",".join(texts))
+
+
+def _has_default_values(node: Any) -> bool:
+    if isinstance(node, dict):
+        return any(
+            (key == "default" and value is not None) or _has_default_values(value)
+            for key, value in node.items()
+        )
+    return isinstance(node, list) and any(map(_has_default_values, node))
+
+
+def _version_errors(version: Obj, at: str, status: bool) -> Iterator[FieldError]:
+    warning = version.get("deprecationWarning")
+    if warning is not None:
+        for text in _deprecation_warning_errors(warning, bool(version.get("deprecated"))):
+            yield invalid_value(f"{at}.deprecationWarning", warning, text)
+    yield from schema_validation_errors(version.get("schema"), f"{at}.schema", status)
+    yield from _subresource_errors(version.get("subresources"), f"{at}.subresources")
+    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+        yield from _column_errors(column, f"{at}.additionalPrinterColumns[{index}]")
+    if version.get("selectableFields"):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        where = f"{at}.selectableFields"
+        if schema is None:
+            text = "may only be set when `version.schema.openAPIV3Schema` is not included"
+            yield invalid_value(where, "", text)
+        else:
+            yield from _selectable_errors(version["selectableFields"], schema, where)
+
+
+def _deprecation_warning_errors(warning: str, deprecated: bool) -> Iterator[str]:
+    if not deprecated:
+        yield "can only be set for deprecated versions"
+        return
+    if len(warning.encode()) > 256:
+        yield "must be <= 256 characters long"
+    if not warning:
+        yield "must not be an empty string"
+    at = 0
+    for sign in warning:
+        if not sign.isprintable():
+            yield (
+                "must only contain printable UTF-8 characters; non-printable character found at "
+                f"index {at}"
+            )
+            return
+        at += len(sign.encode())
+
+
+def names_errors(names: Obj, at: str) -> Iterator[FieldError]:
+    """What is wrong with names that are given; what is not given is right."""
+    for field in ("plural", "singular"):
+        if names.get(field):
+            yield from _label_errors(names[field], f"{at}.{field}")
+    for field in ("kind", "listKind"):
+        name = names.get(field, "")
+        if name and (texts := dns_1035_texts(name.lower())):
+            text = "may have mixed case, but should otherwise match: " + ",".join(texts)
+            yield invalid_value(f"{at}.{field}", name, text)
+    for index, name in enumerate(names.get("shortNames") or ()):
+        yield from _label_errors(name, f"{at}.shortNames[{index}]")
+    if names.get("kind") and names["kind"] == names.get("listKind"):
+        text = "kind and listKind may not be the same"
+        yield invalid_value(f"{at}.listKind", names["listKind"], text)
+    for index, name in enumerate(names.get("categories") or ()):
+        yield from _label_errors(name, f"{at}.categories[{index}]")
+
+
+def _subresource_errors(below: Obj | None, at: str) -> Iterator[FieldError]:
+    scale = (below or {}).get("scale")
+    if scale is None:
+        return
+    for field, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
+        path, where = scale.get(field, ""), f"{at}.scale.{field}"
+        if not path:
+            yield required(where)
+        elif not path.startswith("."):
+            yield invalid_value(where, path, "must be a simple json path starting with .")
+        elif not path.startswith(f"{root}."):
+            yield invalid_value(where, path, f"should be a json path under {root}")
+    path, where = scale.get("labelSelectorPath", ""), f"{at}.scale.labelSelectorPath"
+    if path and not path.startswith("."):
+        yield invalid_value(where, path, "must be a simple json path starting with .")
+    elif path and not path.startswith((".spec.", ".status.")):
+        text = "should be a json path under either .spec or .status"
+        yield invalid_value(where, path, text)
+
+
+def _column_errors(column: Obj, at: str) -> Iterator[FieldError]:
+    if not column.get("name"):
+        yield required(f"{at}.name")
+    kind, text = column.get("type", ""), f"must be one of {','.join(_COLUMN_TYPES)}"
+    if not kind:
+        yield required(f"{at}.type", text)
+    elif kind not in _COLUMN_TYPES:
+        yield invalid_value(f"{at}.type", kind, text)
+    form = column.get("format", "")
+    if form and form not in _COLUMN_FORMATS:
+        text = f"must be one of {','.join(_COLUMN_FORMATS)}"
+        yield invalid_value(f"{at}.format", form, text)
+    path = column.get("jsonPath", "")
+    if not path:
+        yield required(f"{at}.JSONPath")
+    elif not path.startswith("."):
+        text = "must be a simple json path starting with ."
+        yield invalid_value(f"{at}.JSONPath", path, text)
+
+
+def _selectable_errors(fields: list[Obj], schema: Obj, at: str) -> Iterator[FieldError]:
+    if why := unsupported_reason(schema):
+        yield invalid_value(f"{at.rpartition('.')[0]}.schema.openAPIV3Schema", "", why)
+        return
+    seen: set[str] = set()
+    for index, field in enumerate(fields):
+        path, where = field.get("jsonPath", ""), f"{at}[{index}].jsonPath"
+        if not path:
+            yield required(where)
+            continue
+        try:
+            written, found = resolve_field_path(path, schema, brackets=False)
+        except FieldPathError as error:
+            yield invalid_value(where, path, f"is an invalid path: {error}")
+            continue
+        if re.match(r"metadata\b", written):
+            yield invalid_value(where, path, "must not point to fields in metadata")
+        if found.get("type") not in ("string", "boolean", "integer"):
+            yield invalid_value(where, path, _SELECTABLE_TEXT)
+        if written in seen:
+            yield duplicate(where, path)
+        seen.add(written)
+    if len(seen) > _MAX_SELECTABLE_FIELDS:
+        text = f"Too many: {len(seen)}: must have at most {_MAX_SELECTABLE_FIELDS} items"
+        yield FieldError("FieldValueTooMany", at, text)
+
+
+def stored_version_errors(definition: Obj) -> list[FieldError]:
+    """Whether the versions that objects may be stored in are there, and the storage one is one."""
+    at = "status.storedVersions"
+    stored: list[str] = (definition.get("status") or {}).get("storedVersions") or []
+    if not stored:
+        return [invalid_value(at, None, "must have at least one stored version")]
+    versions: list[Obj] = definition["spec"].get("versions") or []
+    errors = [
+        invalid_value(at, stored, f"must have the storage version {version.get('name', '')}")
+        for version in versions
+        if version.get("storage") and version.get("name", "") not in stored
+    ]
+    names = {version.get("name", "") for version in versions}
+    for index, name in enumerate(stored):
+        if name not in names:
+            text = (
+                f"missing from spec.versions; {name} was previously a storage version, and must "
+                "remain in spec.versions until a storage migration ensures no data remains "
+                f"persisted in {name} and removes {name} from status.storedVersions"
+            )
+            errors.append(invalid_value(f"{at}[{index}]", name, text))
+    return errors
+
+
+def approval_errors(new: Obj, old: Obj | None) -> list[FieldError]:
+    """Groups of the community need a note that says who approved them."""
+    group = new["spec"].get("group", "")
+    if not re.search(r"(^|\.)(k8s|kubernetes)\.io$", group):
+        return []
+    state, given = _approval_state(new)
+    if state in ("approved", "bypassed") or (old is not None and _approval_state(old)[0] == state):
+        return []
+    at = f"metadata.annotations[{_APPROVED_ANNOTATION}]"
+    text = f'protected groups must have approval annotation "{_APPROVED_ANNOTATION}"'
+    if state == "missing":
+        return [required(at, f"{text}, {_POLICY_LINK}")]
+    text = f'{text} with either a URL or a reason starting with "unapproved", {_POLICY_LINK}'
+    return [invalid_value(at, given, text)]
+
+
+def _approval_state(definition: Obj) -> tuple[str, str]:
+    given: str = (definition["metadata"].get("annotations") or {}).get(_APPROVED_ANNOTATION, "")
+    if not given:
+        return "missing", given
+    if given.startswith("unapproved"):
+        return "bypassed", given
+    try:
+        url = urlsplit(given)
+    except ValueError:
+        return "invalid", given
+    return ("approved" if url.scheme and url.netloc else "invalid"), given

@@ -1,0 +1,290 @@
+"""Values held to an OpenAPI v3 schema, with the server's own texts.
+
+What was there before and has not changed is not held against an update, part by part.
+
+Source: k8s.io/kube-openapi pkg/validation/validate,
+k8s.io/apiextensions-apiserver pkg/apiserver/validation/{validation,ratcheting}.go,
+k8s.io/apiserver pkg/cel/common/equality.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pytest_kwait.simulator.apiextensions.findings import ValidationResult, format_go_number
+from pytest_kwait.simulator.codec.go_regexp import matches_pattern
+from pytest_kwait.simulator.validation.strfmt import find_known_format, matches_format
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["UNKNOWN_OLD_VALUE", "old_field", "old_item", "validate_value"]
+
+UNKNOWN_OLD_VALUE: Final = object()
+"""In place of the former value: there is none that this one is a later state of."""
+
+_INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_MAX_EXACT_INTEGER = 2**53
+_MAX_FLOAT = 3.4028234663852886e38
+
+
+def validate_value(
+    value: Any, schema: Obj, path: str = "", old: Any = UNKNOWN_OLD_VALUE
+) -> list[FieldError]:
+    """Everything that is wrong with `value`.
+
+    Args:
+        value: what is held to the schema.
+        schema: the schema.
+        path: where the value stands; empty for a whole object.
+        old: what stood there before, UNKNOWN for nothing that can be told.
+    """
+    return _validate(value, schema, path, old).errors
+
+
+def old_field(old: Any, name: str) -> Any:
+    """What stood in the field `name` of `old`."""
+    return old.get(name, UNKNOWN_OLD_VALUE) if isinstance(old, dict) else UNKNOWN_OLD_VALUE
+
+
+def old_item(old: Any, item: Any, schema: Obj) -> Any:
+    """What `item` was in the list `old`: only the items of a `map` can be told apart."""
+    if not isinstance(old, list) or schema.get("x-kubernetes-list-type") != "map":
+        return UNKNOWN_OLD_VALUE
+    if not isinstance(item, dict):
+        return UNKNOWN_OLD_VALUE
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    for other in old:
+        if isinstance(other, dict) and all(other.get(key) == item.get(key) for key in keys):
+            return other
+    return UNKNOWN_OLD_VALUE
+
+
+def _validate(value: Any, schema: Obj, path: str, old: Any) -> ValidationResult:
+    found = _validate_schema(value, schema, path, old)
+    if found.errors and old is not UNKNOWN_OLD_VALUE and value == old:
+        found.errors = []
+    return found
+
+
+def _validate_schema(value: Any, schema: Obj, path: str, old: Any) -> ValidationResult:
+    found = ValidationResult()
+    form = find_known_format(schema)
+    _check_type(found, value, schema, path, form)
+    if value is None:
+        if schema.get("enum"):
+            found.unsupported(path, None, schema["enum"])
+        return found
+    found.checks += 3
+    _check_combined(found, value, schema, path, old)
+    if isinstance(value, str):
+        _check_text(found, value, schema, path)
+        if form and not matches_format(value, form):
+            found.wrong_type(path, form, value)
+        found.checks += 2
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        _check_number(found, value, schema, path, form)
+        found.checks += 2
+    elif isinstance(value, list):
+        _check_list(found, value, schema, path, old)
+        found.checks += 2
+    allowed = schema.get("enum")
+    if allowed and not any(
+        one == value and _json_kind(one) == _json_kind(value) for one in allowed
+    ):
+        found.unsupported(path, value, allowed)
+    if isinstance(value, dict):
+        _check_object(found, value, schema, path, old)
+        found.checks += 1
+    found.checks += 1
+    return found
+
+
+def _json_kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else type(value).__name__
+
+
+def _type_of(value: Any) -> tuple[str, str]:
+    """The type of a value, and the format that Go sees in it."""
+    if value is None:
+        return "null", ""
+    if isinstance(value, bool):
+        return "boolean", ""
+    if isinstance(value, int):
+        return (
+            ("integer", "int64")
+            if abs(value) <= _INTEGER_RANGES["int64"][1]
+            else ("number", "float64")
+        )
+    if isinstance(value, float):
+        return "number", "float64"
+    if isinstance(value, str):
+        return "string", ""
+    return ("array" if isinstance(value, list) else "object"), ""
+
+
+def _check_type(found: ValidationResult, value: Any, schema: Obj, path: str, form: str) -> None:
+    wanted = [schema["type"]] if schema.get("type") else []
+    if schema.get("x-kubernetes-int-or-string"):
+        wanted = ["integer", "string"]
+    if not wanted and not form:
+        return
+    kind, seen = _type_of(value)
+    if value is None:
+        if wanted and not schema.get("nullable"):
+            found.wrong_type(path, ",".join(wanted), "null")
+        return
+    whole = kind == "number" and abs(value) < _MAX_EXACT_INTEGER and float(value).is_integer()
+    fitting = kind in wanted or (whole and "integer" in wanted)
+    fitting = fitting or (kind == "integer" and "number" in wanted)
+    if kind in ("string", "array"):
+        if form and not {"number", "integer"}.intersection(wanted):
+            return
+    elif form and not fitting and seen != form:
+        found.wrong_type(path, form, seen)
+        return
+    if not fitting:
+        found.wrong_type(path, ",".join(wanted), kind)
+
+
+def _check_text(found: ValidationResult, value: str, schema: Obj, path: str) -> None:
+    """Note the first thing that is wrong with a text; the server names no second one."""
+    most, least = schema.get("maxLength"), schema.get("minLength")
+    if most is not None and len(value) > most:
+        found.too_long(path, most)
+    elif least is not None and len(value) < least:
+        found.invalid(path, value, f"should be at least {least} chars long")
+    elif schema.get("pattern") and not matches_pattern(schema["pattern"], value):
+        found.invalid(path, value, f"should match '{schema['pattern']}'")
+
+
+def _is_in_range(value: float, kind: str, form: str) -> bool:
+    if kind == "integer":
+        least, most = _INTEGER_RANGES.get(form, _INTEGER_RANGES["int64"])
+        return float(value).is_integer() and least <= value <= most
+    return form != "float" or abs(value) <= _MAX_FLOAT
+
+
+def _check_number(found: ValidationResult, value: float, schema: Obj, path: str, form: str) -> None:
+    kind = schema.get("type", "")
+    kind = kind if kind in ("integer", "number") else ""
+    form = form if kind else ""
+
+    def hold(number: float, what: str) -> bool:
+        if _is_in_range(number, kind, form):
+            return True
+        shape = f"with format {form}" if form else "(default format)"
+        found.add_general(f"{what} value must be of type {kind} {shape} in {path}")
+        return False
+
+    hold(value, "Checked")
+    step, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
+    if step is not None and hold(step, "MultipleOf"):
+        number = int(step) if isinstance(value, int) else step
+        if number <= 0:
+            text = f"factor MultipleOf declared for {path} must be positive: {format_go_number(number)}"
+            found.add(
+                "FieldValueInvalid", path, f"Invalid value: {format_go_number(number)}: {text}"
+            )
+        elif not _is_multiple(value, number):
+            found.invalid(path, value, f"should be a multiple of {format_go_number(number)}")
+    if most is not None:
+        hold(most, "Maximum boundary")
+        strict = bool(schema.get("exclusiveMaximum"))
+        number = int(most) if isinstance(value, int) else most
+        if value > number or (strict and value == number):
+            relation = "less than" if strict else "less than or equal to"
+            found.invalid(path, value, f"should be {relation} {format_go_number(number)}")
+    if least is not None:
+        hold(least, "Minimum boundary")
+        strict = bool(schema.get("exclusiveMinimum"))
+        number = int(least) if isinstance(value, int) else least
+        if value < number or (strict and value == number):
+            relation = "greater than" if strict else "greater than or equal to"
+            found.invalid(path, value, f"should be {relation} {format_go_number(number)}")
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    if isinstance(value, int):
+        return value % step == 0
+    times = 1 / step * value if step < 1 else value / step
+    return abs(times - round(times)) < 1e-9
+
+
+def _check_object(found: ValidationResult, value: Obj, schema: Obj, path: str, old: Any) -> None:
+    least, most = schema.get("minProperties"), schema.get("maxProperties")
+    if least is not None and len(value) < least:
+        found.invalid(path, len(value), f"should have at least {least} properties")
+    if most is not None and len(value) > most:
+        found.too_many(path, len(value), most)
+    properties: Obj = schema.get("properties") or {}
+    more = schema.get("additionalProperties")
+    for key in sorted(value):
+        if key in properties:
+            continue
+        if more is False:
+            text = f'Invalid value: "{key}": {path}.{key} in body is a forbidden property'
+            found.add("FieldValueInvalid", path, text)
+        elif isinstance(more, dict):
+            before = old_field(old, key)
+            found.merge(_validate(value[key], more, f"{path}.{key}", before))
+    for key in sorted(properties):
+        if key in value:
+            where = f"{path}.{key}" if path else key
+            before = old_field(old, key)
+            if not path and key in ("apiVersion", "kind"):
+                before = UNKNOWN_OLD_VALUE
+            found.merge(_validate(value[key], properties[key], where, before))
+    for key in schema.get("required") or ():
+        if key not in value:
+            found.required(f"{path}.{key}")
+
+
+def _check_list(
+    found: ValidationResult, value: list[Any], schema: Obj, path: str, old: Any
+) -> None:
+    items = schema.get("items")
+    if isinstance(items, dict):
+        for index, item in enumerate(value):
+            before = old_item(old, item, schema)
+            found.merge(_validate(item, items, f"{path}[{index}]", before))
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    if least is not None and len(value) < least:
+        found.invalid(path, len(value), f"should have at least {least} items")
+    if most is not None and len(value) > most:
+        found.too_many(path, len(value), most)
+
+
+def _check_combined(found: ValidationResult, value: Any, schema: Obj, path: str, old: Any) -> None:
+    for name in ("anyOf", "oneOf"):
+        rules = schema.get(name)
+        if rules:
+            tried = [_validate_schema(value, one, path, old) for one in rules]
+            good = [one for one in tried if not one.errors]
+            if name == "anyOf" and not good:
+                found.add_general(f'"{path}" must validate at least one schema (anyOf)')
+            elif name == "oneOf" and len(good) != 1:
+                count = f"Found {len(good)} valid alternatives" if good else "Found none valid"
+                text = f'"{path}" must validate one and only one schema (oneOf). {count}'
+                found.add_general(text)
+            if not good:
+                found.merge(max(tried, key=lambda one: one.checks))
+    rules = schema.get("allOf")
+    if rules:
+        tried = [_validate_schema(value, one, path, old) for one in rules]
+        for one in tried:
+            found.merge(one)
+        bad = sum(bool(one.errors) for one in tried)
+        if bad:
+            none = ". None validated" if bad == len(tried) else ""
+            found.add_general(f'"{path}" must validate all the schemas (allOf){none}')
+    if (
+        schema.get("not") is not None
+        and not _validate_schema(value, schema["not"], path, old).errors
+    ):
+        found.add_general(f'"{path}" must not validate the schema (not)')

@@ -1,0 +1,161 @@
+"""CustomResourceDefinitions: what follows from what they say, and whether they can be served.
+
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go,
+pkg/registry/customresourcedefinition/strategy.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import invalid_value
+from pytest_kwait.simulator.apiextensions.definition_validation import (
+    ValidationOptions,
+    approval_errors,
+    names_errors,
+    spec_errors,
+    stored_version_errors,
+)
+from pytest_kwait.simulator.apiextensions.naming import find_condition, set_condition
+from pytest_kwait.simulator.registry.strategy import Strategy
+from pytest_kwait.simulator.validation.strfmt import list_unknown_formats
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+
+__all__ = ["CLEANUP_FINALIZER", "INITIAL_CONDITION", "CustomResourceDefinitionStrategy"]
+
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer that keeps a definition until its objects are gone."""
+
+INITIAL_CONDITION = {
+    "type": "Terminating",
+    "status": "True",
+    "reason": "InstanceDeletionPending",
+    "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin "
+    "soon",
+}
+"""What is said of a definition from its deletion until its objects are."""
+
+
+class CustomResourceDefinitionStrategy(Strategy):
+    """CustomResourceDefinitions."""
+
+    def default(self, obj: Obj) -> None:
+        """Singular and list names follow from the kind."""
+        super().default(obj)
+        names = obj.setdefault("spec", {}).setdefault("names", {})
+        if names.get("kind"):
+            if not names.get("singular"):
+                names["singular"] = names["kind"].lower()
+            if not names.get("listKind"):
+                names["listKind"] = names["kind"] + "List"
+        for version in obj["spec"].get("versions") or ():
+            if "served" not in version:
+                version["served"] = False
+        webhook = (obj["spec"].get("conversion") or {}).get("webhook") or {}
+        service = (webhook.get("clientConfig") or {}).get("service")
+        if isinstance(service, dict):
+            service.setdefault("port", 443)
+
+    def prepare_create(self, obj: Obj) -> None:
+        """The storage version is what objects are stored in from now on."""
+        super().prepare_create(obj)
+        obj["status"] = {
+            "conditions": None,
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": _storage_versions(obj)[:1] or None,
+        }
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """A new storage version joins those that objects may be stored in."""
+        super().prepare_update(new, old)
+        status = new.get("status") or {}
+        stored = list(status.get("storedVersions") or ())
+        stored += [name for name in _storage_versions(new)[:1] if name not in stored]
+        new["status"] = {**status, "storedVersions": stored}
+
+    def marked(self, obj: Obj, stamp: str) -> Obj | None:
+        """Kept until its objects are gone, which its status tells; its generation stays."""
+        metadata = obj["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return None
+        finalizers = metadata.get("finalizers", [])
+        if CLEANUP_FINALIZER not in finalizers:
+            finalizers = [*finalizers, CLEANUP_FINALIZER]
+        metadata = {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers}
+        status = obj.get("status") or {}
+        new = {**obj, "metadata": metadata, "status": {**status}}
+        new["status"]["conditions"] = [{**one} for one in status.get("conditions") or ()]
+        set_condition(new, INITIAL_CONDITION, stamp)
+        return new
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """What `definition_rules` has."""
+        return self._rules(obj, None, ValidationOptions())
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Group and plural name never change, scope and kind not once they are served."""
+        established = find_condition(old, "Established").get("status") == "True"
+        conversion = (old["spec"].get("conversion") or {}).get("webhook") or {}
+        bundle = (conversion.get("clientConfig") or {}).get("caBundle")
+        errors = self._rules(
+            new, old, ValidationOptions(any_ca=not established or bool(bundle), old=old)
+        )
+        spec, before = new["spec"], old["spec"]
+        names, names_before = spec.get("names") or {}, before.get("names") or {}
+        fixed = [("spec.group", spec.get("group"), before.get("group"))]
+        fixed.append(("spec.names.plural", names.get("plural"), names_before.get("plural")))
+        if established:
+            fixed[:0] = [
+                ("spec.scope", spec.get("scope"), before.get("scope")),
+                ("spec.names.kind", names.get("kind"), names_before.get("kind")),
+            ]
+        errors += [
+            invalid_value(at, value, "field is immutable")
+            for at, value, was in fixed
+            if value != was
+        ]
+        return errors
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Accepted names are names."""
+        accepted = (new.get("status") or {}).get("acceptedNames") or {}
+        return [*names_errors(accepted, "status.acceptedNames")]
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Tell of formats that nothing is held to."""
+        for form in list_unknown_formats(obj["spec"]):
+            caller.warn(f'unrecognized format "{form}"')
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Tell of such formats that were not there before."""
+        known = {*list_unknown_formats(old["spec"])}
+        for form in list_unknown_formats(new["spec"]):
+            if form not in known:
+                caller.warn(f'unrecognized format "{form}"')
+
+    @staticmethod
+    def _rules(new: Obj, old: Obj | None, leniency: ValidationOptions) -> list[FieldError]:
+        spec = new["spec"]
+        errors = spec_errors(spec, leniency)
+        accepted = (new.get("status") or {}).get("acceptedNames") or {}
+        errors += names_errors(accepted, "status.acceptedNames")
+        errors += stored_version_errors(new)
+        errors += approval_errors(new, old)
+        if spec.get("preserveUnknownFields") and not (
+            old is not None and old["spec"].get("preserveUnknownFields")
+        ):
+            text = (
+                "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+                "spec.versions[*].schema instead"
+            )
+            errors.append(invalid_value("spec.preserveUnknownFields", True, text))
+        return errors
+
+
+def _storage_versions(obj: Obj) -> list[str]:
+    versions = obj["spec"].get("versions") or ()
+    return [one.get("name", "") for one in versions if one.get("storage")]

@@ -1,0 +1,265 @@
+"""Discovery: which groups, versions and resources are served, in the old and the aggregated form.
+
+Source: k8s.io/apiserver pkg/endpoints/discovery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from pytest_kwait.simulator.api_errors import method_not_allowed, resource_not_found
+from pytest_kwait.simulator.apiserver.negotiation import (
+    AGGREGATED,
+    PRODUCED,
+    check_produced,
+    negotiate_discovery,
+)
+from pytest_kwait.simulator.apiserver.responses import json_only_response, json_response
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind, Scheme, SubResource
+
+__all__ = ["list_groups", "serve_discovery", "to_aggregated"]
+
+
+def serve_discovery(request: ApiRequest, kinds: Scheme) -> web.Response | None:
+    """The answer to a discovery path, None for any other path.
+
+    Raises:
+        StatusError: 404 for a version that a known group does not have.
+    """
+    parts = request.path.removeprefix("/").rstrip("/").split("/")
+    accept = request.header("Accept")
+    match parts:
+        case ["version"]:
+            _check_route(request, ("application/json",))
+            return json_only_response(request, kinds.version)
+        case ["version", *_]:
+            raise resource_not_found()
+        case ["api" | "apis"] if negotiate_discovery(accept):
+            return _aggregated_groups(request, kinds, parts[0])
+        case ["api"]:
+            _check_route(request, PRODUCED)
+            server = request.header("Host")
+            addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server}]
+            return json_response(
+                request,
+                {
+                    "kind": "APIVersions",
+                    "versions": ["v1"],
+                    "serverAddressByClientCIDRs": addresses,
+                },
+            )
+        case ["apis"]:
+            return json_response(
+                request, {"kind": "APIGroupList", "apiVersion": "v1", "groups": list_groups(kinds)}
+            )
+        case ["apis", name]:
+            for group in list_groups(kinds):
+                if group["name"] == name:
+                    return json_response(request, {"kind": "APIGroup", "apiVersion": "v1", **group})
+            return None
+        case ["api", version]:
+            return _resource_list(request, kinds, "", version)
+        case ["apis", name, version]:
+            if not any(group["name"] == name for group in list_groups(kinds)):
+                return None
+            return _resource_list(request, kinds, name, version)
+        case _:
+            return None
+
+
+def _check_route(request: ApiRequest, produced: tuple[str, ...]) -> None:
+    """Hold method and Accept header to those of a route.
+
+    Raises:
+        StatusError: 405 for anything but GET, 406 for a form that it does not have.
+    """
+    if request.method != "GET":
+        raise method_not_allowed()
+    check_produced(request.header("Accept"), produced)
+
+
+def list_groups(kinds: Scheme) -> list[Obj]:
+    """The groups that are served, custom ones and those of others last."""
+    listed = []
+    for group in kinds.groups:
+        versions = [
+            entry for entry in group["versions"] if kinds.served(group["name"], entry["version"])
+        ]
+        listed.append({**group, "versions": versions})
+    known = {group["name"] for group in listed}
+    custom: dict[str, list[str]] = {}
+    for name, version in kinds.group_versions():
+        if name and name not in known:
+            custom.setdefault(name, []).append(version)
+    for name, version in kinds.elsewhere:
+        custom.setdefault(name, []).append(version)
+    for name, versions in custom.items():
+        entries = [
+            {"groupVersion": f"{name}/{version}", "version": version} for version in versions
+        ]
+        listed.append({"name": name, "versions": entries, "preferredVersion": entries[0]})
+    return listed
+
+
+def _resource_list(
+    request: ApiRequest, kinds: Scheme, group: str, version: str
+) -> web.Response | None:
+    served = kinds.served(group, version)
+    if served is None:
+        if kinds.built_in(group):
+            raise resource_not_found()
+        return None
+    _check_route(request, PRODUCED)
+    body: Obj = {"kind": "APIResourceList"}
+    if group:
+        body["apiVersion"] = "v1"
+    body["groupVersion"] = f"{group}/{version}" if group else version
+    body["resources"] = [entry for kind in served.values() for entry in _resource_entries(kind)]
+    return json_response(request, body)
+
+
+def _resource_entries(kind: Kind) -> Iterator[Obj]:
+    entry: Obj = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    if kind.storage_version_hash:
+        entry["storageVersionHash"] = kind.storage_version_hash
+    yield entry
+    for sub in kind.subresources.values():
+        entry = {
+            "name": f"{kind.plural}/{sub.name}",
+            "singularName": "",
+            "namespaced": kind.namespaced,
+        }
+        if (sub.group, sub.version) != (kind.group, kind.version):
+            if sub.group:
+                entry["group"] = sub.group
+            entry["version"] = sub.version
+        entry["kind"] = sub.kind
+        entry["verbs"] = list(sub.verbs)
+        yield entry
+
+
+def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Response:
+    core: list[Obj] = [{"name": "", "versions": [{"version": "v1"}]}]
+    listed = core if root == "api" else list_groups(kinds)
+    items = []
+    for group in listed:
+        versions = []
+        for entry in group["versions"]:
+            served = kinds.served(group["name"], entry["version"]) or {}
+            key = (group["name"], entry["version"])
+            if key in kinds.elsewhere:
+                found = kinds.discovered.get(key)
+                told: Obj = {"freshness": "Stale"}
+                if found is not None:
+                    told = {"resources": found, "freshness": "Current"}
+                versions.append({"version": entry["version"], **told})
+                continue
+            versions.append(
+                {
+                    "version": entry["version"],
+                    "resources": [_aggregated_resource(kind) for kind in served.values()],
+                    "freshness": "Current",
+                }
+            )
+        metadata: Obj = {"name": group["name"]} if group["name"] else {}
+        items.append({"metadata": metadata, "versions": versions})
+    body = msgspec.json.encode(
+        {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+    )
+    tag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
+    headers = {
+        "Content-Type": AGGREGATED,
+        "ETag": tag,
+        "Vary": "Accept",
+        "Cache-Control": "public",
+    }
+    if request.header("If-None-Match") == tag:
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=body, headers=headers)
+
+
+def _aggregated_resource(kind: Kind) -> Obj:
+    entry: Obj = {
+        "resource": kind.plural,
+        "responseKind": _response_kind(kind, kind),
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    if kind.subresources:
+        entry["subresources"] = [
+            {
+                "subresource": sub.name,
+                "responseKind": _response_kind(kind, sub),
+                "verbs": list(sub.verbs),
+            }
+            for sub in kind.subresources.values()
+        ]
+    return entry
+
+
+def to_aggregated(listed: list[Obj], group: str, version: str) -> list[Obj]:
+    """The resources of an APIResourceList in the aggregated form.
+
+    Args:
+        listed: its entries.
+        group: of those that name none.
+        version: the same.
+    """
+    found: dict[str, Obj] = {}
+    for one in listed:
+        name, _, sub = str(one.get("name", "")).partition("/")
+        kind = {
+            "group": one.get("group") or group,
+            "version": one.get("version") or version,
+            "kind": one.get("kind", ""),
+        }
+        entry: Obj = {"responseKind": kind, "verbs": one.get("verbs") or []}
+        if sub:
+            of = found.setdefault(name, {"resource": name})
+            of.setdefault("subresources", []).append({"subresource": sub, **entry})
+            continue
+        entry["scope"] = "Namespaced" if one.get("namespaced") else "Cluster"
+        entry["singularResource"] = one.get("singularName", "")
+        for field in ("shortNames", "categories"):
+            if one.get(field):
+                entry[field] = one[field]
+        found.setdefault(name, {"resource": name}).update(entry)
+    return [*found.values()]
+
+
+def _response_kind(kind: Kind, shown: Kind | SubResource) -> Obj:
+    """What a resource answers with; built-in ones leave out what is the resource's own."""
+    group, version = shown.group, shown.version
+    if not kind.custom and (group, version) == (kind.group, kind.version):
+        group = version = ""
+    return {"group": group, "version": version, "kind": shown.kind}

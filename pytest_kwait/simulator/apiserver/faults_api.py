@@ -1,0 +1,98 @@
+"""The embedded cluster's own API: faults, and who holds them.
+
+    GET    /kwait/v1/hold         a holder, as a line of JSON; its faults end with this answer
+    GET    /kwait/v1/faults       the faults that are there
+    POST   /kwait/v1/faults       break something for a holder
+    GET    /kwait/v1/faults/ID    one fault, and how many requests or pulls it has met
+    DELETE /kwait/v1/faults/ID    end it
+
+Authorization is that of any path that is no resource: administrators alone, by default.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.api_errors import StatusError, bad_request, method_not_allowed
+from pytest_kwait.simulator.apiserver.request_bodies import read_body
+from pytest_kwait.simulator.apiserver.responses import json_only_response
+from pytest_kwait.simulator.codec.json_text import read_json
+from pytest_kwait.simulator.faults.fault_spec import make_fault
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.faults.active_faults import ActiveFault
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["serve_faults_api"]
+
+_HEARTBEAT_SECONDS = 1.0
+"""Seconds between signs of life of a hold."""
+
+
+async def serve_faults_api(api: SimulatedCluster, request: ApiRequest) -> web.StreamResponse | None:
+    """Answer a request below `/kwait/v1/`; None where nothing is there.
+
+    Raises:
+        StatusError: it is refused.
+    """
+    match request.path.strip("/").split("/")[2:]:
+        case ["hold"]:
+            return await _serve_holder(api, request)
+        case ["faults"]:
+            if request.method == "GET":
+                every = [_fault_object(record) for record in api.faults.records.values()]
+                return json_only_response(request, {"faults": every})
+            return await _create_fault(api, request)
+        case ["faults", name]:
+            record = api.faults.records.get(name)
+            if record is None:
+                raise StatusError(404, "NotFound", f'fault "{name}" not found')
+            if request.method == "DELETE":
+                api.faults.undo(name)
+            elif request.method != "GET":
+                raise method_not_allowed()
+            return json_only_response(request, _fault_object(record))
+        case _:
+            return None
+
+
+def _fault_object(record: ActiveFault) -> Obj:
+    return {"id": record.id, "holder": record.holder, "hits": record.hits()}
+
+
+async def _create_fault(api: SimulatedCluster, request: ApiRequest) -> web.Response:
+    if request.method != "POST":
+        raise method_not_allowed()
+    try:
+        asked = read_json(await read_body(request))
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+    if not isinstance(asked, dict):
+        raise bad_request("a fault is an object")
+    record = make_fault(api, asked)
+    return json_only_response(request, {} if record is None else _fault_object(record))
+
+
+async def _serve_holder(api: SimulatedCluster, request: ApiRequest) -> web.StreamResponse:
+    if request.method != "GET":
+        raise method_not_allowed()
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    response.enable_chunked_encoding()
+    await response.prepare(request.http)
+    holder = api.faults.enter()
+    try:
+        await response.write(msgspec.json.encode({"holder": holder}) + b"\n")
+        # Whoever goes cancels this; a connection that is gone without a word fails at a beat.
+        while True:
+            await async_sleep(_HEARTBEAT_SECONDS)
+            await response.write(b"\n")
+    except ConnectionError:
+        return response
+    finally:
+        api.faults.leave(holder)

@@ -1,0 +1,206 @@
+"""Who a request is from, and whether they may do what they ask.
+
+Source: k8s.io/apiserver pkg/server/config.go (DefaultBuildHandlerChain),
+pkg/endpoints/filters/{authentication,authorization}.go, pkg/authentication/request/bearertoken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pytest_kwait.simulator.api_errors import forbidden, unauthorized
+from pytest_kwait.simulator.authentication.certificates import read_certificate_user
+from pytest_kwait.simulator.authentication.jwt import InvalidToken
+from pytest_kwait.simulator.authentication.service_accounts import ISSUER
+from pytest_kwait.simulator.authorization.attributes import Attributes
+from pytest_kwait.simulator.authorization.impersonation import (
+    ImpersonatedUser,
+    Impersonator,
+    missing_user_error,
+)
+from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User, add_group
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["ADMINS", "AuthFilters", "StaticTokens"]
+
+ADMINS = MASTERS
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_STREAMS = frozenset({"attach", "exec", "portforward"})
+_PREFIX, _PREFIX_INITIALS = b"impersonate-", frozenset(b"Ii")
+_EXTRA = "impersonate-extra-"
+_UNKNOWN = "invalid bearer token"
+
+
+class StaticTokens:
+    """The bearer tokens that are known.
+
+    Args:
+        tokens: users by their token.
+    """
+
+    def __init__(self, tokens: Mapping[str, User]) -> None:
+        self._tokens = {
+            token: User(user.name, add_group(user.groups, AUTHENTICATED), user.uid, user.extra)
+            for token, user in tokens.items()
+        }
+
+    def user_of(self, token: str) -> User | None:
+        """The token's user, None if it is unknown."""
+        return self._tokens.get(token)
+
+
+class AuthFilters:
+    """Stands before everything that a cluster serves.
+
+    Args:
+        api: the cluster.
+        credentials: the tokens that are known beside those of service accounts.
+    """
+
+    def __init__(self, api: SimulatedCluster, credentials: StaticTokens) -> None:
+        self._api = api
+        self._credentials = credentials
+        self._impersonation = Impersonator(api.rbac)
+
+    # -- who
+
+    def authenticate(self, request: ApiRequest, target: RequestInfo | None) -> None:
+        """Note in the request whom it is from, or whom it acts as.
+
+        Raises:
+            StatusError: 401 for a token that is not known, 403 for who may not act as others.
+        """
+        user = self._user(request)
+        if user is not None:
+            request.caller.become(user)
+        for name, _ in request.http.raw_headers:
+            if name[0] in _PREFIX_INITIALS and name[:12].lower() == _PREFIX:
+                self._impersonate(request, target)
+                return
+
+    def _impersonate(self, request: ApiRequest, target: RequestInfo | None) -> None:
+        wanted = _read_impersonation(request)
+        if wanted is not None:
+            asked = _authorization_attributes(request, target)
+            request.caller.become(self._impersonation.become(wanted, asked))
+
+    def _user(self, request: ApiRequest) -> User | None:
+        certified = read_certificate_user(request.http.transport)
+        if certified is not None:
+            return certified
+        words = request.header("Authorization").split()
+        if len(words) < 2 or words[0].lower() != "bearer":
+            return None
+        known = self._credentials.user_of(words[1])
+        if known is not None:
+            return known
+        try:
+            found = self._api.accounts.user_of(words[1])
+        except InvalidToken:
+            found = None
+        if found is None:
+            raise unauthorized()
+        return _with_authenticated_group(found[0])
+
+    def review_token(self, token: str, audiences: Sequence[str]) -> tuple[User, list[str]] | str:
+        """Whose token it is and for whom of `audiences`, or what is wrong with it."""
+        known = self._credentials.user_of(token)
+        meant = list(audiences) or [ISSUER]
+        if known is not None and ISSUER in meant:
+            return known, [ISSUER]
+        try:
+            found = self._api.accounts.user_of(token, meant)
+        except InvalidToken as error:
+            return f"[{_UNKNOWN}, {error}]"
+        return _UNKNOWN if found is None else (_with_authenticated_group(found[0]), found[1])
+
+    # -- what
+
+    def authorize(self, request: ApiRequest, target: RequestInfo | None) -> None:
+        """Let through what the request's user may do.
+
+        Raises:
+            StatusError: 403 with the server's own text.
+        """
+        if MASTERS in request.caller.groups:
+            return
+        asked = _authorization_attributes(request, target)
+        decision = self._api.rbac.decide(asked)
+        if not decision.allowed:
+            raise asked.refusal(decision.reason)
+        if asked.subresource in _STREAMS and asked.resource == "pods" and asked.verb != "create":
+            # A stream that is opened by GET changes things all the same.
+            may = Attributes(
+                asked.user, "create", "", "pods", asked.subresource, asked.name, asked.namespace
+            )
+            decision = self._api.rbac.decide(may)
+            if not decision.allowed:
+                raise forbidden("", "pods", asked.name, decision.reason)
+
+
+def _with_authenticated_group(user: User) -> User:
+    return User(user.name, add_group(user.groups, AUTHENTICATED), user.uid, user.extra)
+
+
+def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -> Attributes:
+    """What the request asks for, whether that exists or not."""
+    user, method = request.caller.identity, request.method
+    if target is None:
+        return Attributes(user, method.lower(), path=unquote(request.path))
+    verb = _VERBS.get(method, "")
+    name, namespace = target.name, target.namespace or ""
+    if target.resource == "namespaces" and target.namespace is None:
+        namespace = target.name
+    if target.watch:
+        verb = "watch"
+    elif method in ("GET", "HEAD"):
+        verb = "get"
+        if not name:
+            verb = "watch" if request.flag("watch") else "list"
+            name = _name_in_field_selector(request.query.get("fieldSelector", ""))
+    elif verb == "delete" and not name:
+        verb = "deletecollection"
+    return Attributes(
+        user, verb, target.group, target.resource, target.subresource, name, namespace
+    )
+
+
+def _name_in_field_selector(selector: str) -> str:
+    """The one object that a field selector leaves, empty where it is not by name."""
+    for term in selector.split(","):
+        field, _, value = term.partition("=")
+        name = value.removeprefix("=")
+        if field == "metadata.name" and name not in ("", ".", "..") and not {*"/%"} & {*name}:
+            return name
+    return ""
+
+
+def _read_impersonation(request: ApiRequest) -> ImpersonatedUser | None:
+    """Whom the request wants to act as, None where headers say nothing.
+
+    Raises:
+        StatusError: 400, they do not say whom.
+    """
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in request.http.headers.items():
+        if header.lower().startswith(_EXTRA):
+            key = unquote(header[len(_EXTRA) :].lower())
+            extra[key] = (*extra.get(key, ()), value)
+    wanted = ImpersonatedUser(
+        request.header("Impersonate-User"),
+        request.header("Impersonate-Uid"),
+        tuple(request.http.headers.getall("Impersonate-Group", ())),
+        extra,
+    )
+    if wanted.name:
+        return wanted
+    if wanted.only_name:
+        return None
+    raise missing_user_error(wanted)

@@ -1,0 +1,242 @@
+"""PATCH: the form of the patch, what it is applied to, what comes of it.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
+from pytest_kwait.simulator.api_errors import (
+    StatusError,
+    bad_request,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    required,
+    unsupported_media_type,
+)
+from pytest_kwait.simulator.apiserver.request_bodies import (
+    check_object_type,
+    kind_error,
+    read_body,
+    run_in_thread_if_large,
+)
+from pytest_kwait.simulator.apiserver.responses import object_response
+from pytest_kwait.simulator.apiserver.versions import to_requested_version
+from pytest_kwait.simulator.codec.json_text import check_depth
+from pytest_kwait.simulator.codec.schema import shape_of
+from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
+from pytest_kwait.simulator.managedfields.typed_check import format_go_value
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.patch import apply_strategic_merge
+from pytest_kwait.simulator.patches import (
+    apply_json_patch,
+    apply_merge_patch,
+    not_a_map_message,
+    read_patch,
+)
+from pytest_kwait.simulator.store import key_of
+from pytest_kwait.simulator.unstructured import from_unstructured_error
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["apply_patch", "patch_object", "read_patch_type"]
+
+APPLY_PATCH = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+
+def read_patch_type(request: ApiRequest, kind: Kind) -> str:
+    """The media type of the patch.
+
+    Raises:
+        StatusError: 415 for one that the kind does not take, 422 for options that do not fit it.
+    """
+    media = request.header("Content-Type").partition(";")[0].strip()
+    forms = (
+        [JSON_PATCH, MERGE_PATCH]
+        if kind.custom
+        else [JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH]
+    )
+    forms.append(APPLY_PATCH)
+    if media not in (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH):
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    if media not in forms:
+        raise unsupported_media_type(", ".join(forms))
+    errors = []
+    if media == APPLY_PATCH:
+        if not request.query.get("fieldManager"):
+            errors.append(required("fieldManager", "is required for apply patch"))
+    elif "force" in request.query:
+        errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
+    if errors:
+        raise invalid("meta.k8s.io", "PatchOptions", "", errors)
+    return media
+
+
+def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
+    """`target` with the patch in `data`.
+
+    Raises:
+        StatusError: 400 or 422, it cannot be patched so.
+    """
+    patch = read_patch(data, "" if media == STRATEGIC_MERGE_PATCH else "error decoding patch: ")
+    if media == JSON_PATCH:
+        result = apply_json_patch(clone(target), patch)
+    elif media == MERGE_PATCH:
+        if patch is None:
+            raise bad_request("Invalid JSON Patch")
+        if not isinstance(patch, dict):
+            raise bad_request(f"error decoding patch: {not_a_map_message(patch)}")
+        result = apply_merge_patch(target, patch)
+    else:
+        result = apply_strategic_merge(target, patch, shape_of(kind.group, kind.version, kind.kind))
+    if not isinstance(result, dict):
+        raise bad_request("the patched object is no object")
+    try:
+        check_depth(result)
+    except ValueError as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    return result
+
+
+async def patch_object(
+    api: SimulatedCluster, request: ApiRequest, kind: Kind, target: RequestInfo
+) -> web.Response:
+    """Serve a PATCH of an object or of its status.
+
+    Raises:
+        StatusError: the patch is refused.
+    """
+    _ = request.form
+    caller = request.writer()
+    media = read_patch_type(request, kind)
+    data = await read_body(request)
+    subresource = target.subresource or None
+    if media == APPLY_PATCH:
+        configuration = await run_in_thread_if_large(
+            data, lambda: read_apply(data, kind, target.name, target.namespace or "", caller)
+        )
+        _resolve_name(api, kind, configuration, target)
+        key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
+        present = api.store.get(kind.bucket, key)
+        if present is not None:
+            _check_uid(kind, configuration, present.obj)
+        force = request.flag("force")
+        stored, created = await await_webhooks(
+            caller,
+            lambda: apply_object(api, kind, configuration, subresource, caller, force=force),
+        )
+        status = 201 if created else 200
+        return object_response(request, kind, await to_requested_version(kind, stored), status)
+    stored = await await_webhooks(caller, lambda: _patch(api, kind, target, media, data, caller))
+    return object_response(request, kind, await to_requested_version(kind, stored))
+
+
+def _patch(
+    api: SimulatedCluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
+) -> Obj:
+    """Patch the object as it is now."""
+    entry = api.entry(kind, target.name, target.namespace or "")
+    before = to_version(kind, entry.obj, caller)
+    result = apply_patch(media, before, data, kind)
+    metadata = result.get("metadata")
+    if not isinstance(metadata, dict | None):
+        _decode_result(api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None)
+    if not isinstance(metadata, dict) or metadata.get("name") != target.name:
+        given = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise bad_request(
+            f"the name of the object ({given}) does not match the name on the URL ({target.name})"
+            if given
+            else f"the name of the object ({target.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    if metadata.get("namespace", target.namespace) != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if kind.custom:
+        check_object_type(result, kind)
+    new = _decode_result(
+        api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
+    )
+    _check_uid(kind, new, entry.obj)
+    return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
+
+
+def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
+    """Hold a patched object to being the one that is there.
+
+    Raises:
+        StatusError: 422, it is another.
+    """
+    uid = new["metadata"].get("uid")
+    if uid and uid != present["metadata"]["uid"]:
+        error = invalid_value("metadata.uid", uid, "field is immutable")
+        errors = [error] if kind.custom else [error] * 2
+        raise invalid(kind.group, kind.kind, present["metadata"]["name"], errors)
+
+
+def _resolve_name(
+    api: SimulatedCluster, kind: Kind, configuration: Obj, target: RequestInfo
+) -> None:
+    """Name what a configuration without a name is for, which must be there then.
+
+    Raises:
+        StatusError: 400, it is not.
+    """
+    if configuration["metadata"].get("name"):
+        return
+    key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
+    if api.store.get(kind.bucket, key) is None and not target.subresource:
+        raise bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    configuration["metadata"]["name"] = target.name
+
+
+def _decode_result(
+    api: SimulatedCluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
+) -> Obj:
+    """The patched object; what it is refused for is a fault of the patch.
+
+    A strategic merge patch is shown as it was sent, any other as what it made of the object.
+    """
+    why = ""
+    if strategic is None and not kind.custom:
+        version, name = result.get("apiVersion"), result.get("kind")
+        why = kind_error(kind, version or kind.api_version, name or kind.kind)
+    try:
+        if not why:
+            return api.decode(kind, result, caller)
+    except StatusError as error:
+        why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
+        if not why:
+            raise
+    text = json.dumps({name: result[name] for name in sorted(result)}, separators=(",", ":"))
+    if strategic is not None:
+        text = format_go_value(_strip_directives(read_patch(strategic)))
+        why = from_unstructured_error(result, shape_of(kind.group, kind.version, kind.kind)) or why
+    raise invalid("", "", "", [invalid_value("patch", text, why)])
+
+
+def _strip_directives(patch: Any) -> Any:
+    """A strategic merge patch without what merging takes out of it."""
+    if isinstance(patch, dict):
+        kept = {name: value for name, value in patch.items() if name != "$retainKeys"}
+        return {name: _strip_directives(value) for name, value in kept.items()}
+    return [_strip_directives(one) for one in patch] if isinstance(patch, list) else patch

@@ -1,0 +1,317 @@
+"""Requests on resources: get, list, watch, create, update, patch, delete.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers, pkg/endpoints/installer.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
+from pytest_kwait.simulator.api_errors import (
+    StatusError,
+    bad_request,
+    method_not_allowed,
+    not_found,
+    resource_not_found,
+    verb_not_supported,
+)
+from pytest_kwait.simulator.apiserver.contents import check_object_name
+from pytest_kwait.simulator.apiserver.handlers.access_reviews import AccessReviews
+from pytest_kwait.simulator.apiserver.handlers.components import (
+    COMPONENTS,
+    get_component_status,
+    list_component_statuses,
+)
+from pytest_kwait.simulator.apiserver.handlers.list_options import read_options
+from pytest_kwait.simulator.apiserver.handlers.listing import (
+    find_page,
+    parse_revision,
+    wait_for_revision,
+)
+from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
+from pytest_kwait.simulator.apiserver.handlers.watch import serve_watch
+from pytest_kwait.simulator.apiserver.negotiation import PRODUCED, STREAMED, check_produced
+from pytest_kwait.simulator.apiserver.printers.tables import check_table_options
+from pytest_kwait.simulator.apiserver.request_bodies import read_delete_options, read_object
+from pytest_kwait.simulator.apiserver.responses import (
+    json_response,
+    list_response,
+    object_response,
+    stored_object_response,
+)
+from pytest_kwait.simulator.apiserver.subresources.bindings import serve_binding
+from pytest_kwait.simulator.apiserver.timeouts import check_timeout
+from pytest_kwait.simulator.apiserver.versions import (
+    entry_to_requested_version,
+    to_requested_version,
+)
+from pytest_kwait.simulator.objects import name_of, namespace_of
+from pytest_kwait.simulator.store import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiohttp import web
+
+    from pytest_kwait.simulator.apiserver.filters import AuthFilters
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["ResourceHandler"]
+
+_JOB_DELETION_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_DEPRECATION_WARNINGS = {
+    COMPONENTS: "v1 ComponentStatus is deprecated in v1.19+",
+    "endpoints": ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+}
+
+
+class ResourceHandler:
+    """The handlers, over one cluster.
+
+    Args:
+        api: the cluster.
+        subresources: what is served beneath objects.
+        gate: who is known, for reviews of tokens.
+    """
+
+    def __init__(
+        self, api: SimulatedCluster, subresources: SubresourceHandler, gate: AuthFilters
+    ) -> None:
+        self._api = api
+        self._subresources = subresources
+        self._reviews = AccessReviews(api, gate)
+
+    async def handle(self, request: ApiRequest, target: RequestInfo) -> web.StreamResponse | None:
+        """The answer, None where nothing is there that could refuse the path in its own words.
+
+        Raises:
+            StatusError: the request is refused.
+        """
+        served = self._api.kinds.served(target.group, target.version)
+        if served is None:
+            if self._api.kinds.built_in(target.group):
+                raise resource_not_found()
+            return None
+        kind = served.get(target.resource)
+        if not self._api.kinds.built_in(target.group):
+            if kind is None or not _is_in_scope(request, kind, target):
+                return None
+            if target.rest or (target.subresource and target.subresource not in kind.subresources):
+                raise not_found(kind.group, kind.plural, target.name)
+        if kind is None or (target.subresource and target.subresource not in kind.subresources):
+            raise resource_not_found()
+        if target.rest and target.subresource != "proxy":
+            raise resource_not_found()
+        if "timeout" in request.query:
+            check_timeout(request)
+        if target.subresource:
+            return await self._subresources.handle(request, kind, target)
+        verb = _request_verb(request, kind, target)
+        if kind.bucket in _DEPRECATION_WARNINGS:
+            request.caller.warn(_DEPRECATION_WARNINGS[kind.bucket])
+        if kind.structure is not None and kind.structure.deprecation:
+            request.caller.warn(kind.structure.deprecation)
+        produced = STREAMED if verb in ("list", "watch") else PRODUCED
+        check_produced(request.header("Accept"), produced)
+        return await self._verb(request, kind, target, verb)
+
+    async def _verb(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
+    ) -> web.StreamResponse:
+        match verb:
+            case "get":
+                return await self._get(request, kind, target)
+            case "list" | "watch":
+                return await self._list(request, kind, target)
+            case "create":
+                return await self._create(request, kind, target)
+            case "update":
+                return await self._update(request, kind, target)
+            case "patch":
+                return await patch_object(self._api, request, kind, target)
+            case "delete":
+                return await self._delete(request, kind, target)
+            case _:
+                return await self._delete_collection(request, kind, target)
+
+    async def _get(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
+        if request.form.convert == "Table":
+            check_table_options(request.query)
+        if request.query:
+            await self._check_get(request)
+        if kind.bucket == COMPONENTS:
+            return object_response(request, kind, get_component_status(target.name))
+        entry = self._api.entry(kind, target.name, target.namespace or "")
+        return stored_object_response(request, kind, await entry_to_requested_version(kind, entry))
+
+    async def _check_get(self, request: ApiRequest) -> None:
+        """Hold the query of a GET of one object to what there is.
+
+        Raises:
+            StatusError: 400, 500 or 504, it asks for something else.
+        """
+        if request.query.get("export", "").lower() in ("1", "t", "true"):
+            raise bad_request(
+                "the export parameter, deprecated since v1.14, is no longer supported"
+            )
+        try:
+            revision = parse_revision(request.query.get("resourceVersion", ""))
+        except ValueError as error:
+            raise StatusError(500, "", str(error)) from None
+        await wait_for_revision(self._api, revision)
+
+    async def _list(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
+    ) -> web.StreamResponse:
+        # An Accept header that cannot be met is refused before anything else.
+        if request.form.convert == "Table":
+            check_table_options(request.query)
+        options = read_options(request, kind, name=target.name, watch=target.watch)
+        if options.watch:
+            if "watch" not in kind.verbs:
+                raise verb_not_supported(kind.group, kind.plural, "watch")
+            return await serve_watch(self._api, request, kind, target.namespace, options)
+        if kind.bucket == COMPONENTS:
+            return list_response(request, kind, list_component_statuses(options), {})
+        found = await find_page(self._api, kind, target.namespace, options)
+        return list_response(request, kind, found.entries, found.metadata)
+
+    async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
+        _ = request.form
+        caller = request.writer()
+        if kind.bucket == "bindings":
+            return await serve_binding(self._api, request, target)
+        obj = await read_object(request, kind)
+        if "get" not in kind.verbs:
+            answer = self._reviews.answer(request, kind, obj, target.namespace or "")
+            return json_response(request, answer, 201)
+        stored = await await_webhooks(
+            caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
+        )
+        return object_response(request, kind, await to_requested_version(kind, stored), 201)
+
+    async def _update(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
+        _ = request.form
+        caller = request.writer()
+        obj = await read_object(request, kind)
+        check_object_name(obj, target.name, target.namespace or "")
+        key = key_of(target.name, target.namespace or "")
+        strategy = self._api.strategy(kind)
+        if strategy.allows_create_on_update and self._api.store.get(kind.bucket, key) is None:
+            stored = await await_webhooks(
+                caller, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
+            )
+            return object_response(request, kind, await to_requested_version(kind, stored), 201)
+        stored = await await_webhooks(caller, lambda: self._api.update(kind, obj, caller=caller))
+        return object_response(request, kind, await to_requested_version(kind, stored))
+
+    async def _delete(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
+        _ = request.form
+        options = await read_delete_options(request)
+        if (
+            kind.bucket == "jobs.batch"
+            and "propagationPolicy" not in options
+            and "orphanDependents" not in options
+        ):
+            request.caller.warn(_JOB_DELETION_WARNING)
+        caller = request.caller
+        outcome = await await_webhooks(
+            caller,
+            lambda: self._api.delete(
+                kind, target.name, target.namespace or "", options=options, caller=caller
+            ),
+        )
+        kept = options.get("orphanDependents") is False and _is_deletion_pending(outcome)
+        return object_response(
+            request, kind, await to_requested_version(kind, outcome), 202 if kept else 200
+        )
+
+    async def _delete_collection(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
+    ) -> web.Response:
+        _ = request.form
+        options = await read_delete_options(request)
+        chosen = read_options(request, kind)
+        found = await find_page(self._api, kind, target.namespace, chosen)
+        for entry in found.entries:
+            try:
+                await await_webhooks(
+                    request.caller, self._deletion(request, kind, entry.obj, options)
+                )
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        return list_response(request, kind, found.entries, found.metadata)
+
+    def _deletion(
+        self, request: ApiRequest, kind: Kind, obj: Obj, options: Obj
+    ) -> Callable[[], Obj]:
+        name, namespace = name_of(obj), namespace_of(obj)
+        return lambda: self._api.delete(
+            kind, name, namespace, options=options, caller=request.caller
+        )
+
+
+def _is_deletion_pending(outcome: Obj) -> bool:
+    """Whether a deletion left the object where it is, for a time."""
+    metadata = outcome.get("metadata", {})
+    return "deletionTimestamp" in metadata and bool(
+        metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+    )
+
+
+def _is_in_scope(request: ApiRequest, kind: Kind, target: RequestInfo) -> bool:
+    """Whether a path leads to a custom kind; across namespaces it does for lists alone.
+
+    Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_handler.go, func ServeHTTP.
+    """
+    if target.namespace is not None or not kind.namespaced:
+        return kind.namespaced is (target.namespace is not None)
+    return target.watch or (request.method == "GET" and not target.name)
+
+
+def _request_verb(request: ApiRequest, kind: Kind, target: RequestInfo) -> str:
+    """What is asked of the kind.
+
+    Raises:
+        StatusError: 404 where no route leads, 405 where one does, but not by this method.
+    """
+    method, named = request.method, bool(target.name)
+    if kind.namespaced is (target.namespace is None) and (
+        named or not kind.namespaced or not ({"list", "create"} & set(kind.verbs))
+    ):
+        raise resource_not_found()
+    if named and "get" not in kind.verbs:
+        raise resource_not_found()
+    if target.watch:
+        if "watch" not in kind.verbs:
+            raise resource_not_found()
+        if method != "GET":
+            raise method_not_allowed()
+        return "watch"
+    everywhere = kind.namespaced and target.namespace is None
+    if method == "GET":
+        verb = "get" if named else "list"
+    elif method == "DELETE":
+        verb = "delete" if named else "deletecollection"
+    else:
+        verb = _VERBS.get(method, "")
+    # The name in the path of a new custom object counts for nothing.
+    misplaced = method == "POST" and named and not kind.custom
+    misplaced = misplaced or (method in ("PUT", "PATCH") and not named)
+    if everywhere and method != "GET" and "get" in kind.verbs:
+        misplaced = True
+    if misplaced or verb not in kind.verbs:
+        if kind.custom and misplaced and method in ("PUT", "PATCH"):
+            raise bad_request("name must be provided")
+        raise method_not_allowed()
+    return verb

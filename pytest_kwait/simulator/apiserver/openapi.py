@@ -1,0 +1,253 @@
+"""The OpenAPI documents: what types and paths there are.
+
+Those of built-in groups are a server's own; those of custom kinds are made as far as clients read
+them: types, paths, patch forms.
+
+Source: k8s.io/kube-openapi pkg/handler3, pkg/handler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.simulator.codec.documents import (
+    V2_PATH,
+    collect_types,
+    document_hashes,
+    read_document,
+    read_v2_document,
+    to_v2_schema,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind, Scheme
+
+__all__ = ["serve_openapi"]
+
+_PREFIX = "#/components/schemas/"
+_PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+)
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_PATCH = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
+_GVK = "x-kubernetes-group-version-kind"
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PROTOBUF_OLD = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""What clients call it; no media type has an at sign, so answers do not."""
+_YEAR = 365 * 24 * 3600.0
+_VALIDATION = {
+    "in": "query",
+    "name": "fieldValidation",
+    "schema": {"type": "string", "uniqueItems": True},
+}
+
+
+def serve_openapi(request: ApiRequest, kinds: Scheme) -> web.Response | None:
+    """The answer to a path under `/openapi`, None for any other path."""
+    path = request.path
+    if path == "/openapi/v2":
+        return _serve_swagger(request, kinds)
+    if path == "/openapi/v3":
+        index = {
+            name: {"serverRelativeURL": f"/openapi/v3/{name}?hash={tag}"}
+            for name, tag in sorted(_document_hashes(kinds).items())
+        }
+        body = msgspec.json.encode({"paths": index})
+        return web.Response(body=body, content_type="text/plain", charset="utf-8")
+    if not path.startswith("/openapi/v3/"):
+        return None
+    name = path.removeprefix("/openapi/v3/")
+    tag = _document_hashes(kinds).get(name)
+    if tag is None:
+        return web.Response(status=404)
+    return _serve_document(request, kinds, name, tag)
+
+
+def _document_hashes(kinds: Scheme) -> dict[str, str]:
+    """Every document with a text that changes whenever it does."""
+    tags = {name: tag for name, tag in document_hashes().items() if name != V2_PATH}
+    for group, version in kinds.group_versions():
+        name = _document_path(group, version)
+        if name not in tags:
+            tags[name] = _hash_document(_custom_document(kinds, group, version))
+    return tags
+
+
+def _hash_document(body: bytes) -> str:
+    return hashlib.sha512(body).hexdigest().upper()
+
+
+def _accepts_json(request: ApiRequest) -> bool:
+    """Whether the client takes JSON, the one form that the documents have here."""
+    accepted = request.header("Accept") or "*/*"
+    forms = [form.partition(";")[0].strip() for form in accepted.split(",")]
+    return any(form in ("*/*", "application/*", "application/json") for form in forms)
+
+
+def _serve_document(request: ApiRequest, kinds: Scheme, name: str, tag: str) -> web.Response:
+    headers = {"ETag": f'"{tag}"', "Vary": "Accept"}
+    if not _accepts_json(request):
+        return web.Response(status=406, headers={"Vary": "Accept"})
+    asked = request.query.get("hash", "")
+    if asked and asked != tag:
+        url = f"/openapi/v3/{name}?hash={tag}"
+        return web.Response(status=301, headers={**headers, "Location": url})
+    if asked:
+        headers["Cache-Control"] = "public, immutable"
+        headers["Expires"] = formatdate(SYSTEM_CLOCK.time() + _YEAR, usegmt=True)
+    if request.header("If-None-Match") == headers["ETag"]:
+        return web.Response(status=304, headers=headers)
+    if name in document_hashes():
+        body = read_document(name)
+    else:
+        group, _, version = name.removeprefix("apis/").rpartition("/")
+        body = _custom_document(kinds, group, version)
+    return web.Response(body=body, content_type="application/json", headers=headers)
+
+
+def _serve_swagger(request: ApiRequest, kinds: Scheme) -> web.Response:
+    """The document of version 2; custom kinds are among its definitions, not among its paths."""
+    media = _negotiate_swagger(request)
+    if not media:
+        return web.Response(status=406, headers={"Vary": "Accept-Encoding, Accept"})
+    content = read_v2_document()
+    custom = {
+        _schema_name(kind): {
+            **to_v2_schema(_custom_schema(kind)),
+            _GVK: [_group_version_kind(kind)],
+        }
+        for group, version in kinds.group_versions()
+        for kind in (kinds.served(group, version) or {}).values()
+        if kind.structure is not None
+    }
+    full = {**content, "definitions": {**content["definitions"], **custom}}
+    body = msgspec.json.encode(full)
+    headers = {"ETag": f'"{_hash_document(body)}"', "Vary": "Accept-Encoding, Accept"}
+    if request.header("If-None-Match") == headers["ETag"]:
+        return web.Response(status=304, headers=headers)
+    if media == _PROTOBUF:
+        body = _encode_protobuf(headers["ETag"], full)
+    return web.Response(body=body, content_type=media, headers=headers)
+
+
+def _negotiate_swagger(request: ApiRequest) -> str:
+    """The form that the client takes the document of version 2 in, empty if it takes none."""
+    accepted = request.header("Accept") or "*/*"
+    for form in accepted.split(","):
+        media = form.partition(";")[0].strip()
+        if media in (_PROTOBUF, _PROTOBUF_OLD):
+            return _PROTOBUF
+        if media in ("*/*", "application/*", "application/json"):
+            return "application/json"
+    return ""
+
+
+_ENCODED_DOCUMENTS: dict[str, bytes] = {}
+"""The document in protobuf, by its tag; the latest one alone."""
+
+
+def _encode_protobuf(tag: str, content: Obj) -> bytes:
+    """The document in protobuf, which is written once for each state of it."""
+    from pytest_kwait.simulator.codec.openapi_documents import encode_v2_protobuf
+
+    if tag not in _ENCODED_DOCUMENTS:
+        _ENCODED_DOCUMENTS.clear()
+        _ENCODED_DOCUMENTS[tag] = encode_v2_protobuf(content)
+    return _ENCODED_DOCUMENTS[tag]
+
+
+def _document_path(group: str, version: str) -> str:
+    return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def _schema_name(kind: Kind) -> str:
+    return ".".join(reversed(kind.group.split("."))) + f".{kind.version}.{kind.kind}"
+
+
+def _custom_schema(kind: Kind) -> Obj:
+    """The schema of a custom kind with what every object has."""
+    schema = kind.structure.schema if kind.structure is not None else {}
+    properties = {**schema.get("properties", {}), "metadata": {"$ref": _PREFIX + _META}}
+    for name in ("apiVersion", "kind"):
+        properties.setdefault(name, {"type": "string"})
+    return {**schema, "properties": dict(sorted(properties.items()))}
+
+
+def _custom_document(kinds: Scheme, group: str, version: str) -> bytes:
+    types: dict[str, Obj] = {}
+    paths: dict[str, Obj] = {}
+    collect_types(_META, types)
+    collect_types(_PATCH, types)
+    for kind in (kinds.served(group, version) or {}).values():
+        name = _schema_name(kind)
+        types[name] = {**_custom_schema(kind), _GVK: [_group_version_kind(kind)]}
+        paths.update(_path_operations(kind, name))
+    return msgspec.json.encode(
+        {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"},
+            "paths": paths,
+            "components": {"schemas": dict(sorted(types.items()))},
+        }
+    )
+
+
+def _group_version_kind(kind: Kind) -> Obj:
+    return {"group": kind.group, "kind": kind.kind, "version": kind.version}
+
+
+def _path_operations(kind: Kind, name: str) -> Iterator[tuple[str, Obj]]:
+    root = "/" + _document_path(kind.group, kind.version)
+    where = (
+        f"{root}/namespaces/{{namespace}}/{kind.plural}"
+        if kind.namespaced
+        else (f"{root}/{kind.plural}")
+    )
+    answer = {"200": {"content": {"application/json": {"schema": {"$ref": _PREFIX + name}}}}}
+    about = {"responses": answer, "x-kubernetes-group-version-kind": _group_version_kind(kind)}
+    body = {"content": {"*/*": {"schema": {"$ref": _PREFIX + name}}}}
+    many: Obj = {}
+    if "list" in kind.verbs:
+        many["get"] = {**about, "x-kubernetes-action": "list"}
+    if "create" in kind.verbs:
+        many["post"] = {
+            **about,
+            "parameters": [_VALIDATION],
+            "requestBody": body,
+            "x-kubernetes-action": "post",
+        }
+    yield where, many
+    one: Obj = {}
+    if "get" in kind.verbs:
+        one["get"] = {**about, "x-kubernetes-action": "get"}
+    if "update" in kind.verbs:
+        one["put"] = {
+            **about,
+            "parameters": [_VALIDATION],
+            "requestBody": body,
+            "x-kubernetes-action": "put",
+        }
+    if "patch" in kind.verbs:
+        patch = {"$ref": _PREFIX + _PATCH}
+        one["patch"] = {
+            **about,
+            "parameters": [_VALIDATION],
+            "requestBody": {"content": {form: {"schema": patch} for form in _PATCHES}},
+            "x-kubernetes-action": "patch",
+        }
+    if "delete" in kind.verbs:
+        one["delete"] = {**about, "x-kubernetes-action": "delete"}
+    if one:
+        yield f"{where}/{{name}}", one

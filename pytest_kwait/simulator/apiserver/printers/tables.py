@@ -1,0 +1,89 @@
+"""Tables: what `kubectl get` shows, one row for an object.
+
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, k8s.io/apiserver
+pkg/registry/rest/table.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.api_errors import bad_request, invalid_value
+from pytest_kwait.simulator.kind_view import to_version_without_webhook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_kwait.simulator.apiserver.printers.columns import Columns
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["check_table_options", "table_row", "to_partial_object_metadata", "to_table"]
+
+_INCLUDE_OBJECT_POLICIES = ("None", "Metadata", "Object")
+
+
+def to_partial_object_metadata(obj: Obj, version: str = "v1") -> Obj:
+    """The object's metadata as an object of its own."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj["metadata"],
+    }
+
+
+def find_columns(kind: Kind) -> Columns:
+    """The columns of a kind; name and age where it has none of its own."""
+    # Few requests want tables: what they look like is read with the first one.
+    from pytest_kwait.simulator.apiserver.printers.columns import BUILT_IN_COLUMNS, GENERIC_COLUMNS
+    from pytest_kwait.simulator.apiserver.printers.custom_columns import custom_resource_columns
+
+    if kind.structure is not None:
+        return custom_resource_columns(kind)
+    return BUILT_IN_COLUMNS.get(kind.bucket, GENERIC_COLUMNS)
+
+
+def check_table_options(query: Mapping[str, str]) -> None:
+    """Hold what a table's rows are to include to what there is.
+
+    Raises:
+        StatusError: 400, it is none of that.
+    """
+    include = query.get("includeObject", "")
+    if include not in ("", *_INCLUDE_OBJECT_POLICIES):
+        wrong = invalid_value(
+            "includeObject", include, "must be 'Metadata', 'Object', 'None', or empty"
+        )
+        raise bad_request(f"Unable to convert to Table as requested: {wrong}")
+
+
+def table_row(kind: Kind, obj: Obj, include: str, version: str = "v1") -> Obj:
+    """The row of an object, which is as it is stored."""
+    cells: list[Any] = find_columns(kind).cells(obj)
+    if include == "None":
+        return {"cells": cells, "object": None}
+    shown = to_version_without_webhook(kind, obj)
+    if include != "Object":
+        shown = to_partial_object_metadata(shown, version)
+    return {"cells": cells, "object": shown}
+
+
+def to_table(
+    kind: Kind,
+    objects: Sequence[Obj],
+    metadata: Obj,
+    query: Mapping[str, str],
+    *,
+    headed: bool = True,
+    version: str = "v1",
+) -> Obj:
+    """The table of `objects`, which are as they are stored; a watch heads only its first one."""
+    include = query.get("includeObject", "")
+    kept = ("resourceVersion", "continue", "remainingItemCount")
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "columnDefinitions": find_columns(kind).definitions if headed else None,
+        "rows": [table_row(kind, obj, include, version) for obj in objects],
+    }

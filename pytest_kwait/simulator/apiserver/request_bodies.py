@@ -1,0 +1,375 @@
+"""Request bodies as objects.
+
+Source: k8s.io/apimachinery pkg/runtime/serializer, k8s.io/apiserver pkg/endpoints/handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from aiohttp.web import RequestPayloadError
+
+from pytest_kwait.simulator.api_errors import (
+    StatusError,
+    bad_request,
+    invalid,
+    invalid_value,
+    not_supported,
+    unsupported_media_type,
+)
+from pytest_kwait.simulator.codec.json_text import read_json
+from pytest_kwait.simulator.codec.protobuf import MAGIC, decode_envelope
+from pytest_kwait.simulator.codec.schema import is_known
+from pytest_kwait.simulator.codec.yaml_text import read_yaml
+from pytest_kwait.simulator.objects import DuplicateKeysObj
+from pytest_kwait.simulator.validation.objectmeta import delete_option_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = [
+    "MEDIA_TYPES",
+    "kind_error",
+    "read_body",
+    "read_delete_options",
+    "read_object",
+    "run_in_thread_if_large",
+]
+
+Result = TypeVar("Result")
+
+MEDIA_TYPES = (
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+)
+_PROTOBUF = MEDIA_TYPES[2]
+_NO_JSON = "couldn't get version/kind; json parse error: "
+_SCHEME = "pkg/runtime/scheme.go:111"
+_MAX_BODY_BYTES = 3 * 1024 * 1024
+"""Bytes; source: k8s.io/apiserver pkg/server/config.go, `MaxRequestBodyBytes`."""
+
+_BODY_SECONDS = 60.0
+_LARGE_YAML_BYTES = 64 * 1024
+_SUMMARY_BYTES = 30
+"""Bytes of a body that an error shows."""
+_PRECONDITIONS = {"uid": "types.UID", "resourceVersion": "string"}
+_OPTION_FIELDS: dict[str, tuple[type, str]] = {
+    "gracePeriodSeconds": (int, "int64"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+    "preconditions": (dict, "v1.Preconditions"),
+}
+
+
+async def read_body(request: ApiRequest) -> bytes:
+    """The whole body.
+
+    Raises:
+        StatusError: 413 for one that is too large, 504 for one that does not come to its end, 500
+            for one that breaks the rules of its encoding.
+    """
+    http = request.http
+    if (http.content_length or 0) > _MAX_BODY_BYTES:
+        raise _too_large_error()
+    if http.headers.get("Expect", "").lower() == "100-continue":
+        await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        http.writer.output_size = 0
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in http.content.iter_any():
+                parts.append(part)
+                size += len(part)
+                if size > _MAX_BODY_BYTES:
+                    raise _too_large_error()
+    except TimeoutError:
+        text = "Timeout: request did not complete within the allotted timeout"
+        raise StatusError(504, "Timeout", text, {}) from None
+    except RequestPayloadError:
+        raise StatusError(500, "", "malformed chunked encoding") from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _too_large_error() -> StatusError:
+    text = f"Request entity too large: limit is {_MAX_BODY_BYTES}"
+    return StatusError(413, "RequestEntityTooLarge", text)
+
+
+def _read_media_type(request: ApiRequest) -> str:
+    """The body's media type.
+
+    Raises:
+        StatusError: 415 for one that is not read.
+    """
+    given = request.header("Content-Type")
+    media = given.partition(";")[0].strip().lower() if given else MEDIA_TYPES[0]
+    if media not in MEDIA_TYPES:
+        raise unsupported_media_type(", ".join(MEDIA_TYPES))
+    return media
+
+
+async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False) -> Obj:
+    """The object in the body.
+
+    Args:
+        request: the request.
+        kind: what the path says the object is.
+        any_kind: whether the body may be something else (a subresource's own kind).
+
+    Raises:
+        StatusError: 415 for a media type that is not read, 400 for what is no such object.
+    """
+    data = await read_body(request)
+    media = _read_media_type(request)
+    obj: Any
+    try:
+        if media == _PROTOBUF or data.startswith(MAGIC):
+            obj = _decode_protobuf(data)
+        elif media == "application/yaml":
+            obj, repeated = await _decode_yaml(data)
+            if repeated and request.query.get("fieldValidation") == "Strict":
+                repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
+            request.caller.complaints = repeated
+        else:
+            obj = _decode_json(data)
+            if request.query.get("fieldValidation") != "Ignore":
+                obj = _mark_repeated_fields(obj, data)
+        obj = _require_type_meta(obj)
+        if not any_kind:
+            _check_kind(obj, kind, data)
+    except _DecodeError as error:
+        raise _unrecognized_error(kind, data, str(error)) from None
+    return cast("Obj", obj)
+
+
+class _DecodeError(Exception):
+    pass
+
+
+def _decode_json(data: bytes) -> Any:
+    try:
+        return read_json(data)
+    except ValueError as error:
+        raise _DecodeError(f"{_NO_JSON}{error}") from None
+
+
+def _decode_protobuf(data: bytes) -> Any:
+    if not data.startswith(MAGIC):
+        raise _DecodeError(
+            "provided data does not appear to be a protobuf message, expected prefix "
+            f"[{' '.join(map(str, MAGIC))}]"
+        )
+    return decode_envelope(data)
+
+
+def _require_type_meta(obj: Any) -> Obj:
+    """`obj` as an object whose kind and version can be told."""
+    if obj is None:
+        return {}
+    if not isinstance(obj, dict):
+        name = {list: "array", str: "string", bool: "bool"}.get(type(obj), "number")
+        raise _DecodeError(
+            f"{_NO_JSON}json: cannot unmarshal {name} into Go value of type struct {{ APIVersion "
+            'string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        )
+    for field in ("apiVersion", "kind"):
+        value = obj.get(field)
+        if value is not None and not isinstance(value, str):
+            names = {list: "array", dict: "object", bool: "bool"}
+            raise _DecodeError(
+                f"{_NO_JSON}json: cannot unmarshal {names.get(type(value), 'number')} into Go "
+                f"struct field .{field} of type string"
+            )
+    version = obj.get("apiVersion") or ""
+    if version.count("/") > 1:
+        raise _DecodeError(f"unexpected GroupVersion string: {version}")
+    return obj
+
+
+def _unrecognized_error(kind: Kind, data: bytes, why: str) -> StatusError:
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind.kind}): {why} "
+        f"({_summarize_body(data)})"
+    )
+
+
+def _summarize_body(data: bytes) -> str:
+    """The beginning of a body, readable where it begins like an object."""
+    if not data:
+        return "<empty>"
+    start = data[:_SUMMARY_BYTES]
+    text = start.decode(errors="replace") if data[0] == ord("{") else start.hex()
+    return f"{text} ..." if len(data) > _SUMMARY_BYTES else text
+
+
+async def _decode_yaml(data: bytes) -> tuple[Any, list[str]]:
+    try:
+        return await run_in_thread_if_large(data, lambda: read_yaml(data))
+    except ValueError as error:
+        raise _DecodeError(str(error)) from None
+
+
+async def run_in_thread_if_large(data: bytes, read: Callable[[], Result]) -> Result:
+    """What `read` makes of `data`; where that takes long, others are served meanwhile."""
+    if len(data) < _LARGE_YAML_BYTES:
+        return read()
+    return await asyncio.to_thread(read)
+
+
+def _mark_repeated_fields(obj: Any, data: bytes) -> Any:
+    """`obj`, which `data` spells, with the fields that `data` gives more than once."""
+    repeated = False
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        result = dict(items)
+        if len(result) == len(items):
+            return result
+        repeated = True
+        return DuplicateKeysObj(items)
+
+    try:
+        again = json.loads(data, object_pairs_hook=pairs)
+    except ValueError:  # only read with what is no UTF-8 replaced
+        again = json.loads(data.decode(errors="replace"), object_pairs_hook=pairs)
+    return again if repeated else obj
+
+
+def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
+    version, name = obj.get("apiVersion"), obj.get("kind")
+    if kind.custom:
+        if not name:
+            text = data.decode(errors="replace")
+            raise _DecodeError(f"Object 'Kind' is missing in '{text}'")
+        if version != kind.api_version:
+            raise bad_request(
+                f"the API version in the data ({version or ''}) does not match the expected API "
+                f"version ({kind.api_version})"
+            )
+        check_object_type(obj, kind)
+        return
+    why = kind_error(kind, version or kind.api_version, name or kind.kind)
+    if why:
+        given = (version or kind.api_version).rpartition("/")[2]
+        raise bad_request(
+            f'{name or kind.kind} in version "{given}" cannot be handled as a {kind.kind}: {why}'
+        )
+
+
+def check_object_type(obj: Obj, kind: Kind) -> None:
+    """Hold a custom object to its kind and version.
+
+    Source: k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go, func
+    ValidateTypeMeta.
+
+    Raises:
+        StatusError: 422, it says that it is something else.
+    """
+    version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
+    errors = []
+    if name != kind.kind:
+        errors.append(invalid_value("kind", name, f"must be {kind.kind}"))
+    if version != kind.api_version:
+        errors.append(invalid_value("apiVersion", version, f"must be {kind.api_version}"))
+    if errors:
+        metadata = obj.get("metadata")
+        own = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise invalid(str(version).rpartition("/")[0], str(name), own, errors)
+
+
+def kind_error(kind: Kind, version: str, name: str) -> str:
+    """Why what says to be `name` of `version` is no object of `kind`; empty if it is one."""
+    if (version, name) == (kind.api_version, kind.kind):
+        return ""
+    group, _, short = version.rpartition("/")
+    if is_known(group, short, name) or (version, name) == ("v1", "List"):
+        package = kind.group.partition(".")[0] or "core"
+        return f"converting ({short}.{name}) to ({package}.{kind.kind}): unknown conversion"
+    return _unregistered_text(name, version)
+
+
+def _unregistered_text(name: str, version: str) -> str:
+    return f'no kind "{name}" is registered for version "{version}" in scheme "{_SCHEME}"'
+
+
+async def read_delete_options(request: ApiRequest) -> Obj:
+    """The options of a deletion, from the body or else from the query.
+
+    Raises:
+        StatusError: 400 or 415 for a body that is none, 422 for options that do not exist.
+    """
+    data = await read_body(request)
+    given = bool(data.strip())
+    options = await _decode_body_options(request, data) if given else _read_query_options(request)
+    errors = delete_option_errors(options)
+    dry_run = options.get("dryRun") or []
+    if any(value != "All" for value in dry_run):
+        errors.append(not_supported("dryRun", dry_run, ["All"]))
+    if errors:
+        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
+    request.caller.dry_run = bool(dry_run)
+    return {name: options[name] for name in _OPTION_FIELDS if options.get(name) is not None}
+
+
+def _read_query_options(request: ApiRequest) -> Obj:
+    options: Obj = {}
+    grace = request.number("gracePeriodSeconds")
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    if "orphanDependents" in request.query:
+        options["orphanDependents"] = request.flag("orphanDependents")
+    if "propagationPolicy" in request.query:
+        options["propagationPolicy"] = request.query["propagationPolicy"]
+    preconditions = {
+        name: request.query[f"preconditions.{name}"]
+        for name in ("uid", "resourceVersion")
+        if request.query.get(f"preconditions.{name}")
+    }
+    if preconditions:
+        options["preconditions"] = preconditions
+    dry_run = [value for name, value in request.queries if name == "dryRun"]
+    if dry_run:
+        options["dryRun"] = dry_run
+    return options
+
+
+async def _decode_body_options(request: ApiRequest, data: bytes) -> Obj:
+    media = _read_media_type(request)
+    try:
+        if media == _PROTOBUF or data.startswith(MAGIC):
+            options = _decode_protobuf(data)
+        elif media == "application/yaml":
+            options, _ = await _decode_yaml(data)
+        else:
+            options = _decode_json(data)
+        options = _require_type_meta(options)
+    except _DecodeError as error:
+        raise bad_request(str(error)) from None
+    name = options.get("kind") or "DeleteOptions"
+    if name != "DeleteOptions":
+        raise bad_request(_unregistered_text(name, options.get("apiVersion") or "v1"))
+    for field, (kind, shown) in _OPTION_FIELDS.items():
+        value = options.get(field)
+        if value is not None and type(value) is not kind:
+            names = {list: "array", dict: "object", bool: "bool", str: "string"}
+            found = names.get(type(value)) or f"number{f' {value}' if kind is int else ''}"
+            raise bad_request(
+                f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of "
+                f"type {shown}"
+            )
+    for field, value in (options.get("preconditions") or {}).items():
+        if field in _PRECONDITIONS and not isinstance(value, str | None):
+            names = {list: "array", dict: "object", bool: "bool"}
+            raise bad_request(
+                f"json: cannot unmarshal {names.get(type(value), 'number')} into Go struct field "
+                f"Preconditions.preconditions.{field} of type {_PRECONDITIONS[field]}"
+            )
+    return options

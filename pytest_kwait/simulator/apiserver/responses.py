@@ -1,0 +1,213 @@
+"""Answers: objects, lists and failures as HTTP responses, in the form that the client wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import web
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.apiserver.negotiation import negotiate_plain
+from pytest_kwait.simulator.apiserver.printers.tables import to_partial_object_metadata, to_table
+from pytest_kwait.simulator.codec.yaml_text import write_yaml
+from pytest_kwait.simulator.kind_view import to_version_without_webhook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.scheme import Kind
+    from pytest_kwait.simulator.store import Entry
+
+__all__ = [
+    "add_response_headers",
+    "error_response",
+    "json_only_response",
+    "json_response",
+    "list_response",
+    "object_response",
+    "stored_object_response",
+    "text_response",
+]
+
+_JSON = {"Content-Type": "application/json"}
+_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+_YAML = {"Content-Type": "application/yaml"}
+_encode = msgspec.json.Encoder().encode
+_MAX_WARNING_LENGTH = 4096
+_TRUNCATED_WARNING_LENGTH = 256
+_PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+
+
+def json_response(
+    request: ApiRequest, body: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """`body` as JSON, or as YAML where that is what the client takes.
+
+    Raises:
+        StatusError: 406, the client takes neither.
+    """
+    form = negotiate_plain(request.header("Accept"))
+    return _encode_body(request, form.media, body, status, headers or {})
+
+
+def json_only_response(request: ApiRequest, body: object) -> web.Response:
+    """`body` as JSON, whatever the client takes."""
+    return _encode_body(request, "json", body, 200, {})
+
+
+def text_response(text: str, status: int = 200, *, nosniff: bool = True) -> web.Response:
+    """Plain text; Go says of errors, and of little else, that they are to be taken as such."""
+    response = web.Response(text=text, status=status, headers=_TEXT)
+    if nosniff:
+        response.headers["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def error_response(request: ApiRequest, error: StatusError) -> web.Response:
+    """A refusal as a Status object; in JSON to those who would take nothing that there is."""
+    try:
+        media = negotiate_plain(request.header("Accept")).media
+    except StatusError:
+        media = "json"
+    return _encode_body(request, media, error.status(), error.code, error.headers)
+
+
+def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response:
+    """A stored object; the usual form is its bytes as they are kept."""
+    form = request.form
+    if form.media == "json" and not form.convert and kind.stored:
+        raw = entry.raw
+        if kind.custom:
+            raw = _encode(to_version_without_webhook(kind, entry.obj))
+        return _build_response(request, raw, 200, _JSON)
+    return object_response(request, kind, entry.obj)
+
+
+def object_response(request: ApiRequest, kind: Kind, obj: Obj, status: int = 200) -> web.Response:
+    """An object in the version and the form that the client wants."""
+    form = request.form
+    if obj.get("kind") == "Status" and obj.get("apiVersion") == "v1":
+        return _encode_body(request, form.media, obj, status, {})
+    body = to_version_without_webhook(kind, obj)
+    if form.convert == "Table":
+        body = to_table(kind, [obj], obj["metadata"], request.query, version=form.version)
+    elif form.convert == "PartialObjectMetadataList":
+        raise _conversion_error(form.convert, f"is not a list ({_go_type(kind)})")
+    elif form.convert:
+        body = to_partial_object_metadata(body, form.version)
+    return _encode_body(request, form.media, body, status, {})
+
+
+def list_response(
+    request: ApiRequest, kind: Kind, entries: Sequence[Entry], metadata: Obj
+) -> web.Response:
+    """Objects as a list."""
+    form = request.form
+    if form.convert == "Table":
+        rows = [entry.obj for entry in entries]
+        shown = to_table(kind, rows, metadata, request.query, version=form.version)
+        return _encode_body(request, form.media, shown, 200, {})
+    if form.convert == "PartialObjectMetadata":
+        raise _conversion_error(form.convert, f"is a list ({_go_type(kind)}List)")
+    if form.convert:
+        body = {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": f"meta.k8s.io/{form.version}",
+            "metadata": metadata,
+            "items": [to_partial_object_metadata(entry.obj, form.version) for entry in entries],
+        }
+        return _encode_body(request, form.media, body, 200, {})
+    if form.media == "yaml" or kind.custom or not kind.stored:
+        items = [to_version_without_webhook(kind, entry.obj) for entry in entries]
+        if kind.custom:
+            metadata = {"continue": "", **metadata}
+        if not kind.custom:
+            items = [
+                {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+                for item in items
+            ]
+        body = {
+            "kind": kind.list_kind,
+            "apiVersion": kind.api_version,
+            "metadata": metadata,
+            "items": items,
+        }
+        return _encode_body(request, form.media, body, 200, {})
+    head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
+    # Objects are stored with kind and apiVersion in front; items of built-in kinds go without.
+    cut = len(_encode({"kind": kind.kind, "apiVersion": kind.api_version}))
+    items_raw = b",{".join(entry.raw[cut:] for entry in entries)
+    body_raw = b"".join((head[:-1], b',"items":[', b"{" if entries else b"", items_raw, b"]}"))
+    return _build_response(request, body_raw, 200, _JSON)
+
+
+def _conversion_error(wanted: str, why: str) -> StatusError:
+    message = f"you requested {wanted}, but the requested object {why}"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def _go_type(kind: Kind) -> str:
+    """What the server's own program calls an object of the kind."""
+    if kind.custom:
+        return "*unstructured.Unstructured"
+    return f"*{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
+
+
+def _encode_body(
+    request: ApiRequest, media: str, body: object, status: int, headers: Mapping[str, str]
+) -> web.Response:
+    if media == "yaml":
+        return _build_response(request, write_yaml(body), status, {**_YAML, **headers})
+    return _build_response(request, _encode(body), status, {**_JSON, **headers})
+
+
+def _build_response(
+    request: ApiRequest, body: bytes, status: int, headers: Mapping[str, str]
+) -> web.Response:
+    if request.query_text or request.header("User-Agent").startswith(_PRETTY_AGENTS):
+        pretty = request.query.get("pretty", "")
+        if pretty not in ("", "0", "false") or (
+            not pretty and request.header("User-Agent").startswith(_PRETTY_AGENTS)
+        ):
+            body = _indent_json(body, headers)
+    response = web.Response(body=body, status=status, headers=headers)
+    if request.caller.warnings:
+        _add_warnings(response, request.caller)
+    return response
+
+
+def _indent_json(body: bytes, headers: Mapping[str, str]) -> bytes:
+    if headers.get("Content-Type", "").startswith("application/json"):
+        return msgspec.json.format(body, indent=2) + b"\n"
+    return body
+
+
+def add_response_headers(response: web.StreamResponse, request: ApiRequest) -> None:
+    """Say what each answer says beside its content, warnings among it where it is a stream.
+
+    Source: k8s.io/apiserver pkg/endpoints/filters/{cachecontrol,audit_init}.go.
+    """
+    heads = response.headers
+    heads["Audit-Id"] = request.audit_id
+    heads.setdefault("Cache-Control", "no-cache, private")
+    if not isinstance(response, web.Response):
+        _add_warnings(response, request.caller)
+
+
+def _add_warnings(response: web.StreamResponse, caller: Caller) -> None:
+    """Tell the client what it was warned of, as far as headers can carry it.
+
+    Source: k8s.io/apiserver pkg/endpoints/filters/warning.go.
+    """
+    texts = [text for text in caller.warnings if text.isprintable()]
+    if sum(map(len, texts)) > _MAX_WARNING_LENGTH:
+        texts = [text[:_TRUNCATED_WARNING_LENGTH] for text in texts][
+            : _MAX_WARNING_LENGTH // _TRUNCATED_WARNING_LENGTH
+        ]
+    for text in texts:
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{escaped}"')

@@ -1,0 +1,176 @@
+"""The server: a request to the room that answers it, a refusal to a Status.
+
+Source: k8s.io/apiserver pkg/server/config.go, DefaultBuildHandlerChain.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed
+from pytest_kwait.simulator.apiserver.connections import HEADER_SECONDS, HttpServer
+from pytest_kwait.simulator.apiserver.discovery import serve_discovery
+from pytest_kwait.simulator.apiserver.filters import AuthFilters
+from pytest_kwait.simulator.apiserver.handlers.resources import ResourceHandler
+from pytest_kwait.simulator.apiserver.health import serve_healthz
+from pytest_kwait.simulator.apiserver.listener import Listener
+from pytest_kwait.simulator.apiserver.non_resource_paths import RequestMetrics
+from pytest_kwait.simulator.apiserver.openapi import serve_openapi
+from pytest_kwait.simulator.apiserver.paths import serve_index
+from pytest_kwait.simulator.apiserver.request import ApiRequest, parse_request_info
+from pytest_kwait.simulator.apiserver.responses import (
+    add_response_headers,
+    error_response,
+    json_response,
+    text_response,
+)
+from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
+
+if TYPE_CHECKING:
+    import ssl
+
+    from aiohttp import web
+
+    from pytest_kwait.simulator.apiserver.filters import StaticTokens
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["ApiServer"]
+
+_HOST = re.compile(r"[-A-Za-z0-9!$%&'()*+,.:;=\[\]_~@]*")
+_INCOMPLETE_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_OPENID_CONFIGURATION, _OPENID_KEYS = ".well-known/openid-configuration", "openid/v1/jwks"
+_FAULTS_PREFIX = "/kwait/v1/"
+"""What begins so is the embedded cluster's own, for administrators."""
+_CACHED = {"Cache-Control": "public, max-age=3600"}
+
+
+class ApiServer:
+    """One cluster behind HTTP.
+
+    Args:
+        api: the cluster.
+        credentials: the tokens that are known.
+        header_seconds: until a request's head must have come.
+    """
+
+    def __init__(
+        self,
+        api: SimulatedCluster,
+        credentials: StaticTokens,
+        header_seconds: float = HEADER_SECONDS,
+    ) -> None:
+        self._api = api
+        self._header_seconds = header_seconds
+        self._gate = AuthFilters(api, credentials)
+        self._tally = RequestMetrics(api)
+        self._resources = ResourceHandler(api, SubresourceHandler(api), self._gate)
+        self._http_listener: Listener | None = None
+        self._web: HttpServer | None = None
+
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Listen; returns the port, which is a free one where `port` is 0.
+
+        Raises:
+            OSError: the port is taken, or the address is none of this machine's.
+        """
+        self._web = HttpServer(self.handle, self._header_seconds)
+        self._http_listener = Listener(self._web, tls, self._header_seconds)
+        return self._http_listener.open(host, port)
+
+    async def stop(self) -> None:
+        """Close the listener and cut every connection, open watches included."""
+        if self._http_listener is not None:
+            self._http_listener.close()
+        if self._web is not None:
+            for protocol in self._web.connections:
+                if protocol.transport is not None:
+                    protocol.transport.abort()
+            await async_sleep(0)
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        fault = _find_malformed_request(http)
+        if fault:
+            refusal = text_response(fault, int(fault[:3]))
+            refusal.force_close()
+            return refusal
+        request = ApiRequest(http)
+        try:
+            answer = await self._answer(request)
+        except StatusError as error:
+            answer = error_response(request, error)
+        self._tally.note(request, parse_request_info(request.path), answer.status)
+        if not answer.prepared:
+            add_response_headers(answer, request)
+        return answer
+
+    async def _answer(self, request: ApiRequest) -> web.StreamResponse:
+        target = parse_request_info(request.path)
+        self._gate.authenticate(request, target)
+        self._gate.authorize(request, target)
+        if self._api.kinds.elsewhere:
+            obj = self._api.kinds.elsewhere.get(_parse_group_version(request.path))
+            if obj is not None:
+                from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
+
+                return await proxy_request(self._api, request, obj)
+        if target is not None:
+            if self._api.faults.requests:
+                await self._api.faults.meet(request, target)
+            answer = await self._resources.handle(request, target)
+        elif request.path.startswith(_FAULTS_PREFIX):
+            # Not at import: hardly any suite breaks anything.
+            from pytest_kwait.simulator.apiserver.faults_api import serve_faults_api
+
+            answer = await serve_faults_api(self._api, request)
+        else:
+            answer = self._plain(request)
+        return text_response("404 page not found\n", 404) if answer is None else answer
+
+    def _plain(self, request: ApiRequest) -> web.Response | None:
+        kinds = self._api.kinds
+        return (
+            serve_healthz(request)
+            or self._tally.serve(request)
+            or serve_index(request, kinds)
+            or serve_discovery(request, kinds)
+            or serve_openapi(request, kinds)
+            or self._serve_openid(request, request.path.strip("/"))
+        )
+
+    def _serve_openid(self, request: ApiRequest, path: str) -> web.Response | None:
+        """What others need to check tokens of service accounts by themselves."""
+        if path not in (_OPENID_CONFIGURATION, _OPENID_KEYS):
+            return None
+        if request.method != "GET":
+            raise method_not_allowed()
+        if path == _OPENID_CONFIGURATION:
+            facts = self._api.accounts.discovery(f"https://{request.header('Host')}/{_OPENID_KEYS}")
+            return json_response(request, facts, headers=_CACHED)
+        media = {"Content-Type": "application/jwk-set+json"}
+        return json_response(request, self._api.accounts.key_set, headers={**_CACHED, **media})
+
+
+def _parse_group_version(path: str) -> tuple[str, str]:
+    """The group and the version that a path names; empty for one that names none."""
+    parts = path.split("/")
+    return (parts[2], parts[3]) if parts[1] == "apis" and len(parts) > 3 else ("", "")
+
+
+def _find_malformed_request(http: web.BaseRequest) -> str:
+    """What is wrong with a request that could be read; empty where nothing is.
+
+    Source: Go's net/http server.go, `readRequest`, and net/url, `unescape`.
+    """
+    major, minor = http.version
+    if (major, minor) < (1, 0):
+        return "400 Bad Request"
+    if major != 1:
+        return "505 HTTP Version Not Supported: unsupported protocol version"
+    if _HOST.fullmatch(http.headers.get("Host", "")) is None:
+        return "400 Bad Request: malformed Host header"
+    if "%" in http.raw_path and _INCOMPLETE_ESCAPE.search(http.raw_path.partition("?")[0]):
+        return "400 Bad Request"
+    return ""

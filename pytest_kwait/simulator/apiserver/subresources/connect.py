@@ -1,0 +1,89 @@
+"""Letting a client through to a pod, a service or a node, once admission has been asked.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers/rest.go, ConnectResource.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes
+from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
+from pytest_kwait.simulator.api_errors import bad_request, method_not_allowed
+from pytest_kwait.simulator.scheme import Kind
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["admit_connection", "is_flag_set"]
+
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
+_OPTION_KINDS = {
+    "attach": "PodAttachOptions",
+    "exec": "PodExecOptions",
+    "portforward": "PodPortForwardOptions",
+}
+_OPTION_FLAGS = {
+    "attach": ("stdin", "stdout", "stderr", "tty"),
+    "exec": ("stdin", "stdout", "stderr", "tty"),
+}
+
+
+async def admit_connection(
+    api: SimulatedCluster, request: ApiRequest, kind: Kind, target: RequestInfo
+) -> None:
+    """Hold a request that connects to what the subresource takes, and ask webhooks about it.
+
+    Raises:
+        StatusError: 405 for a method that it does not take, 400 for bad parameters, whatever a
+            webhook refuses it for.
+    """
+    verbs = kind.subresources[target.subresource].verbs
+    if _VERBS.get(request.method, "delete") not in verbs and request.method != "OPTIONS":
+        raise method_not_allowed()
+    options = _connect_options(request, kind, target)
+    content = Kind("", "v1", "", options["kind"], namespaced=kind.namespaced)
+    asked = Attributes(
+        "CONNECT", kind, target.namespace or "", target.name, options, None, target.subresource,
+        request.caller, content=content,
+    )  # fmt: skip
+
+    def admit() -> None:
+        api.admission.admit_subresource(asked)
+        api.admission.validate_subresource(asked)
+
+    await await_webhooks(request.caller, admit)
+
+
+def is_flag_set(request: ApiRequest, name: str) -> bool:
+    """Whether a parameter is given and does not say no."""
+    return name in request.query and request.query[name].lower() not in ("0", "false")
+
+
+def _connect_options(request: ApiRequest, kind: Kind, target: RequestInfo) -> Obj:
+    name = _OPTION_KINDS.get(target.subresource, f"{kind.kind}ProxyOptions")
+    options: Obj = {"kind": name, "apiVersion": "v1"}
+    for flag in _OPTION_FLAGS.get(target.subresource, ()):
+        if is_flag_set(request, flag):
+            options[flag] = True
+    if target.subresource in _OPTION_FLAGS and request.query.get("container"):
+        options["container"] = request.query["container"]
+    command = [value for key, value in request.queries if key == "command"]
+    if target.subresource == "exec" and command:
+        options["command"] = command
+    ports = [value for key, value in request.queries if key == "ports"]
+    if target.subresource == "portforward" and ports:
+        options["ports"] = [_parse_port(part) for text in ports for part in text.split(",")]
+    if target.subresource == "proxy" and target.rest:
+        options["path"] = f"/{target.rest}"
+    return options
+
+
+def _parse_port(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise bad_request(
+            f'cannot convert to []int32: strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+    return int(text)

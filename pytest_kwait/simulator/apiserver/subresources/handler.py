@@ -1,0 +1,165 @@
+"""What is served beneath objects: status, scale, binding, eviction, logs, streams, proxies.
+
+Source: k8s.io/kubernetes pkg/registry/core/pod/rest, pkg/registry/core/pod/storage,
+pkg/registry/apps/*/storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.admission.attributes import Attributes
+from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
+from pytest_kwait.simulator.api_errors import method_not_allowed, resource_not_found
+from pytest_kwait.simulator.apiserver.contents import check_object_name, check_subresource_kind
+from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
+from pytest_kwait.simulator.apiserver.negotiation import PRODUCED, check_produced
+from pytest_kwait.simulator.apiserver.request_bodies import read_object
+from pytest_kwait.simulator.apiserver.responses import (
+    json_response,
+    object_response,
+    stored_object_response,
+)
+from pytest_kwait.simulator.apiserver.subresources.bindings import serve_binding
+from pytest_kwait.simulator.apiserver.subresources.connect import admit_connection
+from pytest_kwait.simulator.apiserver.subresources.eviction import serve_eviction
+from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
+from pytest_kwait.simulator.apiserver.subresources.scale import serve_scale
+from pytest_kwait.simulator.apiserver.versions import (
+    entry_to_requested_version,
+    to_requested_version,
+)
+from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
+from pytest_kwait.simulator.managedfields.field_manager import record_update
+from pytest_kwait.simulator.objects import clone
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["SubresourceHandler"]
+
+_CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
+
+
+class SubresourceHandler:
+    """The handlers, over one cluster.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+
+    async def handle(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
+    ) -> web.StreamResponse:
+        """The answer.
+
+        Raises:
+            StatusError: the request is refused.
+        """
+        if target.rest and target.subresource != "proxy":
+            raise resource_not_found()
+        if target.subresource in _CONNECT_SUBRESOURCES:
+            await admit_connection(self._api, request, kind, target)
+            return await self._connect(request, kind, target)
+        if target.subresource == "log":
+            return await serve_logs(self._api, request, target)
+        method = request.method
+        verbs = kind.subresources[target.subresource].verbs
+        verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
+        if verb not in verbs:
+            raise method_not_allowed()
+        check_produced(request.header("Accept"), PRODUCED)
+        if verb == "create":
+            return await self._create(request, kind, target)
+        if target.subresource == "scale":
+            return await serve_scale(self._api, request, kind, target, verb)
+        if verb == "get":
+            entry = self._api.entry(kind, target.name, target.namespace or "")
+            return stored_object_response(
+                request, kind, await entry_to_requested_version(kind, entry)
+            )
+        if verb == "patch":
+            return await patch_object(self._api, request, kind, target)
+        caller = request.writer()
+        obj = await read_object(request, kind)
+        check_object_name(obj, target.name, target.namespace or "")
+        stored = await await_webhooks(
+            caller,
+            lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
+        )
+        return object_response(request, kind, await to_requested_version(kind, stored))
+
+    async def _connect(
+        self, request: ApiRequest, kind: Kind, target: RequestInfo
+    ) -> web.StreamResponse:
+        # Not at import: a cluster starts without anybody who connects.
+        if target.subresource in ("attach", "exec"):
+            from pytest_kwait.simulator.apiserver.subresources.remotecommand import (
+                serve_remote_command,
+            )
+
+            return await serve_remote_command(self._api, request, target)
+        if target.subresource == "portforward":
+            from pytest_kwait.simulator.apiserver.subresources.portforward import serve_port_forward
+
+            return await serve_port_forward(self._api, request, target)
+        if kind.bucket == "nodes":
+            from pytest_kwait.simulator.apiserver.subresources.node_proxy import serve_node_proxy
+
+            return await serve_node_proxy(self._api, request, target)
+        from pytest_kwait.simulator.apiserver.subresources.proxy import (
+            serve_pod_proxy,
+            serve_service_proxy,
+        )
+
+        serve = serve_pod_proxy if kind.bucket == "pods" else serve_service_proxy
+        return await serve(self._api, request, target)
+
+    async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
+        match target.subresource:
+            case "binding":
+                return await serve_binding(self._api, request, target)
+            case "eviction":
+                return await serve_eviction(self._api, request, target)
+            case "token":
+                obj = await read_object(request, kind, any_kind=True)
+                check_subresource_kind(self._api, obj, TOKEN_REQUESTS)
+                return json_response(request, await self._token(request, target, obj), 201)
+        raise method_not_allowed()
+
+    async def _token(self, request: ApiRequest, target: RequestInfo, asked: Obj) -> Obj:
+        caller = request.writer()
+        namespace = target.namespace or ""
+        clean = self._api.decode(TOKEN_REQUESTS, asked, caller)
+        account = self._api.get("serviceaccounts", target.name, namespace)
+        clean["metadata"].setdefault("name", target.name)
+        clean["metadata"].setdefault("namespace", namespace)
+
+        def issue() -> Obj:
+            attributes = Attributes(
+                "CREATE",
+                self._api.kinds["serviceaccounts"],
+                namespace,
+                target.name,
+                clone(clean),
+                None,
+                "token",
+                caller,
+                content=TOKEN_REQUESTS,
+            )
+            self._api.admission.admit_subresource(attributes)
+            self._api.admission.validate_subresource(attributes)
+            return self._api.accounts.issue(account, attributes.obj or clean)
+
+        issued = await await_webhooks(caller, issue)
+        stamp = self._api.clock.stamp()
+        record_update(TOKEN_REQUESTS, issued, None, caller, stamp, "token")
+        return issued

@@ -1,0 +1,279 @@
+"""HTTP requests passed on to what listens in pods.
+
+Source: k8s.io/apimachinery pkg/util/proxy/{upgradeaware,transport}.go, k8s.io/kubernetes
+pkg/registry/core/{pod,service}.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from aiohttp import web
+
+from pytest_kwait.simulator.api_errors import StatusError, bad_request, not_found
+from pytest_kwait.simulator.apiserver.subresources.html_links import rewrite_links
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.kubelet_api import Session
+
+__all__ = [
+    "ProxyTarget",
+    "redirect_with_slash",
+    "serve_pod_proxy",
+    "serve_service_proxy",
+    "split_scheme_name_port",
+]
+
+_MAX_HEAD_BYTES = 256 * 1024
+_HOP_BY_HOP_HEADERS = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+     "transfer-encoding", "upgrade"}
+)  # fmt: skip
+_UNFORWARDED_HEADERS = _HOP_BY_HOP_HEADERS | {
+    "authorization",
+    "host",
+    "content-length",
+    "accept-encoding",
+}
+
+
+class ProxyTarget(NamedTuple):
+    """What a proxy request is for."""
+
+    scheme: str
+    name: str
+    port: str
+
+
+def split_scheme_name_port(text: str) -> ProxyTarget | None:
+    """`name`, `name:port` or `scheme:name:port`; None for anything else."""
+    parts = text.split(":")
+    if len(parts) > 3:
+        return None
+    scheme = parts[0] if len(parts) == 3 else ""
+    name = parts[-2] if len(parts) > 1 else parts[0]
+    if len(parts) == 3:
+        name = parts[1]
+    if scheme not in ("", "http", "https") or not name:
+        return None
+    return ProxyTarget(scheme, name, parts[-1] if len(parts) > 1 else "")
+
+
+def _unavailable_error(text: str) -> StatusError:
+    return StatusError(503, "ServiceUnavailable", text)
+
+
+async def serve_pod_proxy(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.StreamResponse:
+    """Answer what a port of the pod answers; by default the first that it declares.
+
+    Raises:
+        StatusError: 404 without the pod, 400 for one without an address, 503 where nothing
+            listens.
+    """
+    place = split_scheme_name_port(target.name)
+    if place is None:
+        raise bad_request(f'invalid pod request "{target.name}"')
+    pod = api.get("pods", place.name, target.namespace or "")
+    port = place.port
+    if not port:
+        declared = (
+            str(one["containerPort"])
+            for container in pod["spec"].get("containers", ())
+            for one in container.get("ports", ())
+        )
+        port = next(declared, "")
+    addresses = pod.get("status", {}).get("podIPs") or ()
+    if not addresses:
+        raise bad_request("address not allowed")
+    return await _forward(api, request, target, place.scheme, addresses[0]["ip"], port)
+
+
+async def serve_service_proxy(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.StreamResponse:
+    """Answer what one of the service's pods answers.
+
+    Raises:
+        StatusError: 404 without the service, 503 without endpoints, or where nothing listens.
+    """
+    place = split_scheme_name_port(target.name)
+    if place is None:
+        raise bad_request(f'invalid service request "{target.name}"')
+    namespace, wanted = target.namespace or "", place.port
+    if wanted.lstrip("-").isdigit():
+        ports = api.get("services", place.name, namespace)["spec"].get("ports", ())
+        named = [one.get("name", "") for one in ports if one["port"] == int(wanted)]
+        if not named:
+            raise _unavailable_error(f'no service port {wanted} found for service "{place.name}"')
+        wanted = named[0]
+    endpoints = api.find("endpoints", place.name, namespace)
+    if endpoints is None:
+        # The server takes what is missing for what was asked for.
+        raise not_found("", "services", place.name)
+    subsets = endpoints.get("subsets")
+    if not subsets:
+        raise _unavailable_error(f'no endpoints available for service "{place.name}"')
+    for subset in subsets:
+        for port in subset.get("ports") or ():
+            for address in subset.get("addresses") or ():
+                if port.get("name", "") == wanted and "targetRef" in address:
+                    where = (address["ip"], str(port["port"]))
+                    return await _forward(api, request, target, place.scheme, *where)
+    raise _unavailable_error(f'no endpoints available for service "{target.name}"')
+
+
+def redirect_with_slash(request: ApiRequest, target: RequestInfo) -> web.Response | None:
+    """The way to the same with a slash at the end, which relative links need."""
+    if target.rest or request.path.endswith("/") or request.method not in ("GET", "HEAD"):
+        return None
+    query = f"?{request.query_text}" if request.query_text else ""
+    return web.Response(status=301, headers={"Location": f"{request.path}/{query}"})
+
+
+async def _forward(
+    api: SimulatedCluster,
+    request: ApiRequest,
+    target: RequestInfo,
+    scheme: str,
+    address: str,
+    port: str,
+) -> web.StreamResponse:
+    redirect = redirect_with_slash(request, target)
+    if redirect is not None:
+        return redirect
+    number = port or ("443" if scheme == "https" else "80")
+    session = _dial(api, address, number)
+    if session is None:
+        raise _proxy_error(f"dial tcp {address}:{number}: connect: connection refused")
+    try:
+        if scheme == "https":
+            raise _proxy_error("tls: first record does not look like a TLS handshake")
+        host = f"{address}:{port}" if port else address
+        return await _exchange(request, target, session, host)
+    finally:
+        session.stop()
+
+
+def _proxy_error(why: str) -> StatusError:
+    return _unavailable_error(f"error trying to reach service: {why}")
+
+
+def _dial(api: SimulatedCluster, address: str, port: str) -> Session | None:
+    if not port.isdigit():
+        raise _proxy_error(f"dial tcp: lookup tcp/{port}: unknown port")
+    for kubelet in api.kubelets.values():
+        session = kubelet.dial(address, int(port))
+        if session is not None:
+            return session
+    return None
+
+
+async def _exchange(
+    request: ApiRequest, target: RequestInfo, session: Session, host: str
+) -> web.StreamResponse:
+    body: bytes = await request.http.read()
+    path = f"/{target.rest}"
+    if request.path.endswith("/") and not path.endswith("/"):
+        path += "/"
+    query = f"?{request.query_text}" if request.query_text else ""
+    lines = [f"{request.method} {path}{query} HTTP/1.1", f"Host: {host}"]
+    lines += [
+        f"{name}: {value}"
+        for name, value in request.http.headers.items()
+        if name.lower() not in _UNFORWARDED_HEADERS
+    ]
+    if body or request.method in ("POST", "PUT", "PATCH"):
+        lines.append(f"Content-Length: {len(body)}")
+    lines += [
+        f"X-Forwarded-Host: {request.header('Host')}",
+        "X-Forwarded-Proto: https",
+        f"X-Forwarded-Uri: {request.path}",
+        "Connection: close",
+    ]
+    if session.stdin is not None:
+        session.stdin.send("\r\n".join([*lines, "", ""]).encode() + body)
+    stream = _read_bytes(session)
+    head = b""
+    while b"\r\n\r\n" not in head and b"\n\n" not in head:
+        piece = await anext(stream, b"")
+        if not piece or len(head) > _MAX_HEAD_BYTES:
+            raise _proxy_error("EOF")
+        head += piece
+    end = "\r\n\r\n" if b"\r\n\r\n" in head else "\n\n"
+    top, _, rest = head.partition(end.encode())
+    return await _build_response(request, target, top.decode("latin-1"), rest, stream)
+
+
+async def _read_bytes(session: Session) -> AsyncIterator[bytes]:
+    while (piece := await session.outlet.take()) is not None:
+        if piece[0] == 1:
+            yield piece[1]
+
+
+async def _build_response(
+    request: ApiRequest, target: RequestInfo, top: str, rest: bytes, stream: AsyncIterator[bytes]
+) -> web.StreamResponse:
+    first, *lines = top.replace("\r\n", "\n").split("\n")
+    version, _, status = first.partition(" ")
+    code = status[:3]
+    if not version.startswith("HTTP/") or not code.isdigit() or int(code) < 100:
+        raise _proxy_error(f'malformed HTTP response "{first}"')
+    response = web.StreamResponse(status=int(code), reason=status[4:] or None)
+    base = request.path[: request.path.index("/proxy") + len("/proxy")]
+    left: int | None = None
+    page = False
+    for line in lines:
+        name, _, value = line.partition(":")
+        lower, value = name.strip().lower(), value.strip()
+        if lower == "content-length" and value.isdigit():
+            left = int(value)
+        if lower == "content-type":
+            page = value.partition(";")[0].strip() == "text/html"
+        if lower == "location" and value.startswith("/"):
+            value = f"{base}{value}"
+        if lower and lower not in _HOP_BY_HOP_HEADERS:
+            words = (word.capitalize() for word in lower.split("-"))
+            response.headers.add("-".join(words), value)
+    if page and request.method != "HEAD":
+        response.headers.popall("Content-Length", None)
+    pieces = _iterate_body(rest, left, stream)
+    whole = b""
+    if page and request.method != "HEAD":
+        text = b"".join([piece async for piece in pieces]).decode("utf-8", "surrogateescape")
+        whole = rewrite_links(text, base).encode("utf-8", "surrogateescape")
+        response.content_length = len(whole)
+    with suppress(ConnectionError):
+        await response.prepare(request.http)
+        if request.method == "HEAD" or int(code) in (204, 304):
+            return response
+        if page:
+            await response.write(whole)
+        async for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+    return response
+
+
+async def _iterate_body(
+    first: bytes, left: int | None, stream: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    """The body piece by piece: `left` bytes, or all that come."""
+    piece = first
+    while left is None or left > 0:
+        if left is not None:
+            piece = piece[:left]
+            left -= len(piece)
+        if piece:
+            yield piece
+        if left == 0:
+            return
+        piece = await anext(stream, b"")
+        if not piece:
+            return

@@ -1,0 +1,211 @@
+"""Commands in containers and their own programs, over WebSocket.
+
+Source: k8s.io/cri-streaming pkg/streaming/remotecommand, k8s.io/apiserver
+pkg/util/proxy/streamtranslator.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.api_errors import bad_request
+from pytest_kwait.simulator.apiserver.subresources.channels import (
+    BASE64,
+    CLOSE_CHANNEL,
+    V4,
+    V5,
+    WebSocketChannels,
+    open_websocket,
+    plain_text_error,
+)
+from pytest_kwait.simulator.apiserver.subresources.connect import is_flag_set
+from pytest_kwait.simulator.apiserver.subresources.pod_places import choose_container, find_kubelet
+from pytest_kwait.simulator.kubelet_api import StartError
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.kubelet_api import Kubelet, Session
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["serve_remote_command"]
+
+_OLD = ("channel.k8s.io", "base64.channel.k8s.io")
+_PROTOCOLS = (V5, V4, BASE64, *_OLD)
+_STDIN, _STDOUT, _STDERR, _ERROR = range(4)
+_MAX_UNREAD_BYTES = 4 << 20
+_UNREAD_POLL_SECONDS = 0.02
+
+
+async def serve_remote_command(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.StreamResponse:
+    """Serve `exec` and `attach`: input and output while it runs, then how it ended.
+
+    Raises:
+        StatusError: 400 for a pod that is nowhere, or a client that speaks no WebSocket.
+    """
+    namespace = target.namespace or ""
+    pod = api.get("pods", target.name, namespace)
+    container = choose_container(pod, request.query.get("container", ""))
+    kubelet = find_kubelet(api, pod)
+    if request.header("Upgrade").lower() != "websocket":
+        raise bad_request("Upgrade request required")
+    wanted = {name for name in ("stdin", "stdout", "stderr", "tty") if is_flag_set(request, name)}
+    if not wanted & {"stdin", "stdout", "stderr"}:
+        return plain_text_error("you must specify at least 1 of stdin, stdout, stderr", 400)
+    if target.subresource == "attach" and "stderr" in wanted and _has_tty(pod, container):
+        why = "rpc error: code = InvalidArgument desc = tty and stderr cannot both be true"
+        return plain_text_error(why, 500)
+    if "tty" in wanted:
+        # A terminal has one stream for all that is written.
+        wanted.discard("stderr")
+    failure = ""
+    session: Session | None = None
+    try:
+        session = _start(kubelet, request, target, container, wanted)
+    except LookupError as error:
+        return plain_text_error(str(error.args[0]), 500)
+    except StartError as error:
+        failure = str(error)
+    opened = None
+    try:
+        opened = await open_websocket(request, _PROTOCOLS)
+    finally:
+        if session is not None and not isinstance(opened, tuple):
+            session.stop()
+    if not isinstance(opened, tuple):
+        return opened
+    socket, protocol = opened
+    command = [value for name, value in request.queries if name == "command"]
+    conversation = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, wanted, command)
+    # A client that goes ends the conversation and nothing else.
+    with suppress(ConnectionError):
+        await conversation.hold(session, failure)
+    return socket
+
+
+def _has_tty(pod: Obj, container: str) -> bool:
+    return any(
+        one.get("tty", False)
+        for field in ("initContainers", "containers", "ephemeralContainers")
+        for one in pod["spec"].get(field, ())
+        if one["name"] == container
+    )
+
+
+def _start(
+    kubelet: Kubelet, request: ApiRequest, target: RequestInfo, container: str, wanted: set[str]
+) -> Session:
+    namespace, stdin, tty = target.namespace or "", "stdin" in wanted, "tty" in wanted
+    if target.subresource == "attach":
+        return kubelet.attach(namespace, target.name, container, stdin=stdin)
+    command = [value for name, value in request.queries if name == "command"]
+    return kubelet.run(namespace, target.name, container, command, stdin=stdin, tty=tty)
+
+
+class _RemoteCommand:
+    """One command and one client."""
+
+    def __init__(
+        self, channels: WebSocketChannels, protocol: str, wanted: set[str], command: list[str]
+    ) -> None:
+        self._channels = channels
+        self._protocol = protocol
+        self._wanted = wanted
+        self._command = command
+
+    async def hold(self, session: Session | None, failure: str) -> None:
+        """Carry everything both ways until the command ends.
+
+        Raises:
+            ConnectionError: the client has gone.
+        """
+        first = _ERROR
+        for name, channel in (("stderr", _STDERR), ("stdout", _STDOUT)):
+            first = channel if name in self._wanted else first
+        feeding: asyncio.Task[None] | None = None
+        try:
+            await self._channels.send(first, b"")
+            if session is not None:
+                feeding = asyncio.create_task(self._feed(session))
+                while (piece := await session.outlet.take()) is not None:
+                    stream, data = piece
+                    if ("stdout" if stream == _STDOUT else "stderr") in self._wanted:
+                        await self._channels.send(stream, data)
+                await self._tell(session.outlet.code or 0)
+            else:
+                await self._send_start_error(failure)
+        finally:
+            if session is not None:
+                session.stop()
+            if feeding is not None:
+                feeding.cancel()
+                with suppress(asyncio.CancelledError):
+                    await feeding
+        await self._channels.close()
+
+    async def _feed(self, session: Session) -> None:
+        """Send on what the client sends; one that goes takes the command with it."""
+        async for channel, data in self._channels.received():
+            stdin = session.stdin
+            if stdin is None:
+                continue
+            if channel == _STDIN:
+                stdin.send(data)
+                while len(stdin) > _MAX_UNREAD_BYTES and session.outlet.code is None:
+                    await async_sleep(_UNREAD_POLL_SECONDS)
+            elif channel == CLOSE_CHANNEL and self._protocol == V5 and data[:1] == bytes([_STDIN]):
+                stdin.close()
+        session.stop()
+
+    async def _tell(self, code: int) -> None:
+        if code == 0:
+            if self._protocol in (V4, V5, BASE64):
+                await self._say({"metadata": {}, "status": "Success"})
+            return
+        why = f"command terminated with exit code {code}"
+        if self._protocol != V5:
+            why = f"error executing command [{' '.join(self._command)}], exit code {code}"
+        text = f"command terminated with non-zero exit code: {why}"
+        if self._protocol not in (V4, V5, BASE64):
+            await self._channels.send(_ERROR, text.encode())
+            return
+        await self._say(
+            {
+                "metadata": {},
+                "status": "Failure",
+                "message": text,
+                "reason": "NonZeroExitCode",
+                "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+            }
+        )
+
+    async def _send_start_error(self, why: str) -> None:
+        text = f"error executing command in container: {why}"
+        if self._protocol == V5:
+            # What the container runtime says is told by the kubelet as an error of its own.
+            text = f"Internal error occurred: {text}"
+        if self._protocol not in (V4, V5, BASE64):
+            await self._channels.send(_ERROR, text.encode())
+            return
+        await self._say(
+            {
+                "metadata": {},
+                "status": "Failure",
+                "message": f"Internal error occurred: {text}",
+                "reason": "InternalError",
+                "details": {"causes": [{"message": text}]},
+                "code": 500,
+            }
+        )
+
+    async def _say(self, status: Obj) -> None:
+        await self._channels.send(_ERROR, msgspec.json.encode(status))

@@ -1,0 +1,169 @@
+"""Starting programs by their names: shells, busybox's programs, files, or nothing of that name.
+
+Shells and programs are loaded with the first container that needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.libbb import UsageError, find_longest_number, write_error
+from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystemError
+from pytest_kwait.simulator.busybox.os.syscalls import (
+    Process,
+    ProcessContext,
+    ProcessWriteError,
+    Write,
+)
+from pytest_kwait.simulator.busybox.programs_part import APPLETS, UNSIMULATED, is_busybox_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.busybox.programs_part import Applet
+
+__all__ = ["SHELLS", "find_exec_error", "has_program", "load_applet", "run_program"]
+
+SHELLS = frozenset({"ash", "sh"})
+
+
+def load_applet(name: str) -> Applet | None:
+    """The program of a name, loaded where it was not; None where it is not simulated."""
+    where = APPLETS.get(name)
+    if where is None:
+        return None
+    module, _, function = where.partition(":")
+    found: Applet = getattr(
+        import_module(f"pytest_kwait.simulator.kubelet.{module}"), function or name
+    )
+    return found
+
+
+def find_exec_error(around: ProcessContext, program: str) -> str:
+    """Why a program cannot be started, as the system says it; empty where it can."""
+    if is_busybox_program(program) or program in SHELLS:
+        return ""
+    if "/" not in program:
+        return "executable file not found in $PATH"
+    try:
+        found = around.files.node(around.path(program))
+    except FileSystemError as fault:
+        return str(fault)
+    if isinstance(found, Directory) or not isinstance(found, File) or not found.mode & 0o111:
+        return "Permission denied"
+    return ""
+
+
+def has_program(around: ProcessContext, name: str) -> bool:
+    """Whether a shell finds something to start under a name."""
+    return not find_exec_error(around, name)
+
+
+def _make_shell_message(text: str) -> Write:
+    return Write(2, f"sh: {text}\n".encode())
+
+
+def run_program(
+    around: ProcessContext, argv: list[str], complaint: Callable[[str], Write] = _make_shell_message
+) -> Process:
+    """Run a program by its arguments as a shell would; 127 where there is none of that name."""
+    program = argv[0]
+    fault = find_exec_error(around, program)
+    if fault:
+        denied = fault == "Permission denied"
+        yield complaint(f"{program}: {fault if denied else 'not found'}")
+        return 126 if denied else 127
+    name = program.rpartition("/")[2]
+    if not is_busybox_program(program) and program not in SHELLS:
+        return (yield from _run_file(around, argv, complaint))
+    if name in SHELLS:
+        return (yield from _run_shell(around, argv))
+    if name == "busybox" and len(argv) > 1:
+        return (yield from run_program(around, argv[1:], complaint))
+    applet = load_applet(name)
+    if applet is None:
+        known = name in UNSIMULATED
+        yield write_error(
+            f"{name}: {'not simulated by the embedded kubelet' if known else 'not found'}"
+        )
+        return 1
+    try:
+        return (yield from applet(around, argv[1:]))
+    except ProcessWriteError as trouble:
+        yield write_error(f"{name}: write error: {trouble}")
+        return 1
+    except UsageError as usage:
+        yield write_error(str(usage))
+        return 1
+    except FileSystemError as fault_of_a_file:
+        yield write_error(f"{name}: {fault_of_a_file}")
+        return 1
+    except (OverflowError, ValueError):
+        yield write_error(f"{name}: invalid number '{find_longest_number(argv)}'")
+        return 1
+
+
+def _run_file(
+    around: ProcessContext, argv: list[str], complaint: Callable[[str], Write]
+) -> Process:
+    """Run a file that somebody wrote: a script, by the program that its first line names."""
+    content = around.files.read(around.path(argv[0])) or b""
+    first = content.partition(b"\n")[0]
+    program = ["/bin/sh"]
+    if first.startswith(b"#!"):
+        program = first[2:].decode(errors="surrogateescape").split(None, 1) or program
+        if program[0].startswith("/usr/bin/env") and len(program) > 1:
+            program = program[1].split()
+    name = program[0].rpartition("/")[2]
+    if name not in SHELLS and not is_busybox_program(program[0]):
+        yield complaint(f"{argv[0]}: not found")
+        return 127
+    return (yield from run_program(around, [*program, *argv], complaint))
+
+
+def _run_shell(around: ProcessContext, argv: list[str]) -> Process:
+    """`sh -c SCRIPT…`, `sh FILE` or `sh`."""
+    from pytest_kwait.simulator.busybox.shell.shell import Shell
+
+    flags, rest = "", argv[1:]
+    named: list[str] = []
+    while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        flags += word[1:].replace("o", "")
+        if "o" in word[1:] and rest:
+            named.append(rest.pop(0))
+    unknown = set(flags) - set("cefuxnsilC")
+    if unknown or set(named) - {"pipefail", "errexit", "nounset", "xtrace"}:
+        told = next(iter(sorted(unknown)), None)
+        yield write_error(f"{argv[0]}: illegal option {'-' + told if told else '-o ' + named[0]}")
+        return 2
+    name, script, file = argv[0], None, False
+    if "c" in flags:
+        if not rest:
+            yield write_error(f"{argv[0]}: -c requires an argument")
+            return 2
+        script, rest = rest[0], rest[1:]
+        if rest:
+            name, rest = rest[0], rest[1:]
+    elif rest and "s" not in flags:
+        name, rest, file = rest[0], rest[1:], True
+        content = around.files.read(around.path(name))
+        if content is None:
+            yield write_error(f"{argv[0]}: can't open '{name}': No such file or directory")
+            return 2
+        script = content.decode(errors="surrogateescape")
+    shell = Shell(around, name, tuple(rest), file=file)
+    shell.options |= {letter for letter in flags if letter in "cefuxnC"}
+    short = {"errexit": "e", "nounset": "u", "xtrace": "x"}
+    shell.options |= {short.get(one, one) for one in named}
+    kept, traps = around.task.handler, around.task.traps
+    fds = dict(around.fds)
+    try:
+        return (yield from shell.run(script))
+    finally:
+        around.task.handler, around.task.traps = kept, traps
+        for number in [one for one in around.fds if one not in fds]:
+            around.fds.pop(number).release()

@@ -1,0 +1,332 @@
+"""Open files: what a process reads from and writes to by a number."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.os.files import (
+    Device,
+    Directory,
+    File,
+    FileSystem,
+    FileSystemError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, StorageQuota
+    from pytest_kwait.simulator.busybox.os.streams import Sink
+    from pytest_kwait.simulator.busybox.os.syscalls import Pipe
+
+__all__ = [
+    "BrokenPipeWriteError",
+    "CaptureEnd",
+    "DeviceEnd",
+    "FileEnd",
+    "OpenFile",
+    "PipeEnd",
+    "SinkEnd",
+    "copy_fds",
+    "make_pipe",
+    "open_path",
+    "release_fds",
+]
+
+_PIPE_CAPACITY = 1 << 16
+
+
+class BrokenPipeWriteError(Exception):
+    """Nobody reads any more what a process writes."""
+
+
+class OpenFile:
+    """Something open, under one or more numbers of one or more processes."""
+
+    __slots__ = ("refs",)
+
+    def __init__(self) -> None:
+        self.refs = 0
+
+    def retain(self) -> OpenFile:
+        """Have it open once more."""
+        self.refs += 1
+        return self
+
+    def release(self) -> None:
+        """Have it open once less."""
+        self.refs -= 1
+        if not self.refs:
+            self.closed()
+
+    def closed(self) -> None:
+        """Nobody has it open any more."""
+
+    def write(self, data: bytes) -> str:
+        """Take bytes; why not, or empty.
+
+        Raises:
+            BrokenPipe: nobody will ever read them.
+        """
+        del data
+        return "Bad file descriptor"
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Whether the writer has to wait; `resume` is called once there is room."""
+        del resume
+        return False
+
+    def read(self, most: int, *, line: bool) -> bytes | None:
+        """Bytes, none at the end; None where they are still to come."""
+        del most, line
+        return b""
+
+    def unread(self, data: bytes) -> None:
+        """Give back what was read last."""
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once there is something to read, or will never be."""
+        resume()
+
+
+class SinkEnd(OpenFile):
+    """Stdout or stderr of a container or of a session."""
+
+    __slots__ = ("sink", "stream")
+
+    def __init__(self, sink: Sink, stream: int) -> None:
+        super().__init__()
+        self.sink, self.stream = sink, stream
+
+    def write(self, data: bytes) -> str:
+        """Take bytes; why not, or empty."""
+        self.sink.write(self.stream, data)
+        return ""
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Whether the writer has to wait."""
+        return self.sink.hold(resume)
+
+
+class _PipeEndCounts:
+    """How many have the ends of a pipe open."""
+
+    __slots__ = ("readers", "writers")
+
+    def __init__(self) -> None:
+        self.readers = self.writers = 0
+
+
+class PipeEnd(OpenFile):
+    """One end of a pipe; without `ends`, the only one there is in the container."""
+
+    __slots__ = ("_ends", "_writes", "pipe")
+
+    def __init__(
+        self, pipe: Pipe, *, writes: bool = False, ends: _PipeEndCounts | None = None
+    ) -> None:
+        super().__init__()
+        self.pipe = pipe
+        self._writes = writes
+        self._ends = ends
+
+    def retain(self) -> OpenFile:
+        """Have it open once more."""
+        if self._ends is not None:
+            self._ends.writers += self._writes
+            self._ends.readers += not self._writes
+        return super().retain()
+
+    def release(self) -> None:
+        """Have it open once less."""
+        if self._ends is not None:
+            self._ends.writers -= self._writes
+            self._ends.readers -= not self._writes
+            if self._writes and not self._ends.writers:
+                self.pipe.close()
+            elif not self._writes and not self._ends.readers:
+                # Whoever waits until there is room learns that nobody reads.
+                self.pipe.take()
+        super().release()
+
+    def write(self, data: bytes) -> str:
+        """Take bytes; why not, or empty."""
+        if not self._writes:
+            return "Bad file descriptor"
+        if self._ends is not None and not self._ends.readers:
+            raise BrokenPipeWriteError
+        self.pipe.send(data)
+        return ""
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Whether the writer has to wait."""
+        if len(self.pipe) < _PIPE_CAPACITY or (self._ends is not None and not self._ends.readers):
+            return False
+        self.pipe.when_drained(resume)
+        return True
+
+    def read(self, most: int, *, line: bool) -> bytes | None:
+        """Bytes, none at the end; None where they are still to come."""
+        return self.pipe.take(most, line=line) if self.pipe.ready else None
+
+    def unread(self, data: bytes) -> None:
+        """Give back what was read last."""
+        self.pipe.put_back(data)
+
+    def when_ready(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once there is something to read, or will never be."""
+        self.pipe.when_ready(resume)
+
+
+def make_pipe(pipe: Pipe) -> tuple[PipeEnd, PipeEnd]:
+    """The two ends of a pipe between processes: the one that is read, and the other one."""
+    ends = _PipeEndCounts()
+    return PipeEnd(pipe, ends=ends), PipeEnd(pipe, writes=True, ends=ends)
+
+
+class FileEnd(OpenFile):
+    """A file and a place in it.
+
+    Args:
+        file: the file.
+        account: who pays for its size.
+        now: seconds since the epoch.
+        mode: `r`, `w` (which was cut), `a`, or `+` for both ways.
+        room: of the volume that it is in, if that has one.
+    """
+
+    __slots__ = ("_account", "_now", "_room", "file", "mode", "position")
+
+    def __init__(
+        self, file: File, account: MemoryAccount | None, now: Callable[[], float], mode: str,
+        room: StorageQuota | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.file, self._account, self._now, self.mode = file, account, now, mode
+        self._room = room
+        self.position = 0
+
+    def write(self, data: bytes) -> str:
+        """Take bytes; why not, or empty."""
+        if self.mode == "r":
+            return "Bad file descriptor"
+        if self.mode == "a":
+            self.position = len(self.file.data)
+        grown = self.position + len(data) - len(self.file.data)
+        account = self._account
+        if grown > 0 and account is not None and not account.fits(grown, self._room):
+            return "No space left on device"
+        if self.position > len(self.file.data):
+            self.file.data += bytes(self.position - len(self.file.data))
+        self.file.data[self.position : self.position + len(data)] = data
+        self.position += len(data)
+        self.file.mtime = self._now()
+        return ""
+
+    def read(self, most: int, *, line: bool) -> bytes | None:
+        """Bytes, none at the end; None where they are still to come."""
+        end = self.position + most
+        if line:
+            newline = self.file.data.find(b"\n", self.position, end)
+            end = newline + 1 if newline >= 0 else end
+        data = bytes(self.file.data[self.position : end])
+        self.position += len(data)
+        return data
+
+    def unread(self, data: bytes) -> None:
+        """Give back what was read last."""
+        self.position -= len(data)
+
+
+class DeviceEnd(OpenFile):
+    """`/dev/null`, `zero`, `full`, `urandom`."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def write(self, data: bytes) -> str:
+        """Take bytes; why not, or empty."""
+        return "No space left on device" if self.kind == "full" else ""
+
+    def read(self, most: int, *, line: bool) -> bytes | None:
+        """Bytes, none at the end; None where they are still to come."""
+        if self.kind in ("zero", "full"):
+            return bytes(most)
+        return os.urandom(most) if self.kind == "random" else b""
+
+
+class CaptureEnd(OpenFile):
+    """What a substitution's script writes.
+
+    Args:
+        account: who pays for it.
+    """
+
+    __slots__ = ("_account", "data")
+
+    def __init__(self, account: MemoryAccount) -> None:
+        super().__init__()
+        self.data = bytearray()
+        self._account = account
+
+    def write(self, data: bytes) -> str:
+        """Take bytes; why not, or empty."""
+        self._account.take(len(data))
+        self.data += data
+        return ""
+
+    def closed(self) -> None:
+        """Nobody has it open any more."""
+        self._account.give(len(self.data))
+
+
+_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+
+
+def open_path(
+    files: FileSystem, path: str, mode: str, account: MemoryAccount, now: Callable[[], float],
+    fds: dict[int, OpenFile], *, exclusive: bool = False,
+) -> OpenFile:  # fmt: skip
+    """Open a path.
+
+    Args:
+        files: where.
+        path: an absolute one.
+        mode: `r`, `w`, `a`, `+`.
+        account: who pays for what is written.
+        now: seconds since the epoch.
+        fds: the open files of the process, which `/dev/stdout` and its like name.
+        exclusive: whether a file that is there is not to be cut.
+
+    Raises:
+        FileFault: it cannot be opened.
+    """
+    if exclusive and isinstance(files.find(path), File):
+        raise FileSystemError("File exists")
+    node = files.open(path, create=mode != "r", truncate=mode == "w")
+    if isinstance(node, Device):
+        if node.kind.startswith("fd"):
+            found = fds.get(int(node.kind[2:]))
+            if found is None:
+                raise FileSystemError("No such file or directory")
+            return found
+        return DeviceEnd(node.kind)
+    if isinstance(node, Directory) or not isinstance(node, File):
+        raise FileSystemError("Is a directory")
+    return FileEnd(node, account, now, mode, files.room(path))
+
+
+def copy_fds(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:
+    """The open files for another process."""
+    return {number: one.retain() for number, one in fds.items()}
+
+
+def release_fds(fds: dict[int, OpenFile]) -> None:
+    """Close all of them."""
+    for one in tuple(fds.values()):
+        one.release()
+    fds.clear()

@@ -1,0 +1,398 @@
+"""The files of a container: its own scratch, and the volumes mounted into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+    from pytest_kwait.simulator.busybox.os.memory import StorageQuota
+
+__all__ = [
+    "Device",
+    "Directory",
+    "File",
+    "FileSystem",
+    "FileSystemError",
+    "Inode",
+    "Symlink",
+    "get_disk_usage",
+    "get_stored_size",
+]
+
+_MAX_SYMLINKS = 20
+ENOENT = "No such file or directory"
+ENOTDIR = "Not a directory"
+EISDIR = "Is a directory"
+EROFS = "Read-only file system"
+ENOSPC = "No space left on device"
+_BLOCK_SIZE = 4096
+# What a file or folder takes beside its contents.
+_INODE_SIZE = 512
+# What is no part of a container's disk.
+_VIRTUAL_DIRECTORIES = ("dev", "proc", "sys")
+
+
+class FileSystemError(Exception):
+    """What the system says of a path."""
+
+
+class Inode:
+    """Whatever has a name."""
+
+    __slots__ = ("mode", "mtime")
+
+    def __init__(self, mode: int, mtime: float = 0.0) -> None:
+        self.mode = mode
+        self.mtime = mtime
+
+
+class File(Inode):
+    """Bytes."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes = b"", mode: int = 0o644, mtime: float = 0.0) -> None:
+        super().__init__(mode, mtime)
+        self.data = bytearray(data)
+
+
+class Directory(Inode):
+    """Other nodes by their names.
+
+    Args:
+        entries: what is in it at first; shared with others until it is changed.
+        room: of a volume that has an end of its own, as one in memory; None elsewhere.
+    """
+
+    __slots__ = ("_own", "entries", "read_only", "room")
+
+    def __init__(
+        self,
+        entries: dict[str, Inode] | None = None,
+        mode: int = 0o755,
+        mtime: float = 0.0,
+        *,
+        room: StorageQuota | None = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(mode, mtime)
+        self._own = entries is None
+        self.entries: dict[str, Inode] = {} if entries is None else entries
+        self.room = room
+        self.read_only = read_only
+
+    def changed(self) -> dict[str, Inode]:
+        """Its entries, to be changed."""
+        if not self._own:
+            self.entries = dict(self.entries)
+            self._own = True
+        return self.entries
+
+
+class Symlink(Inode):
+    """Another path."""
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: str) -> None:
+        super().__init__(0o777)
+        self.target = target
+
+
+class Device(Inode):
+    """`/dev/null` and its like."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(0o666)
+        self.kind = kind
+
+
+class FileSystem:
+    """A tree of files; made when it is first looked at, as most containers need none.
+
+    Args:
+        now: seconds since the epoch.
+        root: makes the image's files.
+    """
+
+    def __init__(self, now: Callable[[], float], root: Callable[[], Directory] = Directory) -> None:
+        self._now = now
+        self._make = root
+        self.fits: Callable[[int, StorageQuota | None], bool] | None = None
+        """Whether so many bytes more may be kept, in a volume with a room of its own or beside."""
+        self._root: Directory | None = None
+        self._mounts: list[tuple[str, Callable[[], Inode | None]]] = []
+        self._mounted: list[tuple[str, Inode]] = []
+        self._protected: list[str] = []
+
+    @property
+    def root(self) -> Directory:
+        """The folder `/`."""
+        if self._root is None:
+            self._root = self._make()
+            for path, node in self._mounts:
+                mounted = node()
+                if mounted is not None:
+                    self.put(path, mounted)
+                    self._mounted.append((path.rstrip("/"), mounted))
+            for path in self._protected:
+                found = self.find(path)
+                if isinstance(found, Directory):
+                    found.read_only = True
+        return self._root
+
+    def protect(self, path: str) -> None:
+        """Let nothing be written into a folder that is mounted."""
+        self._protected.append(path)
+
+    def mount(self, path: str, node: Callable[[], Inode | None]) -> None:
+        """Let `node` be at `path` from the beginning."""
+        self._mounts.append((path, node))
+
+    def room(self, path: str) -> StorageQuota | None:
+        """The room of the volume that an absolute path is in; None where that has none."""
+        for place, node in self._mounted:
+            if (
+                isinstance(node, Directory)
+                and node.room is not None
+                and path.startswith(f"{place}/")
+            ):
+                return node.room
+        return None
+
+    def grow(self, size: int = _INODE_SIZE, path: str = "") -> None:
+        """Take note of bytes more, at an absolute path or for something that has no contents.
+
+        Raises:
+            FileFault: there is no room for them.
+        """
+        if self.fits is not None and not self.fits(size, self.room(path) if path else None):
+            raise FileSystemError(ENOSPC)
+
+    # -- paths
+
+    @staticmethod
+    def join_path(folder: str, path: str) -> str:
+        """The absolute path without `.` and `..`; a `/` at its end stays."""
+        whole = path if path.startswith("/") else f"{folder}/{path}"
+        pieces: list[str] = []
+        for piece in whole.split("/"):
+            if piece == "..":
+                if pieces:
+                    pieces.pop()
+            elif piece not in ("", "."):
+                pieces.append(piece)
+        end = "/" if pieces and whole.endswith("/") else ""
+        return "/" + "/".join(pieces) + end
+
+    def _walk(self, path: str, *, follow: bool, links: int = 0) -> tuple[Directory | None, Inode]:
+        """The folder that a node is in, and the node.
+
+        Raises:
+            FileFault: there is none.
+        """
+        parent: Directory | None = None
+        node: Inode = self.root
+        pieces = [piece for piece in path.split("/") if piece]
+        for index, piece in enumerate(pieces):
+            if not isinstance(node, Directory):
+                raise FileSystemError(ENOTDIR)
+            parent, found = node, node.entries.get(piece)
+            if found is None:
+                raise FileSystemError(ENOENT)
+            last = index == len(pieces) - 1
+            if isinstance(found, Symlink) and (follow or not last or path.endswith("/")):
+                if links >= _MAX_SYMLINKS:
+                    raise FileSystemError("Too many levels of symbolic links")
+                here = "/" + "/".join(pieces[:index])
+                rest = "/".join(pieces[index + 1 :])
+                target = self.join_path(here, f"{found.target}/{rest}" if rest else found.target)
+                return self._walk(target, follow=follow, links=links + 1)
+            node = found
+        if path.endswith("/") and not isinstance(node, Directory):
+            raise FileSystemError(ENOTDIR)
+        return parent, node
+
+    def node(self, path: str, *, follow: bool = True) -> Inode:
+        """What is at an absolute path.
+
+        Raises:
+            FileFault: nothing is.
+        """
+        return self._walk(path, follow=follow)[1]
+
+    def find(self, path: str, *, follow: bool = True) -> Inode | None:
+        """What is at an absolute path; None where nothing is."""
+        try:
+            return self.node(path, follow=follow)
+        except FileSystemError:
+            return None
+
+    def names(self, path: str) -> Iterable[str] | None:
+        """What is in a folder; None where there is no such folder."""
+        found = self.find(path)
+        return list(found.entries) if isinstance(found, Directory) else None
+
+    def parent(self, path: str) -> tuple[Directory, str]:
+        """The folder of a path, to be changed, and the name in it.
+
+        Raises:
+            FileFault: there is no such folder, or nothing can be changed in it.
+        """
+        folder, _, name = path.rstrip("/").rpartition("/")
+        found = self.node(folder or "/")
+        if not isinstance(found, Directory):
+            raise FileSystemError(ENOTDIR)
+        if found.read_only:
+            raise FileSystemError(EROFS)
+        return found, name
+
+    # -- contents
+
+    def read(self, path: str) -> bytes | None:
+        """A file's contents; None where there is no such file."""
+        found = self.find(path)
+        return bytes(found.data) if isinstance(found, File) else None
+
+    def open(self, path: str, *, create: bool = True, truncate: bool = False) -> Inode:
+        """The file or device at a path, made where it is not there.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        try:
+            parent, found = self._walk(path, follow=True)
+        except FileSystemError as fault:
+            if not create or str(fault) != ENOENT:
+                raise
+            link = self.find(path, follow=False)
+            if isinstance(link, Symlink):
+                path = self.join_path(path.rpartition("/")[0], link.target)
+            folder, name = self.parent(path)
+            self.grow()
+            made = File(mtime=self._now())
+            folder.changed()[name] = made
+            return made
+        if isinstance(found, Directory):
+            raise FileSystemError(EISDIR)
+        if parent is not None and parent.read_only and (truncate or create):
+            raise FileSystemError(EROFS)
+        if truncate and isinstance(found, File):
+            found.data = bytearray()
+            found.mtime = self._now()
+        return found
+
+    def write(self, path: str, data: bytes) -> None:
+        """Let a file have these contents.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        found = self.open(path, truncate=True)
+        if isinstance(found, File):
+            self.grow(len(data), path)
+            found.data += data
+
+    def make_directory(self, path: str, *, parents: bool = False) -> None:
+        """Make a folder.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        if parents:
+            folder = path.rstrip("/").rpartition("/")[0]
+            if folder and self.find(folder) is None:
+                self.make_directory(folder, parents=True)
+            if isinstance(self.find(path), Directory):
+                return
+        if self.find(path, follow=False) is not None:
+            raise FileSystemError("File exists")
+        folder_node, name = self.parent(path)
+        self.grow()
+        folder_node.changed()[name] = Directory(mtime=self._now())
+
+    def put(self, path: str, node: Inode) -> None:
+        """Let a node be at a path, in folders that are made where they are not there."""
+        if path.strip("/") == "":
+            return
+        folder = path.rstrip("/").rpartition("/")[0]
+        if folder and self.find(folder) is None:
+            self.make_directory(folder, parents=True)
+        where = self.node(folder or "/")
+        if isinstance(where, Directory):
+            where.changed()[path.rstrip("/").rpartition("/")[2]] = node
+
+    def remove(self, path: str) -> None:
+        """Take a node away, a folder with all that is in it.
+
+        Raises:
+            FileFault: that cannot be.
+        """
+        self.node(path.rstrip("/"), follow=False)
+        folder, name = self.parent(path)
+        if not name:
+            raise FileSystemError("Device or resource busy")
+        found = folder.entries[name]
+        if isinstance(found, Directory) and any(p == path.rstrip("/") for p, _ in self._mounts):
+            raise FileSystemError("Device or resource busy")
+        del folder.changed()[name]
+
+    def size(self, seen: set[int]) -> int:
+        """Bytes that what is in it takes; see `get_stored_size`."""
+        return 0 if self._root is None else get_stored_size(self._root, seen)
+
+    def close(self) -> None:
+        """Forget them all: nobody looks at them any more."""
+        self._root, self._make, self._mounts, self._mounted = None, Directory, [], []
+
+    def written(self) -> int:
+        """Bytes of the disk that what is written beside volumes takes."""
+        if self._root is None:
+            return 0
+        apart = {id(node) for _, node in self._mounted}
+        apart.update(id(self._root.entries.get(name)) for name in _VIRTUAL_DIRECTORIES)
+        return get_disk_usage(self._root, apart, image=True)
+
+
+def get_stored_size(folder: Directory, seen: set[int]) -> int:
+    """Bytes that a folder takes with all that is in it.
+
+    Args:
+        folder: the folder.
+        seen: the identities of what was counted already, and is not again.
+    """
+    # Folders that are mounted read-only share what is in them.
+    if id(folder.entries) in seen:
+        return 0
+    seen.add(id(folder.entries))
+    found = 0
+    for node in folder.entries.values():
+        found += _INODE_SIZE
+        if isinstance(node, Directory):
+            found += get_stored_size(node, seen)
+        elif isinstance(node, File):
+            found += len(node.data)
+    return found
+
+
+def get_disk_usage(folder: Directory, apart: Container[int] = (), *, image: bool = False) -> int:
+    """Bytes of the disk, in whole blocks, that files in a folder take.
+
+    Args:
+        folder: the folder.
+        apart: the identities of nodes in it that do not count.
+        image: whether files without a time are an image's, and do not count either.
+    """
+    found = 0
+    for node in folder.entries.values():
+        if id(node) in apart:
+            continue
+        if isinstance(node, Directory):
+            found += get_disk_usage(node, apart, image=image)
+        elif isinstance(node, File) and (node.mtime or not image):
+            found += -(-len(node.data) // _BLOCK_SIZE) * _BLOCK_SIZE
+    return found

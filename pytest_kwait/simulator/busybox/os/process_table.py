@@ -1,0 +1,400 @@
+"""The processes of one container: their turns, their ends, and the signals between them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.os.fds import (
+    BrokenPipeWriteError,
+    OpenFile,
+    PipeEnd,
+    SinkEnd,
+    release_fds,
+)
+from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, OutOfMemoryError
+from pytest_kwait.simulator.busybox.os.processor import CpuCredit, get_cpu_scheduler
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session
+from pytest_kwait.simulator.busybox.os.syscalls import (
+    STEP,
+    Await,
+    Call,
+    Listen,
+    NonlocalExit,
+    Pipe,
+    Process,
+    ProcessContext,
+    ProcessWriteError,
+    Read,
+    Sleep,
+    Step,
+    Write,
+)
+from pytest_kwait.simulator.busybox.os.task import SIGNALS, ForkError, Interrupted, Task, is_fatal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.busybox.os.network import Network
+    from pytest_kwait.simulator.busybox.os.streams import Sink
+    from pytest_kwait.simulator.clock import SimClock
+
+__all__ = ["SIGNALS", "ForkError", "Interrupted", "ProcessTable", "Task"]
+
+_log = logging.getLogger(__name__)
+_NO_SPACE = "No space left on device"
+
+# Steps that one process may do, and seconds that it may have, before others have their turn.
+_MAX_STEPS = 400
+_PROCESS_TIME_SLICE = 0.002
+# Processes that a container may have, and programs that one may run within each other.
+_MAX_PROCESSES = 256
+_MAX_CALL_DEPTH = 400
+
+
+class ProcessTable:
+    """The processes of one container.
+
+    Args:
+        clock: the cluster's time.
+        network: the ports of the pod.
+        account: the container's memory.
+        starved: called when the container holds more memory than there is.
+    """
+
+    def __init__(
+        self, clock: SimClock, network: Network, account: MemoryAccount, starved: Callable[[], None]
+    ) -> None:
+        self.clock = clock
+        self.account = account
+        self.credit = CpuCredit(clock)
+        self._network = network
+        self._starved = starved
+        self._all: dict[int, Task] = {}
+        self._waiting: dict[int, Task] = {}
+        self._next = 1
+        self._ports: list[int] = []
+        self._running: Task | None = None
+        self._written = 0
+
+    # -- starting and ending
+
+    def start(
+        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
+        fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
+    ) -> Task:  # fmt: skip
+        """Start a process, which has `fds` from then on.
+
+        Args:
+            make: its program.
+            around: what it sees but for its number and its files.
+            name: what it is started as.
+            fds: its open files, which it closes at its end.
+            parent: the number of the one that starts it.
+            sink: told of its end.
+            now: whether it runs until it first has to wait before this returns.
+
+        Raises:
+            ForkFault: there are too many.
+        """
+        if len(self._all) >= _MAX_PROCESSES:
+            release_fds(fds)
+            raise ForkError
+        if parent:
+            self.account.begin_process()
+        task = Task(self._next, parent, name, [], fds, sink)
+        self._next += 1
+        task.stack.append(make(around.of(self, task, fds)))
+        self._all[task.pid] = task
+        if now:
+            self.advance(task)
+        else:
+            self._queue(task)
+        return task
+
+    def follow(
+        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
+        stdin: OpenFile, sink: Sink,
+    ) -> Task:  # fmt: skip
+        """Start a process at once that writes to a sink."""
+        fds = {0: stdin.retain()}
+        fds |= {stream: SinkEnd(sink, stream).retain() for stream in (1, 2)}
+        task = self.start(make, around, name, fds, sink=sink, now=True)
+        get_cpu_scheduler(self.clock).run_now(self)
+        return task
+
+    def find(self, pid: int) -> Task | None:
+        """The process of a number; None where it has ended."""
+        return self._all.get(pid)
+
+    def all(self) -> list[Task]:
+        """Those that run, oldest first."""
+        return list(self._all.values())
+
+    def stop(self, task: Task, code: int) -> None:
+        """End a process at once."""
+        if task is self._running:
+            # It ends itself: its program cannot be closed while it does something.
+            task.doom = code
+        elif task.code is None:
+            task.code = code
+            while task.stack:
+                task.stack.pop().close()
+            self._finish(task, code)
+
+    def clear(self, code: int) -> None:
+        """End all of them, and let go of their ports."""
+        for port in self._ports:
+            self._network.release(port)
+        self._ports.clear()
+        self._waiting.clear()
+        for task in self.all():
+            self.stop(task, code)
+
+    def _finish(self, task: Task, code: int) -> None:
+        task.code = code
+        for timer in (task.timer, task.limit):
+            if timer is not None:
+                timer.cancel()
+        self._all.pop(task.pid, None)
+        self._waiting.pop(task.pid, None)
+        release_fds(task.fds)
+        if task.parent:
+            self.account.end_process()
+        if task.sink is not None:
+            task.sink.end(code)
+        for told in task.on_end:
+            told()
+        self.news()
+
+    def news(self) -> None:
+        """Let those look who wait for something."""
+        for task in list(self._waiting.values()):
+            awaited = task.awaits
+            if awaited is not None and not task.queued and awaited.done():
+                self._resume(task)
+
+    # -- signals
+
+    def signal(self, pid: int, number: int) -> bool:
+        """Send a signal; False where there is no such process."""
+        task = self._all.get(pid)
+        if task is None:
+            return False
+        if number == 0:
+            return True
+        if number in (SIGNALS["KILL"], 19) and pid == 1:
+            # The first process of a container is not to be had from within.
+            return True
+        if number == SIGNALS["CONT"] and task.stopped:
+            task.stopped = False
+            self._queue(task)
+        if number != SIGNALS["KILL"] and task.handler is not None and task.handler(number):
+            if (task.awaits is not None and task.awaits.signals) or (
+                task.reads is not None and task.reads.signals
+            ):
+                if task.reads is not None:
+                    task.reads.interrupted = True
+                    task.reads = None
+                self._resume(task)
+            return True
+        if pid == 1 or not is_fatal(task, number):
+            return True
+        task.signalled = number
+        self.stop(task, 128 + number)
+        return True
+
+    def handles(self, pid: int, number: int = 15) -> bool:
+        """Whether a process takes care of a signal itself."""
+        task = self._all.get(pid)
+        return task is not None and task.traps is not None and task.traps(number)
+
+    def interrupt(self, task: Task) -> None:
+        """Ctrl-C: what a shell runs ends, and any other program with it."""
+        if task.handler is None:
+            self.stop(task, 130)
+        elif task.code is None:
+            task.error = Interrupted()
+            self._resume(task)
+
+    # -- turns
+
+    def _queue(self, task: Task) -> None:
+        if not task.queued and task.code is None:
+            task.queued = True
+            get_cpu_scheduler(self.clock).schedule(self, task)
+
+    def _end_sleep(self, task: Task) -> None:
+        """Its pause is over: it goes on at once where it may."""
+        task.timer = None
+        if self.credit.good and not task.queued and not task.stopped:
+            get_cpu_scheduler(self.clock).wake(self, task)
+        else:
+            self._queue(task)
+
+    def _resume(self, task: Task) -> None:
+        if task.timer is not None:
+            task.timer.cancel()
+            task.timer = None
+        task.awaits = None
+        self._waiting.pop(task.pid, None)
+        self._queue(task)
+
+    def advance(self, task: Task) -> int:
+        """Go on with a process until it waits, ends or has had its turn; steps that it did."""
+        task.queued = False
+        self._written = 0
+        end = self.clock.monotonic() + _PROCESS_TIME_SLICE
+        for step in range(_MAX_STEPS):
+            if task.code is not None or task.stopped:
+                return step + 1 + self._written
+            try:
+                if self._step(task):
+                    return step + 1 + self._written
+            except OutOfMemoryError:
+                self._starved()
+                return step + 1
+            if self._written > _MAX_STEPS or (step & 1 and self.clock.monotonic() > end):
+                break
+        self._queue(task)
+        return step + 1 + self._written
+
+    def _step(self, task: Task) -> bool:
+        """Do one thing; whether the process waits then."""
+        program = task.stack[-1]
+        error, task.error = task.error, None
+        before, self._running = self._running, task
+        try:
+            effect = program.throw(error) if error is not None else next(program)
+        except StopIteration as end:
+            task.stack.pop()
+            if not task.stack:
+                self._running = before
+                self._finish(task, end.value if task.doom is None else task.doom)
+            return not task.stack
+        except NonlocalExit as raised:
+            task.stack.pop()
+            if not task.stack:
+                self._running = before
+                self._finish(task, 1)
+            task.error = raised
+            return not task.stack
+        except RecursionError:
+            task.end_by("SEGV")
+            effect = STEP
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            # Whatever a script has come upon here, it is its process that ends by it.
+            _log.warning("%s (process %d) of a container ends", task.name, task.pid, exc_info=True)
+            task.end_by("ABRT")
+            effect = STEP
+        finally:
+            self._running = before
+        if task.doom is not None:
+            self.stop(task, task.doom)
+            return True
+        match effect:
+            case Step():
+                return False
+            case Write():
+                return self._write(task, effect)
+            case Read():
+                return self._read(task, effect)
+            case Await():
+                return self._await(task, effect)
+            case Call():
+                if len(task.stack) >= _MAX_CALL_DEPTH:
+                    # As deep as a stack goes: what `ash` does at the end of its own.
+                    self.stop(task, task.end_by("SEGV"))
+                    return True
+                task.stack.append(effect.run())
+            case Listen():
+                self._listen(effect)
+            case Sleep(seconds):
+                if seconds != math.inf:
+                    # Even a program that ends at once has been seen running.
+                    task.timer = self.clock.call_later(
+                        max(seconds, 0.0), lambda: self._end_sleep(task), scaled=False
+                    )
+                return True
+        return False
+
+    def _write(self, task: Task, effect: Write) -> bool:
+        target = task.fds.get(effect.stream)
+        if target is None:
+            effect.error = "Bad file descriptor"
+            return False
+        try:
+            effect.error = target.write(effect.data)
+            if effect.error == _NO_SPACE:
+                task.error = ProcessWriteError(effect.error)
+        except BrokenPipeWriteError:
+            if task.handler is not None and task.handler(SIGNALS["PIPE"]):
+                effect.error = "Broken pipe"
+                return False
+            self.stop(task, task.end_by("PIPE"))
+            return True
+        if isinstance(target, SinkEnd):
+            # Every line of a log is work.
+            self._written += effect.data.count(b"\n")
+        self._written += len(effect.data) >> 12
+        return target.hold(lambda: self._queue(task))
+
+    def _read(self, task: Task, effect: Read) -> bool:
+        source = effect.source
+        target = PipeEnd(source) if isinstance(source, Pipe) else task.fds.get(source)
+        if target is None:
+            effect.error = "Bad file descriptor"
+            return False
+        data = target.read(effect.most, line=effect.line)
+        if data is not None:
+            effect.data = data
+            return False
+        task.reads = effect
+
+        def ready() -> None:
+            if task.reads is not effect or task.code is not None:
+                return
+            found = target.read(effect.most, line=effect.line)
+            if found is None:
+                target.when_ready(ready)
+                return
+            effect.data = found
+            task.reads = None
+            self._resume(task)
+
+        def late() -> None:
+            task.timer = None
+            effect.late = True
+            task.reads = None
+            self._queue(task)
+
+        if effect.seconds is not None:
+            task.timer = self.clock.call_later(effect.seconds, late, scaled=False)
+        target.when_ready(ready)
+        return True
+
+    def _await(self, task: Task, effect: Await) -> bool:
+        if effect.done():
+            return False
+        task.awaits = effect
+        self._waiting[task.pid] = task
+        if effect.seconds is not None:
+            task.timer = self.clock.call_later(
+                effect.seconds, lambda: self._resume(task), scaled=False
+            )
+        return True
+
+    def _listen(self, effect: Listen) -> None:
+        def accept(stdin: Pipe, sink: Sink | None = None) -> Session:
+            outlet = OutputBuffer()
+            task = self.follow(
+                lambda around: effect.serve(around, stdin), effect.around, "server",
+                PipeEnd(stdin), sink or outlet,
+            )  # fmt: skip
+            return Session(stdin, outlet, lambda: self.stop(task, 0))
+
+        if self._network.listen(effect.port, accept):
+            self._ports.append(effect.port)
+        else:
+            effect.error = "Address already in use"

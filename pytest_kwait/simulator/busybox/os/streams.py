@@ -1,0 +1,114 @@
+"""Where the output of processes goes, and sessions with those that somebody follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.kubelet_api import Input
+
+__all__ = ["OutputBuffer", "Session", "Sink"]
+
+# Bytes that wait for whoever reads a process's output before the process is held up.
+_MAX_PENDING = 1 << 20
+
+
+class Sink(Protocol):
+    """Where a process's output goes."""
+
+    def write(self, stream: int, data: bytes) -> None:
+        """Take what was written to stdout (1) or stderr (2)."""
+        ...
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Whether no more is taken for now; `resume` is called once there is room."""
+        ...
+
+    def end(self, code: int) -> None:
+        """Take note that the process has ended."""
+        ...
+
+
+class OutputBuffer:
+    """A sink whose output is taken by a task, piece by piece."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._size = 0
+        self._news = asyncio.Event()
+        self._resume: list[Callable[[], None]] = []
+        self.code: int | None = None
+        """How the process ended; None as long as it has not."""
+        self.on_news: Callable[[], None] | None = None
+        """Called whenever there is a piece to take, and at the end."""
+
+    def write(self, stream: int, data: bytes) -> None:
+        """Keep a piece until it is taken."""
+        if data and self.code is None:
+            self._pieces.append((stream, data))
+            self._size += len(data)
+            self._tell()
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Whether too much waits to be taken."""
+        if self._size < _MAX_PENDING:
+            return False
+        self._resume.append(resume)
+        return True
+
+    def end(self, code: int) -> None:
+        """No more comes."""
+        if self.code is None:
+            self.code = code
+            self._tell()
+
+    def _tell(self) -> None:
+        self._news.set()
+        if self.on_news is not None:
+            self.on_news()
+
+    def drain(self) -> list[tuple[int, bytes]]:
+        """All the pieces that wait to be taken, with their streams."""
+        pieces = list(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        self._go_on()
+        return pieces
+
+    def _go_on(self) -> None:
+        waiting, self._resume = self._resume, []
+        for resume in waiting:
+            resume()
+
+    async def take(self) -> tuple[int, bytes] | None:
+        """The next piece and its stream; None at the end."""
+        while not self._pieces:
+            if self.code is not None:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        stream, data = self._pieces.popleft()
+        self._size -= len(data)
+        if self._size < _MAX_PENDING:
+            self._go_on()
+        return stream, data
+
+
+@dataclass(slots=True)
+class Session:
+    """A process that somebody follows.
+
+    Args:
+        stdin: where to send its input; None where it takes none.
+        outlet: its output and how it ended.
+        stop: ends it, or lets go of it.
+    """
+
+    stdin: Input | None
+    outlet: OutputBuffer
+    stop: Callable[[], None]

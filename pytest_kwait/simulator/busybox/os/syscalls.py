@@ -1,0 +1,264 @@
+"""What a process can do: pause, read, write, listen, wait for others.
+
+A program is a generator of these effects that returns its exit code, so that whoever runs it
+decides what a second is and when others have their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.os.files import FileSystem
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.busybox.os.fds import OpenFile
+    from pytest_kwait.simulator.busybox.os.network import Network
+    from pytest_kwait.simulator.busybox.os.process_table import ProcessTable, Task
+
+__all__ = [
+    "STEP",
+    "Await",
+    "Call",
+    "Effect",
+    "Listen",
+    "NonlocalExit",
+    "Pipe",
+    "Process",
+    "ProcessContext",
+    "ProcessWriteError",
+    "Read",
+    "Sleep",
+    "Step",
+    "Write",
+]
+
+
+class NonlocalExit(Exception):
+    """What leaves the programs that a process runs within each other, up to who expects it."""
+
+
+class ProcessWriteError(NonlocalExit):
+    """What a program writes cannot be kept; `str` is why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Nothing happens for `seconds` (of the wall clock; `math.inf`: until killed)."""
+
+    seconds: float
+
+
+@dataclass(slots=True)
+class Write:
+    """`data` goes to the open file of that number; `error` says why it could not."""
+
+    stream: int
+    data: bytes
+    error: str = ""
+
+
+class Pipe:
+    """Bytes on their way to a process: sent, and not yet read."""
+
+    __slots__ = ("_data", "_readers", "_waiting", "closed")
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._readers: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[], None]] = []
+        self.closed = False
+        """Whether nothing more will be sent."""
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a reader need not wait: there is something, or there will never be."""
+        return bool(self._data) or self.closed
+
+    def send(self, data: bytes) -> None:
+        """Add bytes to what is to be read; after the end they are dropped."""
+        if not self.closed:
+            self._data += data
+            self._wake()
+
+    def close(self) -> None:
+        """Say that this was all."""
+        self.closed = True
+        self._wake()
+        self.drained()
+
+    def take(self, most: int = 1 << 20, *, line: bool = False) -> bytes:
+        """What is there, at most so many bytes or one line of it; nothing at the end."""
+        end = self._data.find(b"\n") + 1 if line else 0
+        size = min(most, end or len(self._data))
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        self.drained()
+        return data
+
+    def put_back(self, data: bytes) -> None:
+        """Return what was taken and is for the next reader."""
+        self._data[:0] = data
+
+    def when_ready(self, reader: Callable[[], None]) -> None:
+        """Call `reader` once, as soon as a read need not wait."""
+        self._readers.append(reader)
+        if self.ready:
+            self._wake()
+
+    def when_drained(self, writer: Callable[[], None]) -> None:
+        """Call `writer` once, as soon as something was taken."""
+        self._waiting.append(writer)
+
+    def drained(self) -> None:
+        """Let those go on who wait until there is room."""
+        waiting, self._waiting = self._waiting, []
+        for writer in waiting:
+            writer()
+
+    def _wake(self) -> None:
+        readers, self._readers = self._readers, []
+        for reader in readers:
+            reader()
+
+
+@dataclass(slots=True)
+class Read:
+    """The process waits for bytes from `source`; they are in `data` then, none at the end.
+
+    Args:
+        source: a pipe, or the number of an open file.
+        most: so many bytes at most.
+        line: one line at most.
+        signals: whether a signal that is handled ends the wait, with `interrupted` set.
+        seconds: how long it waits at most; `late` is set when that is over.
+    """
+
+    source: Pipe | int
+    most: int = 1 << 16
+    line: bool = False
+    signals: bool = False
+    seconds: float | None = None
+    data: bytes = b""
+    error: str = ""
+    interrupted: bool = False
+    late: bool = False
+
+
+@dataclass(slots=True)
+class Listen:
+    """Connections to `port` of the pod start a process each, made by `serve`.
+
+    Its input is what the client sends, its output goes to the client. `error` says why the port
+    cannot be had, and is empty where it can.
+    """
+
+    port: int
+    around: ProcessContext
+    serve: Callable[[ProcessContext, Pipe], Process]
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Await:
+    """The process waits until `done` holds, asked whenever another process has ended or read.
+
+    Args:
+        done: what is awaited.
+        signals: whether a signal that is handled ends the wait.
+        seconds: how long it waits at most.
+    """
+
+    done: Callable[[], bool]
+    signals: bool = False
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """Another program is run in this process's place until it returns `code`."""
+
+    process: Process
+    code: int = 0
+
+    def run(self) -> Process:
+        """Run it, and keep how it ends."""
+        self.code = yield from self.process
+        return self.code
+
+
+class Step:
+    """The process has done something that takes no time but its own."""
+
+    __slots__ = ()
+
+
+STEP = Step()
+
+Effect = Await | Call | Listen | Sleep | Read | Step | Write
+Process = Generator[Effect, None, int]
+
+
+@dataclass(slots=True)
+class ProcessContext:
+    """What a program sees of its container and of the process that it runs in.
+
+    Args:
+        now: seconds since the epoch.
+        env: the variables it was started with.
+        files: shared by everything that runs in the container.
+        hostname: the pod's host name.
+        tty: whether somebody sits at a terminal.
+        cwd: the folder it is in.
+        fds: its open files by their numbers.
+        tasks: the processes of the container.
+        task: the process that it runs in.
+        network: what can be connected to.
+    """
+
+    now: Callable[[], float]
+    env: dict[str, str] = field(default_factory=dict)
+    files: FileSystem = field(default_factory=lambda: FileSystem(lambda: 0.0))
+    hostname: str = "localhost"
+    tty: bool = False
+    cwd: str = "/"
+    fds: dict[int, OpenFile] = field(default_factory=dict)
+    _tasks: ProcessTable | None = None
+    _task: Task | None = None
+    network: Network | None = None
+
+    @property
+    def tasks(self) -> ProcessTable:
+        """The processes of the container."""
+        if self._tasks is None:
+            raise RuntimeError("this program runs outside of a container")
+        return self._tasks
+
+    @property
+    def task(self) -> Task:
+        """The process that the program runs in."""
+        if self._task is None:
+            raise RuntimeError("this program runs outside of a process")
+        return self._task
+
+    def path(self, name: str) -> str:
+        """The absolute path of a name."""
+        return self.files.join_path(self.cwd, name)
+
+    def of(self, tasks: ProcessTable, task: Task, fds: dict[int, OpenFile]) -> ProcessContext:
+        """The same, seen by another process with files of its own."""
+        return ProcessContext(
+            self.now, self.env, self.files, self.hostname, self.tty, self.cwd, fds, tasks, task,
+            self.network,
+        )  # fmt: skip
+
+    def with_env(self, env: dict[str, str]) -> ProcessContext:
+        """The same process with other variables."""
+        return ProcessContext(
+            self.now, env, self.files, self.hostname, self.tty, self.cwd, self.fds, self._tasks,
+            self._task, self.network,
+        )  # fmt: skip

@@ -1,0 +1,321 @@
+"""Programs that change lines or choose among them: `cut`, `tr`, `grep`, `xargs`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.libbb import (
+    LineReader,
+    UsageError,
+    for_each_input,
+    open_input,
+    parse_options,
+    read_whole,
+    write_error,
+    write_out,
+)
+from pytest_kwait.simulator.busybox.os.files import Directory, FileSystemError
+from pytest_kwait.simulator.busybox.os.syscalls import Call, Read, Write
+from pytest_kwait.simulator.busybox.patterns import CHARACTER_CLASSES as CLASSES
+from pytest_kwait.simulator.busybox.patterns_basic import compile_regex
+from pytest_kwait.simulator.busybox.programs.text_formats import process_escapes
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
+
+
+def _parse_ranges(text: str) -> list[tuple[int, int]]:
+    """`1,3-5,7-` as pairs from 0, the last one not in it."""
+    found: list[tuple[int, int]] = []
+    for piece in text.split(","):
+        match = re.fullmatch(r"(\d*)(-?)(\d*)", piece)
+        if match is None or not (match[1] or match[3]):
+            raise UsageError(f"cut: invalid number '{piece}'")
+        first = int(match[1] or 1)
+        last = int(match[3]) if match[3] else (1 << 30 if match[2] else first)
+        if not first:
+            raise UsageError("cut: invalid range 0")
+        found.append((first - 1, last))
+    return sorted(found)
+
+
+def cut(around: ProcessContext, args: list[str]) -> Process:
+    """Print fields (`-f`, `-d`, `-s`), characters (`-c`) or bytes (`-b`) of each line."""
+    given, names = parse_options("cut", args, "sn", "bcfd", "DFO")
+    kinds = [kind for kind in "bcf" if kind in given]
+    if len(kinds) != 1:
+        raise UsageError("cut: expected a list of bytes, characters, or fields")
+    kind = kinds[0]
+    ranges = _parse_ranges(given[kind].replace("\n", ","))
+    separator = given.get("d", "\t")[:1] or "\0"
+
+    def wanted(index: int) -> bool:
+        return any(first <= index < last for first, last in ranges)
+
+    def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
+        with around.tasks.account.hold() as hold:
+            lines = LineReader(number, hold)
+            while batch := (yield from lines.batch()):
+                pieces = []
+                for raw in batch:
+                    line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
+                    if kind != "f":
+                        line = "".join(char for i, char in enumerate(line) if wanted(i))
+                    elif separator in line:
+                        fields = line.split(separator)
+                        line = separator.join(f for i, f in enumerate(fields) if wanted(i))
+                    elif "s" in given:
+                        continue
+                    pieces.append(f"{line}\n")
+                yield write_out("".join(pieces))
+        return None
+
+    return (yield from for_each_input(around, "cut", names, act))
+
+
+def _expand_set(text: str) -> list[str]:
+    """The characters of one of `tr`'s arguments, in order."""
+    found: list[str] = []
+    position = 0
+    text = process_escapes(text, echo=False)[0]
+    while position < len(text):
+        match = re.match(r"\[:(\w+):\]", text[position:])
+        if match is not None and match[1] in CLASSES:
+            allowed = re.compile(f"[{CLASSES[match[1]]}]", re.ASCII)
+            found += [chr(code) for code in range(256) if allowed.match(chr(code))]
+            position += match.end()
+        elif text[position + 1 : position + 2] == "-" and position + 2 < len(text):
+            first, last = ord(text[position]), ord(text[position + 2])
+            found += [chr(code) for code in range(first, min(last, first + 65536) + 1)]
+            position += 3
+        else:
+            found.append(text[position])
+            position += 1
+    return found
+
+
+def tr(_: ProcessContext, args: list[str]) -> Process:
+    """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: all the others."""
+    given, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
+    if not sets or (len(sets) < 2 and not ("d" in given or "s" in given)):
+        raise UsageError("BusyBox: usage: tr [-cds] STRING1 [STRING2]")
+    first = _expand_set(sets[0])
+    second = _expand_set(sets[1]) if len(sets) > 1 else []
+    if "c" in given or "C" in given:
+        excluded = set(first)
+        first = [chr(code) for code in range(256) if chr(code) not in excluded]
+    table: dict[str, str] = {}
+    if second and "d" not in given:
+        table = {char: second[min(i, len(second) - 1)] for i, char in enumerate(first)}
+    deleted = frozenset(first) if "d" in given else frozenset()
+    squeezed = frozenset(second or first) if "s" in given else frozenset()
+    last = ""
+    while True:
+        read = Read(0)
+        yield read
+        if not read.data:
+            return 0
+        pieces = []
+        for char in read.data.decode("latin-1"):
+            if char in deleted:
+                continue
+            new = table.get(char, char)
+            if new in squeezed and new == last:
+                continue
+            pieces.append(new)
+            last = new
+        yield Write(1, "".join(pieces).encode("latin-1", errors="replace"))
+
+
+def grep(around: ProcessContext, args: list[str]) -> Process:
+    """Print lines that match: `-E -F -i -v -c -l -L -q -n -o -w -x -s -h -H -r -m -e -A -B -C`."""
+    return (yield from _run_grep(around, args, ""))
+
+
+def egrep(around: ProcessContext, args: list[str]) -> Process:
+    """`grep -E`."""
+    return (yield from _run_grep(around, args, "E"))
+
+
+def fgrep(around: ProcessContext, args: list[str]) -> Process:
+    """`grep -F`."""
+    return (yield from _run_grep(around, args, "F"))
+
+
+def _run_grep(around: ProcessContext, args: list[str], kind: str) -> Process:
+    given, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
+    if "f" in given:
+        raise UsageError("grep: option -f: not simulated by the embedded kubelet")
+    if "e" not in given:
+        if not rest:
+            raise UsageError(
+                "BusyBox: usage: grep [-HhnlLoqvsrRiwFE] [-m N] [-A|B|C N] PATTERN [FILE]..."
+            )
+        given["e"] = rest.pop(0)
+    found_kind = "E" if "E" in given or kind == "E" else "F" if "F" in given else kind
+    searches = [_compile_search(one, found_kind, given) for one in given["e"].split("\n")]
+    names = list(_find_files(around, rest or ["."])) if "r" in given else rest
+    named = ("H" in given or len(names) > 1 or "r" in given) and "h" not in given
+    grep_of = _Grep(around, given, searches, named=named)
+    code = 0
+    for name in names or ["-"]:
+        try:
+            with open_input(around, name) as number, around.tasks.account.hold() as hold:
+                yield from grep_of.run(
+                    "(standard input)" if name == "-" else name, LineReader(number, hold)
+                )
+        except FileSystemError as fault:
+            if "s" not in given and str(fault) != "Is a directory":
+                yield write_error(f"grep: {name}: {fault}")
+            code = code if str(fault) == "Is a directory" else 2
+        if grep_of.matched and "q" in given:
+            return 0
+    if code and not ("q" in given and grep_of.matched):
+        return code
+    return int(not grep_of.matched)
+
+
+def _compile_search(pattern: str, kind: str, given: dict[str, str]) -> re.Pattern[str]:
+    ignore = "i" in given
+    if kind == "F":
+        text = re.escape(pattern)
+    else:
+        text = compile_regex(pattern, extended=kind == "E", ignore_case=ignore).pattern
+    if "x" in given:
+        text = rf"\A(?:{text})\Z"
+    elif "w" in given:
+        text = rf"(?<!\w)(?:{text})(?!\w)"
+    return re.compile(text, re.I if ignore else 0)
+
+
+def _find_files(around: ProcessContext, names: list[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        node = around.files.find(around.path(name))
+        if isinstance(node, Directory):
+            prefix = name.rstrip("/") or ""
+            found += _find_files(around, [f"{prefix}/{one}" for one in sorted(node.entries)])
+        else:
+            found.append(name)
+    return found
+
+
+class _Grep:
+    """What is searched for, and what was found so far."""
+
+    def __init__(
+        self, around: ProcessContext, given: dict[str, str], searches: list[re.Pattern[str]], *,
+        named: bool,
+    ) -> None:  # fmt: skip
+        self._around, self._given, self._searches = around, given, searches
+        self._named = named
+        self.matched = False
+        context = given.get("C", "0")
+        self._before = int(given.get("B", context) or 0)
+        self._after = int(given.get("A", context) or 0)
+        self._apart = False
+
+    def _line(self, name: str, number: int, mark: str, text: str) -> str:
+        start = f"{name}{mark}" if self._named else ""
+        count = f"{number}{mark}" if "n" in self._given else ""
+        return f"{start}{count}{text}\n"
+
+    def run(self, name: str, lines: LineReader) -> Generator[Effect, None, None]:
+        given = self._given
+        count = number = after = 0
+        most = int(given["m"]) if "m" in given else 1 << 60
+        silent = any(letter in given for letter in "qclL")
+        waiting: list[tuple[int, str]] = []
+        printed = 0
+        while count < most and (batch := (yield from lines.batch())):
+            pieces: list[str] = []
+            for raw in batch:
+                number += 1
+                text = raw.removesuffix(b"\n").decode(errors="surrogateescape")
+                holds = any(one.search(text) for one in self._searches) != ("v" in given)
+                if not holds:
+                    if after and not silent:
+                        pieces.append(self._line(name, number, "-", text))
+                        after, printed = after - 1, number
+                    elif self._before:
+                        waiting = [*waiting[-self._before + 1 :], (number, text)]
+                    continue
+                count += 1
+                self.matched = True
+                if silent:
+                    if "c" not in given:
+                        break
+                else:
+                    first = waiting[0][0] if waiting else number
+                    if (self._before or self._after) and self._apart and first > printed + 1:
+                        pieces.append("--\n")
+                    pieces += [self._line(name, at, "-", one) for at, one in waiting]
+                    pieces += self._shown(name, number, text)
+                    waiting, after, printed, self._apart = [], self._after, number, True
+                if count >= most:
+                    break
+            yield write_out("".join(pieces))
+            if silent and count and "c" not in given:
+                break
+        if "c" in given:
+            yield write_out(f"{name + ':' if self._named else ''}{count}\n")
+        elif "q" not in given and (("l" in given and count) or ("L" in given and not count)):
+            yield write_out(f"{name}\n")
+
+    def _shown(self, name: str, number: int, text: str) -> list[str]:
+        if "o" not in self._given:
+            return [self._line(name, number, ":", text)]
+        found = [match[0] for one in self._searches for match in one.finditer(text) if match[0]]
+        return (
+            [self._line(name, number, ":", one) for one in found] if "v" not in self._given else []
+        )
+
+
+def xargs(around: ProcessContext, args: list[str]) -> Process:
+    """Run a program with the words that come at stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
+    given, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
+    command = command or ["echo"]
+    with around.tasks.account.hold() as hold:
+        data = (yield from read_whole(0, hold)).decode(errors="surrogateescape")
+        if "I" in given:
+            words = [line.strip() for line in data.split("\n") if line.strip()]
+        elif "0" in given:
+            words = [word for word in data.split("\0") if word]
+        else:
+            words = _split_words(data)
+        most = int(given["n"]) if given.get("n", "").isdigit() else 0
+        groups = [words[i : i + most] for i in range(0, len(words), most)] if most else [words]
+        if "I" in given:
+            groups = [[word] for word in words]
+        elif not words and ("r" in given or most):
+            groups = [] if "r" in given else [[]]
+        code = 0
+        from pytest_kwait.simulator.busybox.applets import has_program, run_program
+
+        for group in groups:
+            if "I" in given:
+                argv = [one.replace(given["I"], group[0]) for one in command]
+            else:
+                argv = [*command, *group]
+            if "t" in given:
+                yield write_error(" ".join(argv))
+            if not has_program(around, argv[0]):
+                yield write_error(f"xargs: {argv[0]}: No such file or directory")
+                return 127
+            call = Call(run_program(around, argv))
+            yield call
+            if call.code:
+                code = 123
+            if call.code == 255:
+                yield write_error(f"xargs: {argv[0]}: exited with status 255; aborting")
+                return 124
+    return code
+
+
+def _split_words(text: str) -> list[str]:
+    found = re.findall(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", text, re.DOTALL)
+    quotes = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
+    return [quotes.sub(r"\1\2\3", one) for one in found]

@@ -1,0 +1,315 @@
+"""Programs that make, move and remove files."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.libbb import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.busybox.os.files import (
+    Directory,
+    File,
+    FileSystem,
+    FileSystemError,
+    Inode,
+    Symlink,
+)
+from pytest_kwait.simulator.busybox.programs.programs_listing import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
+
+
+def mkdir(around: ProcessContext, args: list[str]) -> Process:
+    """Make folders; `-p` is content with one that is there."""
+    given, names = parse_options("mkdir", args, "p", "m")
+    code = 0
+    for name in names:
+        try:
+            around.files.make_directory(around.path(name), parents="p" in given)
+        except FileSystemError as fault:
+            yield write_error(f"mkdir: can't create directory '{name}': {fault}")
+            code = 1
+    return code
+
+
+def rmdir(around: ProcessContext, args: list[str]) -> Process:
+    """Remove empty folders."""
+    _, names = parse_options("rmdir", args, "", "", "p")
+    code = 0
+    for name in names:
+        try:
+            found = around.files.node(around.path(name), follow=False)
+            if not isinstance(found, Directory):
+                raise FileSystemError("Not a directory")
+            if found.entries:
+                raise FileSystemError("Directory not empty")
+            around.files.remove(around.path(name))
+        except FileSystemError as fault:
+            yield write_error(f"rmdir: '{name}': {fault}")
+            code = 1
+    return code
+
+
+def touch(around: ProcessContext, args: list[str]) -> Process:
+    """Make files that are not there, and let others be as of now."""
+    given, names = parse_options("touch", args, "c", "", "amhdrt")
+    code = 0
+    for name in names:
+        path = around.path(name)
+        try:
+            found = around.files.find(path)
+            if found is not None:
+                around.files.parent(path)
+                found.mtime = around.now()
+            elif "c" not in given:
+                around.files.open(path)
+        except FileSystemError as fault:
+            yield write_error(f"touch: {name}: {fault}")
+            code = 1
+    return code
+
+
+def rm(around: ProcessContext, args: list[str]) -> Process:
+    """Remove files; with `-r` folders, with `-f` silently what is not there."""
+    given, names = parse_options("rm", args, "rRf", "", "i")
+    code = 0
+    for name in names:
+        path = around.path(name)
+        try:
+            if name.rstrip("/").rpartition("/")[2] in (".", "..") or path == "/":
+                yield write_error(f"rm: '{name}' cannot be removed")
+                code = 1
+                continue
+            found = around.files.node(path.rstrip("/"), follow=False)
+            if isinstance(found, Directory) and not ("r" in given or "R" in given):
+                yield write_error(f"rm: '{name}' is a directory")
+                code = 1
+                continue
+            around.files.remove(path)
+        except FileSystemError as fault:
+            missing = str(fault) in ("No such file or directory", "Not a directory")
+            if not ("f" in given and missing):
+                yield write_error(f"rm: can't remove '{name}': {fault}")
+                code = 1
+    return code
+
+
+def _copy_inode(node: Inode, now: float, files: FileSystem, path: str) -> Inode:
+    files.grow()
+    if isinstance(node, Directory):
+        entries = {name: _copy_inode(one, now, files, path) for name, one in node.entries.items()}
+        made = Directory(mtime=now, mode=node.mode)
+        made.entries.update(entries)
+        return made
+    if isinstance(node, File):
+        files.grow(len(node.data), path)
+        return File(bytes(node.data), node.mode, now)
+    return node
+
+
+def _resolve_targets(
+    around: ProcessContext, program: str, names: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Each source and where it goes.
+
+    Raises:
+        UsageFault: there are not enough names.
+        FileFault: many go where there is no folder.
+    """
+    if len(names) < 2:
+        raise UsageError(f"BusyBox: usage: {program} SOURCE... DEST")
+    target = around.files.find(around.path(names[-1]))
+    for name in names[:-1]:
+        if isinstance(target, Directory):
+            last = name.rstrip("/").rpartition("/")[2]
+            yield name, f"{names[-1].rstrip('/')}/{last}"
+        elif len(names) > 2:
+            raise FileSystemError(f"target '{names[-1]}' is not a directory")
+        else:
+            yield name, names[-1]
+
+
+def cp(around: ProcessContext, args: list[str]) -> Process:
+    """Copy files; with `-r` folders."""
+    given, names = parse_options("cp", args, "rRapfLdP", "", "ilsTtu")
+    code = 0
+    try:
+        for name, target in _resolve_targets(around, "cp", names):
+            try:
+                found = around.files.node(around.path(name))
+                if isinstance(found, Directory) and not set("rRa") & set(given):
+                    yield write_error(f"cp: omitting directory '{name}'")
+                    code = 1
+                    continue
+                there = around.files.find(around.path(target))
+                copy = _copy_inode(found, around.now(), around.files, around.path(target))
+                if isinstance(there, Directory) and isinstance(copy, Directory):
+                    there.changed().update(copy.entries)
+                elif isinstance(copy, File):
+                    if there is found:
+                        yield write_error(f"cp: '{name}' and '{target}' are the same file")
+                        code = 1
+                        continue
+                    made = around.files.open(around.path(target), truncate=True)
+                    if isinstance(made, File):
+                        made.data, made.mode = copy.data, copy.mode
+                else:
+                    folder, last = around.files.parent(around.path(target))
+                    folder.changed()[last] = copy
+            except FileSystemError as fault:
+                source = around.files.find(around.path(name)) is None
+                told = f"can't stat '{name}'" if source else f"can't create '{target}'"
+                yield write_error(f"cp: {told}: {fault}")
+                code = 1
+    except FileSystemError as fault:
+        yield write_error(f"cp: {fault}")
+        return 1
+    return code
+
+
+def mv(around: ProcessContext, args: list[str]) -> Process:
+    """Move files."""
+    given, names = parse_options("mv", args, "f", "", "inTt")
+    del given
+    code = 0
+    try:
+        for name, target in _resolve_targets(around, "mv", names):
+            path, goal = around.path(name).rstrip("/"), around.path(target).rstrip("/")
+            try:
+                found = around.files.node(path, follow=False)
+                if goal == path or goal.startswith(path + "/"):
+                    yield write_error(f"mv: '{name}' and '{target}' are the same file" if goal == path
+                                else f"mv: can't rename '{name}': Invalid argument")  # fmt: skip
+                    code = 1
+                    continue
+                folder, last = around.files.parent(goal)
+                around.files.remove(path)
+                folder.changed()[last] = found
+            except FileSystemError as fault:
+                yield write_error(f"mv: can't rename '{name}': {fault}")
+                code = 1
+    except FileSystemError as fault:
+        yield write_error(f"mv: {fault}")
+        return 1
+    return code
+
+
+def ln(around: ProcessContext, args: list[str]) -> Process:
+    """Link files; `-s` by their paths."""
+    given, names = parse_options("ln", args, "sfn", "", "bSvT")
+    names = names if len(names) > 1 else [*names, "."]
+    code = 0
+    for name, target in _resolve_targets(around, "ln", names):
+        try:
+            path = around.path(target)
+            if around.files.find(path, follow=False) is not None:
+                if "f" not in given:
+                    raise FileSystemError("File exists")
+                around.files.remove(path)
+            node = Symlink(name) if "s" in given else around.files.node(around.path(name))
+            folder, last = around.files.parent(path)
+            around.files.grow()
+            folder.changed()[last] = node
+        except FileSystemError as fault:
+            yield write_error(f"ln: {target}: {fault}")
+            code = 1
+    return code
+
+
+def readlink(around: ProcessContext, args: list[str]) -> Process:
+    """Print where a link leads; `-f` the whole path."""
+    given, names = parse_options("readlink", args, "fn", "", "v")
+    code = 0
+    for name in names:
+        found = around.files.find(around.path(name), follow=False)
+        if isinstance(found, Symlink) and "f" not in given:
+            yield write_out(found.target + "\n")
+        elif "f" in given:
+            folder = around.path(name).rpartition("/")[0]
+            target = found.target if isinstance(found, Symlink) else around.path(name)
+            yield write_out(around.files.join_path(folder, target) + "\n")
+        else:
+            code = 1
+    return code
+
+
+def _parse_mode(node: Inode, text: str) -> int | None:
+    """A mode as `chmod` reads it; None where it is none."""
+    if text and all(char in "01234567" for char in text):
+        return int(text, 8)
+    mode = node.mode
+    for piece in text.split(","):
+        who = piece[: len(piece) - len(piece.lstrip("ugoa"))] or "a"
+        rest = piece[len(who) if piece[:1] in "ugoa" else 0 :]
+        if rest[:1] not in ("+", "-", "=") or not set(rest[1:]) <= set("rwxXst"):
+            return None
+        bits = sum({"r": 4, "w": 2, "x": 1, "X": 1}.get(char, 0) for char in set(rest[1:]))
+        mask = sum(
+            bits << shift
+            for letter, shift in (("u", 6), ("g", 3), ("o", 0))
+            if letter in who or "a" in who
+        )
+        whole = sum(
+            7 << shift
+            for letter, shift in (("u", 6), ("g", 3), ("o", 0))
+            if letter in who or "a" in who
+        )
+        mode = mode | mask if rest[0] == "+" else (mode & ~(mask if rest[0] == "-" else whole))
+        mode |= mask if rest[0] == "=" else 0
+    return mode
+
+
+def chmod(around: ProcessContext, args: list[str]) -> Process:
+    """Change what may be done with files; `-R` with all that is in them."""
+    flags = [arg for arg in args if arg in ("-R", "-f")]
+    names = [arg for arg in args if arg not in flags]
+    if len(names) < 2:
+        raise UsageError("BusyBox: usage: chmod [-R] MODE[,MODE]... FILE...")
+    code = 0
+    for name in names[1:]:
+        found = around.files.find(around.path(name))
+        if found is None:
+            yield write_error(f"chmod: {name}: No such file or directory")
+            code = 1
+            continue
+        for _, node in walk(name, found) if "-R" in flags else ((name, found),):
+            mode = _parse_mode(node, names[0])
+            if mode is None:
+                yield write_error(f"chmod: invalid mode '{names[0]}'")
+                return 1
+            node.mode = mode
+    return code
+
+
+def chown(around: ProcessContext, args: list[str]) -> Process:
+    """Give files to somebody, as far as they are there: everybody here is root."""
+    names = [arg for arg in args if not arg.startswith("-")][1:]
+    code = 0
+    for name in names:
+        if around.files.find(around.path(name)) is None:
+            yield write_error(f"chown: {name}: No such file or directory")
+            code = 1
+    return code
+
+
+def mktemp(around: ProcessContext, args: list[str]) -> Process:
+    """Make a file, or with `-d` a folder, of a new name and print that."""
+    given, names = parse_options("mktemp", args, "dutq", "p")
+    template = names[0] if names else f"{given.get('p', '/tmp')}/tmp.XXXXXX"  # noqa: S108 - a container's
+    start = template.rstrip("X")
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    end = "".join(random.choice(letters) for _ in range(len(template) - len(start)))  # noqa: S311 - a name
+    path = around.path(start + end)
+    try:
+        if "d" in given:
+            around.files.make_directory(path)
+        else:
+            around.files.open(path)
+    except FileSystemError as fault:
+        yield write_error(f"mktemp: (null): {fault}")
+        return 1
+    yield write_out(start + end + "\n")
+    return 0

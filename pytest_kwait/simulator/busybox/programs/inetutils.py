@@ -1,0 +1,304 @@
+"""Programs that connect to what listens in the cluster: `wget`, `nslookup`, `nc` as a client."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pytest_kwait.simulator.busybox.libbb import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.busybox.os.fds import copy_fds
+from pytest_kwait.simulator.busybox.os.files import FileSystemError
+from pytest_kwait.simulator.busybox.os.syscalls import Await, Effect, Pipe, Read, Write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from pytest_kwait.simulator.busybox.os.network import Network
+    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
+
+_MAX_RESPONSE_HEAD = 1 << 16
+_MAX_UNREAD = 1 << 20
+_MAX_REDIRECTS = 5
+
+
+class PipeSink:
+    """What the other side of a connection writes, to be read here."""
+
+    def __init__(self) -> None:
+        self.pipe = Pipe()
+
+    def write(self, stream: int, data: bytes) -> None:
+        """Take what was written to stdout."""
+        if stream == 1:
+            self.pipe.send(data)
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Whether too much waits to be read."""
+        if len(self.pipe) < _MAX_UNREAD:
+            return False
+        self.pipe.when_drained(resume)
+        return True
+
+    def end(self, code: int) -> None:
+        """The other side has ended."""
+        del code
+        self.pipe.close()
+
+
+class UnreachableError(Exception):
+    """There is no connection; `str` is why."""
+
+
+def _get_network(around: ProcessContext) -> Network:
+    if around.network is None:
+        raise UnreachableError("Network is unreachable")
+    return around.network
+
+
+def connect(
+    around: ProcessContext, host: str, port: int, seconds: float | None
+) -> Generator[Effect, None, tuple[Session, Pipe, str]]:
+    """A connection, what comes from it, and the address.
+
+    Raises:
+        Unreachable: there is none.
+    """
+    network = _get_network(around)
+    found = network.addresses(host)
+    if not found:
+        raise UnreachableError(f"bad address '{host}'")
+    sink = PipeSink()
+    session = network.reach(found[0], port, sink)
+    if isinstance(session, str):
+        if session == "Connection timed out":
+            yield Await(lambda: False, seconds=min(seconds or 127.0, 127.0))
+        raise UnreachableError(f"can't connect to remote host ({found[0]}): {session}")
+    return session, sink.pipe, found[0]
+
+
+def nslookup(around: ProcessContext, args: list[str]) -> Process:
+    """Print the addresses of a name, which is looked for as it stands."""
+    names = [arg for arg in args if not arg.startswith("-")]
+    if not names:
+        raise UsageError("BusyBox: usage: nslookup [-type=QUERY_TYPE] HOST [DNS_SERVER]")
+    yield write_out("Server:\t\t10.0.0.10\nAddress:\t10.0.0.10:53\n\n")
+    found = _get_network(around).addresses(names[0], search=False)
+    if not found:
+        yield write_out(f"** server can't find {names[0]}: NXDOMAIN\n\n")
+        return 1
+    yield write_out("".join(f"Name:\t{names[0]}\nAddress: {one}\n" for one in found) + "\n\n")
+    return 0
+
+
+def netcat_client(around: ProcessContext, host: str, port: int, given: dict[str, str]) -> Process:
+    """`nc HOST PORT`: stdin goes there, and what comes to stdout; `-z` only connects."""
+    seconds = float(given["w"]) if given.get("w", "").isdigit() else None
+    try:
+        session, arrived, address = yield from connect(around, host, port, seconds)
+    except UnreachableError as fault:
+        yield write_error(f"nc: {fault}")
+        return 1
+    if "v" in given:
+        yield write_error(f"{host} ({address}:{port}) open")
+    if "z" in given:
+        session.stop()
+        return 0
+    sender = around.tasks.start(
+        lambda _: _send_stdin(session), around, "nc", copy_fds(around.fds), parent=around.task.pid
+    )
+    try:
+        while True:
+            read = Read(arrived, seconds=seconds)
+            yield read
+            if not read.data:
+                return 0
+            yield Write(1, read.data)
+    finally:
+        around.tasks.stop(sender, 0)
+        session.stop()
+
+
+def _send_stdin(session: Session) -> Process:
+    while True:
+        read = Read(0)
+        yield read
+        if session.stdin is None:
+            return 0
+        if not read.data:
+            session.stdin.close()
+            return 0
+        session.stdin.send(read.data)
+
+
+_LONG_OPTIONS = {"--spider": "s", "--quiet": "q", "--no-check-certificate": "n"}
+_LONG_VALUED_OPTIONS = {
+    "--timeout": "T", "--output-document": "O", "--header": "h", "--post-data": "p",
+    "--tries": "t",
+}  # fmt: skip
+
+
+def _parse_wget_arguments(args: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
+    """Options, headers and addresses of `wget`."""
+    given: dict[str, str] = {}
+    headers: list[str] = []
+    rest: list[str] = []
+    words = list(args)
+    while words:
+        word = words.pop(0)
+        name, separator, value = word.partition("=")
+        if name in _LONG_OPTIONS:
+            given[_LONG_OPTIONS[name]] = "1"
+        elif name in _LONG_VALUED_OPTIONS:
+            value = value if separator else words.pop(0) if words else ""
+            if name == "--header":
+                headers.append(value)
+            else:
+                given[_LONG_VALUED_OPTIONS[name]] = value
+        else:
+            rest.append(word)
+    short, names = parse_options("wget", rest, "qcS", "OTtUoP", "Y")
+    return {**given, **short}, headers, names
+
+
+def wget(around: ProcessContext, args: list[str]) -> Process:
+    """Fetch over HTTP: `-q -O FILE -T SECONDS -S --spider --header --post-data`."""
+    given, headers, names = _parse_wget_arguments(args)
+    if not names:
+        raise UsageError("BusyBox: usage: wget [-cqS] [--spider] [-O FILE] [-T SEC] URL...")
+    code = 0
+    for name in names:
+        try:
+            code = yield from _fetch(around, name, given, headers, _MAX_REDIRECTS)
+        except (UnreachableError, FileSystemError) as fault:
+            yield write_error(f"wget: {fault}")
+            return 1
+    return code
+
+
+def _fetch(
+    around: ProcessContext, name: str, given: dict[str, str], headers: list[str], redirects: int
+) -> Process:
+    if "://" not in name:
+        name = f"http://{name}"
+    address = urlsplit(name)
+    if address.scheme != "http":
+        raise UsageError(f"wget: {address.scheme}: not simulated by the embedded kubelet")
+    host = address.hostname or ""
+    try:
+        port = address.port or 80
+    except ValueError:
+        raise UnreachableError(f"bad port in '{name}'") from None
+    try:
+        seconds = float(given.get("T", "900"))
+    except ValueError:
+        raise UsageError(f"wget: invalid number '{given['T']}'") from None
+    quiet = "q" in given
+    found = _get_network(around).addresses(host)
+    if not quiet:
+        shown = host if address.port is None else f"{host}:{port}"
+        if found:
+            yield write_error(f"Connecting to {shown} ({found[0]}:{port})")
+    session, arrived, _ = yield from connect(around, host, port, seconds)
+    try:
+        body = given.get("p", "")
+        path = (address.path or "/") + (f"?{address.query}" if address.query else "")
+        lines = [
+            f"{'POST' if 'p' in given else 'GET'} {path} HTTP/1.1",
+            f"Host: {host}{'' if port == 80 else f':{port}'}",
+            f"User-Agent: {given.get('U', 'Wget')}", "Connection: close", *headers,
+        ]  # fmt: skip
+        if "p" in given:
+            lines.append(f"Content-Length: {len(body.encode())}")
+            lines.append("Content-Type: application/x-www-form-urlencoded")
+        if session.stdin is not None:
+            session.stdin.send("\r\n".join([*lines, "", body]).encode(errors="surrogateescape"))
+        head, rest = yield from _read_head(arrived, seconds)
+        status, *fields = head.split("\r\n")
+        if "S" in given:
+            yield write_error("\n".join(f"  {line}" for line in (status, *fields)))
+        match = re.match(r"HTTP/\S+ (\d{3})", status)
+        if match is None:
+            raise UnreachableError("error getting response")
+        location = next((f[9:].strip() for f in fields if f.lower().startswith("location:")), "")
+        if match[1] in ("301", "302", "303", "307", "308") and location and redirects:
+            target = location if "://" in location else f"http://{address.netloc}{location}"
+            return (yield from _fetch(around, target, given, headers, redirects - 1))
+        if match[1][0] != "2":
+            raise UnreachableError(f"server returned error: {status}")
+        if "s" in given:
+            if not quiet:
+                yield write_error("remote file exists")
+            return 0
+        chunked = any(re.fullmatch(r"transfer-encoding:\s*chunked", f, re.I) for f in fields)
+        yield from _save_body(around, given, address.path, rest, arrived, seconds, chunked=chunked)
+    finally:
+        session.stop()
+    return 0
+
+
+def _read_head(arrived: Pipe, seconds: float) -> Generator[Effect, None, tuple[str, bytes]]:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        read = Read(arrived, seconds=seconds)
+        yield read
+        if read.late:
+            raise UnreachableError("download timed out")
+        if not read.data or len(data) > _MAX_RESPONSE_HEAD:
+            raise UnreachableError("error getting response")
+        data += read.data
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head.decode(errors="replace"), rest
+
+
+def _save_body(
+    around: ProcessContext, given: dict[str, str], path: str, rest: bytes, arrived: Pipe,
+    seconds: float, *, chunked: bool,
+) -> Generator[Effect, None, None]:  # fmt: skip
+    target = given.get("O") or path.rstrip("/").rpartition("/")[2] or "index.html"
+    quiet = "q" in given
+    shown = "stdout" if target == "-" else f"'{target}'"
+    if not quiet:
+        yield write_error("writing to stdout" if target == "-" else f"saving to {shown}")
+    with around.tasks.account.hold() as hold:
+        kept = bytearray(rest)
+        streams = target == "-" and not chunked
+        while True:
+            if streams and kept:
+                yield Write(1, bytes(kept))
+                kept.clear()
+            read = Read(arrived, seconds=seconds)
+            yield read
+            if read.late:
+                raise UnreachableError("download timed out")
+            if not read.data:
+                break
+            kept += read.data
+            hold.to(len(kept))
+        data = _join_chunks(bytes(kept)) if chunked else bytes(kept)
+        if target == "-":
+            if data:
+                yield Write(1, data)
+        else:
+            around.files.write(around.path(target), data)
+    if not quiet:
+        name = "-" if target == "-" else target
+        yield write_error(f"{name[:20]:<20} 100% |{'*' * 32}| {len(data):5d}  0:00:00 ETA")
+        yield write_error("written to stdout" if target == "-" else f"{shown} saved")
+
+
+def _join_chunks(data: bytes) -> bytes:
+    """The body of chunks."""
+    pieces: list[bytes] = []
+    while data:
+        size, _, data = data.partition(b"\r\n")
+        try:
+            length = int(size.split(b";")[0], 16)
+        except ValueError:
+            break
+        if not length:
+            break
+        pieces.append(data[:length])
+        data = data[length + 2 :]
+    return b"".join(pieces)

@@ -1,0 +1,147 @@
+"""Programs about processes: `timeout`, `ps`, `kill`, `which` and those that run others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.applets import has_program, run_program
+from pytest_kwait.simulator.busybox.libbb import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.busybox.os.fds import copy_fds
+from pytest_kwait.simulator.busybox.os.process_table import ForkError
+from pytest_kwait.simulator.busybox.os.syscalls import Await, Process
+from pytest_kwait.simulator.busybox.programs.shellutils import parse_duration
+from pytest_kwait.simulator.busybox.programs_part import is_busybox_program
+from pytest_kwait.simulator.busybox.shell.shell_jobs import parse_signal
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
+
+_SIGTERM, _SIGKILL = 15, 9
+
+
+def timeout(around: ProcessContext, args: list[str]) -> Process:
+    """Run a program and end it after so many seconds: `-s SIGNAL`, `-k SECONDS`."""
+    given, rest = parse_options("timeout", args, "", "sk", mixed=False)
+    if len(rest) < 2:
+        raise UsageError("BusyBox: usage: timeout [-s SIG] [-k KILL_SECS] SECS PROG ARGS")
+    seconds, later = parse_duration(rest[0]), parse_duration(given.get("k", "0"))
+    if seconds is None or later is None:
+        raise UsageError(f"timeout: invalid number '{rest[0]}'")
+    number = parse_signal(given.get("s", "TERM"))
+    if number is None:
+        raise UsageError(f"timeout: bad signal name '{given['s']}'")
+    argv = rest[1:]
+    if not has_program(around, argv[0]):
+        yield write_error(f"timeout: can't execute '{argv[0]}': No such file or directory")
+        return 127
+    try:
+        task = around.tasks.start(
+            lambda inner: run_program(inner, argv), around, argv[0], copy_fds(around.fds),
+            parent=around.task.pid,
+        )  # fmt: skip
+    except ForkError:
+        yield write_error("timeout: vfork: Resource temporarily unavailable")
+        return 1
+    try:
+        yield Await(task.ended, seconds=seconds)
+        if not task.ended():
+            around.tasks.signal(task.pid, number)
+            if later and not task.ended():
+                yield Await(task.ended, seconds=later)
+                around.tasks.signal(task.pid, _SIGKILL)
+            yield Await(task.ended)
+            if task.signalled == _SIGTERM:
+                yield write_error("Terminated")
+    finally:
+        if not task.ended():
+            around.tasks.signal(task.pid, _SIGTERM)
+    return task.code or 0
+
+
+def ps(around: ProcessContext, args: list[str]) -> Process:
+    """Print the processes of the container."""
+    parse_options("ps", args, "aefwx", "", "oT")
+    yield write_out("PID   USER     COMMAND\n")
+    for task in around.tasks.all():
+        yield write_out(f"{task.pid:5d} root     {task.name}\n")
+    return 0
+
+
+def pidof(around: ProcessContext, args: list[str]) -> Process:
+    """Print the numbers of the processes of a name."""
+    _, names = parse_options("pidof", args, "s", "o")
+    found = [
+        str(task.pid)
+        for task in reversed(around.tasks.all())
+        if task.name.split(" ")[0].rpartition("/")[2] in names
+    ]
+    if found:
+        yield write_out(" ".join(found) + "\n")
+    return int(not found)
+
+
+def kill(around: ProcessContext, args: list[str]) -> Process:
+    """Send a signal to processes."""
+    number, rest = _SIGTERM, list(args)
+    if rest and rest[0].startswith("-"):
+        name = rest.pop(0)[1:]
+        found = parse_signal(rest.pop(0) if name == "s" and rest else name)
+        if found is None:
+            yield write_error(f"kill: bad signal name '{name}'")
+            return 1
+        number = found
+    code = 0
+    for pid in rest:
+        if not pid.isdigit() or not around.tasks.signal(int(pid), number):
+            yield write_error(f"kill: can't kill pid {pid}: No such process")
+            code = 1
+    return code
+
+
+def which(around: ProcessContext, args: list[str]) -> Process:
+    """Print where programs are."""
+    code = 0
+    for name in args:
+        if not has_program(around, name):
+            code = 1
+        else:
+            yield write_out(
+                (name if "/" in name or not is_busybox_program(name) else f"/bin/{name}") + "\n"
+            )
+    return code
+
+
+def _run_other(program: str, around: ProcessContext, argv: list[str]) -> Process:
+    if not argv:
+        raise UsageError(f"BusyBox: usage: {program} PROG ARGS")
+    if not has_program(around, argv[0]):
+        yield write_error(f"{program}: can't execute '{argv[0]}': No such file or directory")
+        return 127
+    return (yield from run_program(around, argv))
+
+
+def nohup(around: ProcessContext, args: list[str]) -> Process:
+    """Run a program."""
+    return (yield from _run_other("nohup", around, args))
+
+
+def setsid(around: ProcessContext, args: list[str]) -> Process:
+    """Run a program in a session of its own, which makes no difference here."""
+    _, argv = parse_options("setsid", args, "c", mixed=False)
+    return (yield from _run_other("setsid", around, argv))
+
+
+def nice(around: ProcessContext, args: list[str]) -> Process:
+    """Run a program, as nice as any other."""
+    _, argv = parse_options("nice", args, "", "n", mixed=False)
+    return (yield from _run_other("nice", around, argv))
+
+
+def time(around: ProcessContext, args: list[str]) -> Process:
+    """Run a program and print how long that took."""
+    began = around.now()
+    code = yield from _run_other("time", around, args)
+    took = around.now() - began
+    minutes, seconds = divmod(took, 60)
+    yield write_error(f"real\t{int(minutes)}m {seconds:.2f}s\nuser\t0m 0.00s\nsys\t0m 0.00s")
+    return code

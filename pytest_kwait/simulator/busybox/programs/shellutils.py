@@ -1,0 +1,302 @@
+"""Programs that print, count and wait."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.libbb import UsageError, parse_options, write_error, write_out
+from pytest_kwait.simulator.busybox.os.syscalls import Process, Sleep, Write
+from pytest_kwait.simulator.busybox.programs.text_formats import format_once, process_escapes
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
+
+_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(text: str) -> float | None:
+    """A duration as busybox reads it; None where it does not."""
+    number, factor = (
+        (text[:-1], _DURATION_UNITS[text[-1]]) if text[-1:] in _DURATION_UNITS else (text, 1)
+    )
+    if number in ("inf", "infinity"):
+        return math.inf
+    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", number, re.ASCII):
+        return None
+    return float(number) * factor
+
+
+def sleep(_: ProcessContext, args: list[str]) -> Process:
+    """Pause for the sum of the arguments."""
+    if not args:
+        yield write_error("BusyBox: usage: sleep [N]...")
+        return 1
+    total = 0.0
+    for arg in args:
+        seconds = parse_duration(arg)
+        if seconds is None:
+            yield write_error(f"sleep: invalid number '{arg}'")
+            return 1
+        total += seconds
+    yield Sleep(total)
+    return 0
+
+
+def usleep(_: ProcessContext, args: list[str]) -> Process:
+    """Pause for so many microseconds."""
+    yield Sleep(float(args[0]) / 1e6 if args and args[0].isdigit() else 0.0)
+    return 0
+
+
+def true(_: ProcessContext, __: list[str]) -> Process:
+    """Succeed."""
+    yield from ()
+    return 0
+
+
+def false(_: ProcessContext, __: list[str]) -> Process:
+    """Fail with 1."""
+    yield from ()
+    return 1
+
+
+def forever(_: ProcessContext, __: list[str]) -> Process:
+    """Serve without end."""
+    yield Sleep(math.inf)
+    return 0
+
+
+def echo(_: ProcessContext, args: list[str]) -> Process:
+    """Print the arguments; `-n` without newline, `-e` with escapes."""
+    newline, escapes = "\n", False
+    while args and args[0][:1] == "-" and args[0][1:] and set(args[0][1:]) <= set("neE"):
+        newline = "" if "n" in args[0] else newline
+        for letter in args[0][1:]:
+            escapes = letter == "e" or (escapes and letter == "n")
+        args = args[1:]
+    text = " ".join(args)
+    if escapes:
+        text, stopped = process_escapes(text, echo=True)
+        newline = "" if stopped else newline
+    yield from write_checked("echo", write_out(text + newline))
+    return 0
+
+
+def write_checked(program: str, effect: Write) -> Process:
+    """Write, and say why that failed."""
+    yield effect
+    if effect.error:
+        yield write_error(f"{program}: write error: {effect.error}")
+        return 1
+    return 0
+
+
+def printf(_: ProcessContext, args: list[str]) -> Process:
+    """Print a format; it is used again while arguments are left."""
+    if args[:1] == ["--"]:
+        args = args[1:]
+    if not args:
+        yield write_error("sh: usage: printf FORMAT [ARGUMENT...]")
+        return 2
+    code, template, values = 0, args[0], args[1:]
+    while True:
+        text, used, faults, stopped = format_once(template, values)
+        written = 0
+        for position, fault in faults:
+            yield write_out(text[written:position])
+            yield write_error(f"sh: {fault}")
+            written, code = position, 1
+        if text[written:]:
+            yield write_out(text[written:])
+        values = values[used:]
+        if not used or not values or stopped:
+            return code
+
+
+def date(around: ProcessContext, args: list[str]) -> Process:
+    """Print the time, UTC; `+%s` and other strftime formats; `-d @SECONDS`."""
+    given, rest = parse_options("date", args, "uI", "d", "sDrRk")
+    moment, when = around.now(), given.get("d")
+    if when is not None:
+        if not re.fullmatch(r"@-?\d+", when, re.ASCII):
+            text = when.replace("T", " ").rstrip("Z")
+            try:
+                moment = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+            except ValueError:
+                yield write_error(f"date: invalid date '{when}'")
+                return 1
+        else:
+            moment = float(when[1:])
+    pattern = next((arg[1:] for arg in rest if arg.startswith("+")), "%a %b %e %H:%M:%S UTC %Y")
+    if "I" in given:
+        pattern = "%Y-%m-%d"
+    stamp = datetime.fromtimestamp(moment, UTC)
+    pattern = pattern.replace("%s", str(int(moment))).replace("%N", f"{int(moment % 1 * 1e9):09d}")
+    yield write_out(stamp.strftime(pattern) + "\n")
+    return 0
+
+
+def env(around: ProcessContext, args: list[str]) -> Process:
+    """Print all variables, or run a program with others: `-i`, `-u NAME`, `NAME=VALUE`."""
+    given, rest = parse_options("env", args, "i0", "u", mixed=False)
+    found = {} if "i" in given else dict(around.env)
+    for name in given.get("u", "").split("\n"):
+        found.pop(name, None)
+    while rest and "=" in rest[0]:
+        name, _, value = rest.pop(0).partition("=")
+        found[name] = value
+    if rest:
+        from pytest_kwait.simulator.busybox.applets import has_program, run_program
+
+        if not has_program(around, rest[0]):
+            yield write_error(f"env: can't execute '{rest[0]}': No such file or directory")
+            return 127
+        return (yield from run_program(around.with_env(found), rest))
+    end = "\0" if "0" in given else "\n"
+    yield write_out("".join(f"{name}={value}{end}" for name, value in found.items()))
+    return 0
+
+
+def printenv(around: ProcessContext, args: list[str]) -> Process:
+    """Print all variables, or the values of the named ones."""
+    if not args:
+        return (yield from env(around, []))
+    code = 0
+    for name in args:
+        if name in around.env:
+            yield write_out(around.env[name] + "\n")
+        else:
+            code = 1
+    return code
+
+
+def seq(_: ProcessContext, args: list[str]) -> Process:
+    """Print the numbers from first (1) to last."""
+    separator, wide = "\n", False
+    while args and re.match(r"-[sw]", args[0]):
+        word, args = args[0], args[1:]
+        if word == "-w":
+            wide = True
+        else:
+            separator = word[2:] or (args[0] if args else "\n")
+            args = args if word[2:] else args[1:]
+    if not 1 <= len(args) <= 3:
+        yield write_error("BusyBox: usage: seq [-w] [-s SEP] [FIRST [INC]] LAST")
+        return 1
+    for arg in args:
+        if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)", arg, re.ASCII):
+            yield write_error(f"seq: invalid number '{arg}'")
+            return 1
+    places = max(len(arg.partition(".")[2]) for arg in args)
+    numbers = [float(arg) for arg in args]
+    first = numbers[0] if len(numbers) > 1 else 1.0
+    step = numbers[1] if len(numbers) > 2 else 1.0
+    width = max(len(f"{one:.{places}f}") for one in (first, numbers[-1])) if wide else 0
+    index, pieces = 0, []
+    while True:
+        value = first + index * step
+        if (value > numbers[-1] + 1e-9) if step >= 0 else (value < numbers[-1] - 1e-9):
+            break
+        pieces.append((separator if index else "") + f"{value:0{width}.{places}f}")
+        index += 1
+        if len(pieces) > 500:
+            yield write_out("".join(pieces))
+            pieces = []
+    yield write_out("".join(pieces) + ("\n" if index else ""))
+    return 0
+
+
+def yes(_: ProcessContext, args: list[str]) -> Process:
+    """Print the same line without end."""
+    line = (" ".join(args) or "y") + "\n"
+    piece = line * max(1, 4096 // len(line))
+    while True:
+        effect = write_out(piece)
+        yield effect
+        if effect.error:
+            yield write_error(f"yes: write error: {effect.error}")
+            return 1
+
+
+def hostname(around: ProcessContext, args: list[str]) -> Process:
+    """Print the pod's host name; `-i` its address, `-s` without a domain."""
+    given, rest = parse_options("hostname", args, "is", "", "adfF")
+    if rest:
+        yield write_error("hostname: sethostname: Operation not permitted")
+        return 1
+    address = around.network.address if around.network is not None else ""
+    name = around.hostname.partition(".")[0] if "s" in given else around.hostname
+    yield write_out((address or "127.0.0.1" if "i" in given else name) + "\n")
+    return 0
+
+
+def whoami(_: ProcessContext, __: list[str]) -> Process:
+    """Print root."""
+    yield write_out("root\n")
+    return 0
+
+
+def id(_: ProcessContext, args: list[str]) -> Process:
+    """Print who one is."""
+    given, rest = parse_options("id", args, "ugnG", "", "r")
+    if rest and rest[0] != "root":
+        yield write_error(f"id: unknown user {rest[0]}")
+        return 1
+    short = any(letter in given for letter in "ugG")
+    text = "root" if "n" in given else "0"
+    yield write_out(f"{text if short else 'uid=0(root) gid=0(root) groups=0(root)'}\n")
+    return 0
+
+
+def uname(around: ProcessContext, args: list[str]) -> Process:
+    """Print what system this is."""
+    given, _ = parse_options("uname", args, "asnrmpvio")
+    parts = {
+        "s": "Linux", "n": around.hostname, "r": "6.12.0", "v": "#1 SMP", "m": "x86_64",
+        "o": "GNU/Linux", "p": "unknown", "i": "unknown",
+    }  # fmt: skip
+    wanted = "snrvmo" if "a" in given else "".join(one for one in "snrvmpio" if one in given) or "s"
+    yield write_out(" ".join(parts[one] for one in wanted) + "\n")
+    return 0
+
+
+def basename(_: ProcessContext, args: list[str]) -> Process:
+    """The last piece of a path, without a suffix."""
+    if not args or len(args) > 2:
+        raise UsageError("BusyBox: usage: basename FILE [SUFFIX]")
+    name = args[0].rstrip("/").rpartition("/")[2] or ("/" if args[0].startswith("/") else "")
+    if len(args) > 1 and name != args[1]:
+        name = name.removesuffix(args[1])
+    yield write_out(name + "\n")
+    return 0
+
+
+def dirname(_: ProcessContext, args: list[str]) -> Process:
+    """All but the last piece of a path."""
+    if len(args) != 1:
+        raise UsageError("BusyBox: usage: dirname FILENAME")
+    head, slash, _last = args[0].rstrip("/").rpartition("/")
+    root = bool(slash) or args[0].startswith("/")
+    yield write_out((head.rstrip("/") or ("/" if root else ".")) + "\n")
+    return 0
+
+
+def pwd(around: ProcessContext, _: list[str]) -> Process:
+    """Print the folder."""
+    yield write_out(around.cwd + "\n")
+    return 0
+
+
+def nproc(_: ProcessContext, __: list[str]) -> Process:
+    """Print how many processors a node has."""
+    yield write_out("8\n")
+    return 0
+
+
+def clear(_: ProcessContext, __: list[str]) -> Process:
+    """Clear the screen."""
+    yield write_out("\x1b[H\x1b[J")
+    return 0

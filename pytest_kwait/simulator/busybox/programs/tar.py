@@ -1,0 +1,158 @@
+"""`tar` over the files of a container: what copies files in and out."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.libbb import read_all_up_to
+from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
+from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, Write
+
+if TYPE_CHECKING:
+    import tarfile
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.busybox.os.files import Inode
+    from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
+
+__all__ = ["tar"]
+
+_CHUNK = 64 * 1024
+_MAX_ARCHIVE = 64 << 20
+_LONG_OPTIONS = ("--no-same-permissions", "--no-same-owner", "--overwrite")
+
+
+def tar(around: ProcessContext, args: list[str]) -> Process:
+    """Make (`c`), list (`t`) or unpack (`x`) an archive, in or below `-C DIR`."""
+    mode, file, folder, names = _parse_arguments(args)
+    if not mode:
+        yield Write(2, b"BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n")
+        return 1
+    if folder and not isinstance(around.files.find(around.path(folder)), Directory):
+        text = f"tar: can't change directory to '{folder}': No such file or directory\n"
+        yield Write(2, text.encode())
+        return 1
+    if mode == "c":
+        return (yield from _create(around, file, folder, names))
+    data = yield from _open_archive(around, file)
+    if data is None:
+        text = f"tar: can't open '{file}': No such file or directory\n"
+        yield Write(2, text.encode())
+        return 1
+    # Not at import: most containers copy nothing.
+    import tarfile
+
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            for member in archive:
+                if mode == "t":
+                    suffix = "/" if member.isdir() else ""
+                    yield Write(1, f"{member.name}{suffix}\n".encode())
+                else:
+                    _unpack(around, archive, member, folder)
+    except tarfile.ReadError:
+        yield Write(2, b"tar: short read\n" if len(data) < 1024 else b"tar: invalid magic\n")
+        return 1
+    return 0
+
+
+def _parse_arguments(args: list[str]) -> tuple[str, str, str, list[str]]:
+    """The mode, the archive, the folder and the names."""
+    mode, file, folder = "", "-", ""
+    names: list[str] = []
+    rest = list(args)
+    first = True
+    while rest:
+        word = rest.pop(0)
+        if word in _LONG_OPTIONS:
+            continue
+        if (word[:1] == "-" and len(word) > 1) or first:
+            for letter in word.lstrip("-"):
+                if letter in "cxt":
+                    mode = letter
+                elif letter == "f" and rest:
+                    file = rest.pop(0)
+                elif letter == "C" and rest:
+                    folder = rest.pop(0)
+        else:
+            names.append(word)
+        first = False
+    return mode, file, folder, names
+
+
+def _create(around: ProcessContext, file: str, folder: str, names: list[str]) -> Process:
+    import tarfile
+
+    buffer = io.BytesIO()
+    code = 0
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for name in names:
+            found = around.files.find(_resolve_within(around, folder, name))
+            if found is None:
+                yield Write(2, f"tar: {name}: No such file or directory\n".encode())
+                code = 1
+                continue
+            if name.startswith("/"):
+                yield Write(2, b"tar: removing leading '/' from member names\n")
+            _add(archive, name.strip("/"), found)
+    if code:
+        yield Write(2, b"tar: error exit delayed from previous errors\n")
+    data = buffer.getvalue()
+    if file != "-":
+        around.files.write(around.path(file), data)
+        return code
+    for start in range(0, len(data), _CHUNK):
+        yield Write(1, data[start : start + _CHUNK])
+    return code
+
+
+def _add(archive: tarfile.TarFile, name: str, node: Inode) -> None:
+    """Add what is at a path, a folder before what is in it."""
+    import tarfile
+
+    entry = tarfile.TarInfo(name or ".")
+    entry.mode, entry.mtime = node.mode, int(node.mtime)
+    if isinstance(node, Directory):
+        entry.type = tarfile.DIRTYPE
+        archive.addfile(entry)
+        for one in sorted(node.entries):
+            _add(archive, f"{name}/{one}".lstrip("/"), node.entries[one])
+    elif isinstance(node, Symlink):
+        entry.type, entry.linkname = tarfile.SYMTYPE, node.target
+        archive.addfile(entry)
+    elif isinstance(node, File):
+        entry.size = len(node.data)
+        archive.addfile(entry, io.BytesIO(bytes(node.data)))
+
+
+def _open_archive(around: ProcessContext, file: str) -> Generator[Effect, None, bytes | None]:
+    """The whole archive; None where there is no such file."""
+    if file != "-":
+        return around.files.read(around.path(file))
+    return (yield from read_all_up_to(0, _MAX_ARCHIVE))
+
+
+def _unpack(
+    around: ProcessContext, archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str
+) -> None:
+    if ".." in member.name.split("/"):
+        return
+    path = _resolve_within(around, folder, member.name)
+    if member.isdir():
+        around.files.make_directory(path, parents=True)
+    elif member.issym():
+        around.files.put(path, Symlink(member.linkname))
+    elif member.isfile():
+        content = archive.extractfile(member)
+        parent = path.rpartition("/")[0]
+        if parent:
+            around.files.make_directory(parent, parents=True)
+        around.files.write(path, content.read() if content is not None else b"")
+        found = around.files.find(path)
+        if found is not None:
+            found.mode, found.mtime = member.mode & 0o777, float(member.mtime)
+
+
+def _resolve_within(around: ProcessContext, folder: str, name: str) -> str:
+    return around.files.join_path(around.path(folder or "."), name).rstrip("/") or "/"

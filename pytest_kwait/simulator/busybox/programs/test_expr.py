@@ -1,0 +1,286 @@
+"""`test`, `[` and `expr`: programs that answer by their exit code."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.libbb import write_error, write_out
+from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
+from pytest_kwait.simulator.busybox.patterns import matches_glob
+from pytest_kwait.simulator.busybox.patterns_basic import compile_basic_regex
+from pytest_kwait.simulator.codec.go_numbers import atoi
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
+
+_UNARY = frozenset("-b -c -d -e -f -g -h -k -L -n -O -G -p -r -s -S -t -u -w -x -z".split())  # noqa: SIM905
+_NUMERIC = {
+    "-eq": lambda a, b: a == b, "-ne": lambda a, b: a != b, "-lt": lambda a, b: a < b,
+    "-le": lambda a, b: a <= b, "-gt": lambda a, b: a > b, "-ge": lambda a, b: a >= b,
+}  # fmt: skip
+_TEXTUAL = {
+    "=": lambda a, b: a == b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b, ">": lambda a, b: a > b,
+}  # fmt: skip
+_BINARY = frozenset({*_NUMERIC, *_TEXTUAL, "-nt", "-ot", "-ef"})
+
+
+class _ExpressionError(Exception):
+    """What is wrong with an expression."""
+
+
+class _Test:
+    """One expression of `test`, by recursive descent as busybox does it.
+
+    Args:
+        around: where the files are.
+        words: the expression.
+        patterns: whether what follows `=` is a pattern.
+    """
+
+    def __init__(self, around: ProcessContext, words: list[str], *, patterns: bool = False) -> None:
+        self._around, self._words, self._position = around, words, 0
+        self._patterns = patterns
+
+    def run(self) -> bool:
+        words = self._words
+        if not words:
+            return False
+        # The cases that POSIX decides by the number of arguments.
+        if len(words) == 1:
+            return bool(words[0])
+        if len(words) == 3 and words[1] in _BINARY:
+            return self._binary(*words)
+        if len(words) == 4 and words[0] == "!" and words[2] in _BINARY:
+            return not self._binary(*words[1:])
+        found = self._or()
+        if self._position < len(words):
+            raise _ExpressionError(f"{words[self._position]}: unknown operand")
+        return found
+
+    def _peek(self, ahead: int = 0) -> str | None:
+        at = self._position + ahead
+        return self._words[at] if at < len(self._words) else None
+
+    def _or(self) -> bool:
+        found = self._and()
+        while self._peek() == "-o":
+            self._position += 1
+            right = self._and()
+            found = found or right
+        return found
+
+    def _and(self) -> bool:
+        found = self._not()
+        while self._peek() == "-a":
+            self._position += 1
+            right = self._not()
+            found = found and right
+        return found
+
+    def _not(self) -> bool:
+        if self._peek() == "!" and self._peek(1) is not None:
+            self._position += 1
+            return not self._not()
+        return self._primary()
+
+    def _primary(self) -> bool:
+        word = self._peek()
+        if word is None:
+            raise _ExpressionError("argument expected")
+        following = self._peek(1)
+        if word == "(" and following is not None:
+            self._position += 1
+            found = self._or()
+            if self._peek() != ")":
+                raise _ExpressionError("closing paren expected")
+            self._position += 1
+            return found
+        if following in _BINARY:
+            right = self._peek(2)
+            if right is None:
+                raise _ExpressionError(f"{following}: argument expected")
+            self._position += 3
+            return self._binary(word, following or "", right)
+        if word in _UNARY and following is not None:
+            self._position += 2
+            return self._unary(word, following)
+        self._position += 1
+        return bool(word)
+
+    def _binary(self, left: str, operator: str, right: str) -> bool:
+        if self._patterns and operator in ("=", "==", "!="):
+            return matches_glob(right, left) == (operator != "!=")
+        textual = _TEXTUAL.get(operator)
+        if textual is not None:
+            return bool(textual(left, right))
+        numeric = _NUMERIC.get(operator)
+        if numeric is not None:
+            return bool(numeric(_parse_integer(left), _parse_integer(right)))
+        files = self._around.files
+        one, other = (files.find(self._around.path(name)) for name in (left, right))
+        if operator == "-ef":
+            return one is not None and one is other
+        before, after = (one, other) if operator == "-ot" else (other, one)
+        if before is None or after is None:
+            return after is not None and operator == "-nt"
+        return before.mtime < after.mtime
+
+    def _unary(self, operator: str, text: str) -> bool:
+        if operator == "-n":
+            return bool(text)
+        if operator == "-z":
+            return not text
+        if operator == "-t":
+            return self._around.tty and text in ("0", "1", "2")
+        files = self._around.files
+        found = (
+            files.find(self._around.path(text), follow=operator not in ("-h", "-L"))
+            if text
+            else None
+        )
+        match operator:
+            case "-f":
+                return isinstance(found, File)
+            case "-d":
+                return isinstance(found, Directory)
+            case "-h" | "-L":
+                return isinstance(found, Symlink)
+            case "-s":
+                return isinstance(found, Directory) or (
+                    isinstance(found, File) and bool(found.data)
+                )
+            case "-x":
+                return found is not None and bool(found.mode & 0o111)
+            case "-b" | "-p" | "-S" | "-u" | "-g" | "-k":
+                return False
+            case "-c":
+                return found is not None and not isinstance(found, (File, Directory, Symlink))
+        return found is not None
+
+
+def _parse_integer(text: str) -> int:
+    if not re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII):
+        raise _ExpressionError(f"{text}: bad number")
+    try:
+        return atoi(text.strip())
+    except ValueError:
+        raise _ExpressionError(f"{text}: out of range") from None
+
+
+def test(around: ProcessContext, args: list[str]) -> Process:
+    """Succeed where the expression holds."""
+    return (yield from _run_test(_Test(around, args)))
+
+
+def _run_test(expression: _Test) -> Process:
+    try:
+        return int(not expression.run())
+    except (_ExpressionError, RecursionError) as fault:
+        yield write_error(f"sh: {fault}")
+        return 2
+
+
+def bracket(around: ProcessContext, args: list[str]) -> Process:
+    """`[ … ]`."""
+    if args[-1:] != ["]"]:
+        yield write_error("sh: missing ]")
+        return 2
+    return (yield from test(around, args[:-1]))
+
+
+# -- expr
+
+_LEVELS: tuple[frozenset[str], ...] = (
+    frozenset({"|"}), frozenset({"&"}), frozenset({"<", "<=", "=", "==", "!=", ">=", ">"}),
+    frozenset({"+", "-"}), frozenset({"*", "/", "%"}), frozenset({":"}),
+)  # fmt: skip
+
+
+def expr(_: ProcessContext, args: list[str]) -> Process:
+    """Print the value of an expression; 1 where it is empty or 0."""
+    try:
+        value, rest = _evaluate_level(args, 0)
+        if rest:
+            raise _ExpressionError("syntax error")
+    except (_ExpressionError, RecursionError) as fault:
+        yield write_error(f"expr: {fault}")
+        return 2
+    yield write_out(f"{value}\n")
+    return int(value in ("", "0"))
+
+
+def _evaluate_level(words: list[str], level: int) -> tuple[str, list[str]]:
+    if level == len(_LEVELS):
+        return _take_operand(words)
+    left, rest = _evaluate_level(words, level + 1)
+    while rest and rest[0] in _LEVELS[level]:
+        operator = rest[0]
+        right, rest = _evaluate_level(rest[1:], level + 1)
+        left = _combine(left, operator, right)
+    return left, rest
+
+
+def _take_operand(words: list[str]) -> tuple[str, list[str]]:
+    if not words:
+        raise _ExpressionError("syntax error")
+    if words[0] == "(":
+        value, rest = _evaluate_level(words[1:], 0)
+        if rest[:1] != [")"]:
+            raise _ExpressionError("syntax error")
+        return value, rest[1:]
+    if words[0] == "length" and len(words) > 1:
+        return str(len(words[1])), words[2:]
+    if words[0] == "substr" and len(words) > 3:
+        start, length = (int(one) if one.isdigit() else 0 for one in words[2:4])
+        return (words[1][start - 1 : start - 1 + length] if start else ""), words[4:]
+    if words[0] == "index" and len(words) > 2:
+        found = [words[1].find(char) for char in words[2] if char in words[1]]
+        return str(min(found, default=-1) + 1), words[3:]
+    return words[0], words[1:]
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+", text, re.ASCII) is not None
+
+
+def _combine(left: str, operator: str, right: str) -> str:
+    if operator == "|":
+        return left if left not in ("", "0") else right
+    if operator == "&":
+        return left if left not in ("", "0") and right not in ("", "0") else "0"
+    if operator == ":":
+        match = compile_basic_regex(right).match(left)
+        if match is None:
+            return "" if "\\(" in right else "0"
+        return (match[1] or "") if match.re.groups else str(match.end())
+    numbers = _is_number(left) and _is_number(right)
+    if operator in _LEVELS[2]:
+        order = (
+            (int(left) > int(right)) - (int(left) < int(right))
+            if numbers
+            else (left > right) - (left < right)
+        )
+        holds = {
+            "<": order < 0, "<=": order <= 0, "=": order == 0, "==": order == 0, "!=": order != 0,
+            ">=": order >= 0, ">": order > 0,
+        }  # fmt: skip
+        return str(int(holds[operator]))
+    if not numbers:
+        raise _ExpressionError("non-numeric argument")
+    one, other = int(left), int(right)
+    if operator in "/%":
+        if not other:
+            raise _ExpressionError("division by zero")
+        quotient = abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
+        return str(quotient if operator == "/" else one - other * quotient)
+    return str({"+": one + other, "-": one - other, "*": one * other}[operator])
+
+
+def double_bracket(around: ProcessContext, args: list[str]) -> Process:
+    """`[[ … ]]`, whose `=` takes a pattern."""
+    if args[-1:] != ["]]"]:
+        yield write_error("sh: missing ]]")
+        return 2
+    return (yield from _run_test(_Test(around, args[:-1], patterns=True)))

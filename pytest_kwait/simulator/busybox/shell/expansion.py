@@ -1,0 +1,399 @@
+"""What words of a script become: parameters, substitutions, fields, names of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.os.syscalls import STEP
+from pytest_kwait.simulator.busybox.patterns import (
+    compile_glob,
+    escape_glob,
+    expand_glob,
+    has_glob,
+    matches_glob,
+    unescape_glob,
+)
+from pytest_kwait.simulator.busybox.shell.shell_arithmetic import (
+    ShellArithmeticError,
+    evaluate_arithmetic,
+)
+from pytest_kwait.simulator.busybox.shell.tree import (
+    Arithmetic,
+    Literal,
+    Parameter,
+    Substitution,
+    Word,
+)
+from pytest_kwait.simulator.busybox.shell.variables import WORD_SIZE, ShellExit
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Effect
+    from pytest_kwait.simulator.busybox.shell.shell_state import ShellState
+    from pytest_kwait.simulator.busybox.shell.tree import Part
+
+__all__ = ["Expander"]
+
+_HOMES = {"": "/root", "root": "/root", "nobody": "/"}
+
+# A text, whether it is quoted, and whether it is split into fields. No text: a field ends here.
+_Item = tuple[str | None, bool, bool]
+_NO_ARGUMENTS: _Item = (None, True, False)
+_BREAK: _Item = (None, True, True)
+_SOFT_BREAK: _Item = (None, False, True)
+
+
+# Items after which others have their turn, and how much of a text is one.
+_MANY_ITEMS = 64
+_PORTION = 64
+
+
+def _split_portions(items: list[_Item]) -> Iterator[_Item]:
+    """The same, with what is split in portions that are not too much work."""
+    for item in items:
+        text, quoted, split = item
+        if text is None or quoted or not split or len(text) <= _PORTION:
+            yield item
+            continue
+        for start in range(0, len(text), _PORTION):
+            yield text[start : start + _PORTION], quoted, split
+
+
+class _Fields:
+    """Fields in the making."""
+
+    def __init__(self, separators: str) -> None:
+        self._blank = "".join(char for char in separators if char in " \t\n")
+        self._hard = "".join(char for char in separators if char not in " \t\n")
+        self.done: list[tuple[str, bool]] = []
+        self._pieces: list[str] = []
+        self._begun = False
+        self._pattern = False
+        self._soft = False
+        self._void = False
+
+    def add(self, item: _Item) -> None:
+        text, quoted, split = item
+        if text is None:
+            if item is _NO_ARGUMENTS:
+                self._void = True
+            elif item is _BREAK or self._begun:
+                self.end()
+            return
+        if split and not quoted:
+            self._split(text)
+        elif quoted:
+            self._pieces.append(escape_glob(text))
+            self._begun = True
+            self._void = self._void and not text
+        elif text:
+            self._pieces.append(text)
+            self._begun = self._pattern = True
+            self._soft = False
+
+    def _split(self, text: str) -> None:
+        for char in text:
+            if char in self._blank:
+                if self._begun:
+                    self.end()
+                    self._soft = True
+            elif char in self._hard:
+                if self._begun or not self._soft:
+                    self.end()
+                self._soft = False
+            else:
+                self._pieces.append("\\\\" if char == "\\" else char)
+                self._begun = self._pattern = True
+                self._soft = False
+
+    def end(self) -> None:
+        self.done.append(("".join(self._pieces), self._pattern))
+        self._pieces.clear()
+        self._begun = self._pattern = self._soft = self._void = False
+
+    def finish(self) -> list[tuple[str, bool]]:
+        if self._begun and not (self._void and not any(self._pieces)):
+            self.end()
+        return self.done
+
+
+class Expander:
+    """Expands the words of one shell.
+
+    Args:
+        shell: whose variables they name.
+    """
+
+    __slots__ = ("_shell",)
+
+    def __init__(self, shell: ShellState) -> None:
+        self._shell = shell
+
+    # -- words
+
+    def fields(self, word: Word) -> Generator[Effect, None, list[str]]:
+        """The arguments that a word becomes."""
+        plain = word.plain
+        if plain is not None and plain[:1] != "~" and not has_glob(plain):
+            return [plain]
+        shell = self._shell
+        fields = _Fields(shell.variables.ifs)
+        items = yield from self._items(word, split=True)
+        found: list[str] = []
+        with shell.around.tasks.account.hold() as hold:
+            for number, item in enumerate(_split_portions(items), start=1):
+                fields.add(item)
+                if not number % _MANY_ITEMS:
+                    hold.to(WORD_SIZE * len(fields.done))
+                    yield STEP
+            for number, (pattern, active) in enumerate(fields.finish(), start=1):
+                if not number % _MANY_ITEMS:
+                    hold.to(WORD_SIZE * number)
+                    yield STEP
+                if active and "f" not in shell.options and has_glob(pattern):
+                    names = expand_glob(pattern, shell.around.files, shell.around.cwd)
+                    if names:
+                        found += names
+                        continue
+                found.append(unescape_glob(pattern))
+        return found
+
+    def text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
+        """The one text that a word becomes, as in an assignment."""
+        items = yield from self._items(word, split=False, assigned=assigned)
+        return "".join(
+            " " if item[0] is None else item[0] for item in items if item is not _NO_ARGUMENTS
+        )
+
+    def pattern(self, word: Word) -> Generator[Effect, None, str]:
+        """The pattern that a word becomes."""
+        items = yield from self._items(word, split=False)
+        return "".join(
+            " " if item[0] is None else escape_glob(item[0]) if item[1] else item[0]
+            for item in items
+            if item is not _NO_ARGUMENTS
+        )
+
+    def _items(
+        self, word: Word, *, split: bool, assigned: bool = False
+    ) -> Generator[Effect, None, list[_Item]]:
+        found: list[_Item] = []
+        for index, (part, quoted) in enumerate(word.parts):
+            if isinstance(part, Literal):
+                text = part.text
+                if not quoted and "~" in text and (index == 0 or assigned):
+                    found += self._home(word, index, text, assigned=assigned)
+                else:
+                    found.append((text, quoted, False))
+            else:
+                found += yield from self._part(part, quoted=quoted, split=split)
+        return found
+
+    def _home(self, word: Word, index: int, text: str, *, assigned: bool) -> list[_Item]:
+        """A `~` at the beginning as the folder that it is."""
+        pieces = text.split(":") if assigned else [text]
+        found: list[_Item] = []
+        for number, piece in enumerate(pieces):
+            if number:
+                found.append((":", False, False))
+            name, slash, rest = piece.partition("/")
+            whole = slash or number < len(pieces) - 1 or index == len(word.parts) - 1
+            first = index == 0 or number > 0
+            if not name.startswith("~") or not whole or not first:
+                found.append((piece, False, False))
+                continue
+            home = self._shell.variables.get("HOME") if name == "~" else None
+            home = home if home is not None else _HOMES.get(name[1:])
+            if home is None:
+                found.append((piece, False, False))
+            else:
+                found += [(home, True, False), (slash + rest, False, False)]
+        return found
+
+    # -- parts
+
+    def _part(
+        self, part: Part, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        match part:
+            case Literal(text):
+                return [(text, quoted, False)]
+            case Arithmetic(expression):
+                value = yield from self.text(expression)
+                return [(str((yield from self.number(value))), quoted, split)]
+            case Substitution(script):
+                text = yield from self._shell.substitute(script)
+                return [(text, quoted, split)]
+            case Parameter():
+                return (yield from self._parameter(part, quoted=quoted, split=split))
+
+    def number(self, expression: str) -> Generator[Effect, None, int]:
+        """The value of an expression; the shell ends where it has none."""
+        shell = self._shell
+        try:
+            return evaluate_arithmetic(
+                expression,
+                lambda name: self.value(name) or "",
+                lambda name, value: shell.variables.set(name, value),
+            )
+        except ShellArithmeticError as fault:
+            yield shell.make_message(str(fault))
+            raise ShellExit(2) from None
+
+    def value(self, name: str) -> str | None:
+        """A parameter's value; None where it is unset."""
+        shell = self._shell
+        if name.isdigit():
+            number = int(name)
+            if not number:
+                return shell.name
+            return shell.arguments[number - 1] if number <= len(shell.arguments) else None
+        match name:
+            case "?":
+                return str(shell.status)
+            case "$":
+                return str(shell.pid)
+            case "!":
+                return str(shell.last_job) if shell.last_job else ""
+            case "LINENO":
+                return str(shell.line)
+            case "#":
+                return str(len(shell.arguments))
+            case "-":
+                return "".join(sorted(one for one in shell.options if len(one) == 1))
+            case "@":
+                return " ".join(shell.arguments) if shell.arguments else None
+            case "*":
+                joint = shell.variables.ifs[:1]
+                return joint.join(shell.arguments) if shell.arguments else None
+        return shell.variables.get(name)
+
+    def _parameter(
+        self, part: Parameter, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        name, operator = part.name, part.operator
+        shell = self._shell
+        if (
+            name in "@*"
+            and operator in ("", "-", ":-", "+", ":+")
+            and (not operator or (bool(shell.arguments) == (operator[-1] == "-")))
+        ):
+            return self._arguments(name, quoted=quoted, split=split)
+        value = self.value(name)
+        if operator == "length":
+            if name in "@*":
+                return [(str(len(shell.arguments)), quoted, split)]
+            if value is None and "u" in shell.options:
+                yield from self._unset(name)
+            return [(str(len(value or "")), quoted, split)]
+        kind = operator[-1:] if operator in ("-", ":-", "=", ":=", "?", ":?", "+", ":+") else ""
+        word = part.word or Word(())
+        if kind:
+            missing = value is None or (not value and operator[0] == ":")
+            if kind == "+":
+                return [] if missing else (yield from self._word(word, quoted=quoted, split=split))
+            if missing:
+                return (yield from self._missing(part, word, quoted=quoted, split=split))
+            return [(value or "", quoted, split)]
+        if value is None:
+            if "u" in shell.options and name not in "@*!":
+                yield from self._unset(name)
+            value = ""
+        if operator:
+            value = yield from self._changed(value, part, word)
+        return [(value, quoted, split)]
+
+    def _arguments(self, name: str, *, quoted: bool, split: bool) -> list[_Item]:
+        shell = self._shell
+        if not shell.arguments:
+            return [_NO_ARGUMENTS] if quoted and name == "@" else []
+        if quoted and name == "*":
+            return [(self.value("*") or "", True, False)]
+        found: list[_Item] = []
+        for argument in shell.arguments:
+            if found:
+                found.append(_BREAK if quoted else _SOFT_BREAK)
+            found.append((argument, quoted, split))
+        return found
+
+    def _word(
+        self, word: Word, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        """The word of an operator, which is split as the parameter would be."""
+        items = yield from self._items(word, split=split)
+        return [
+            (text, quoted or mark, split and not (quoted or mark)) if text is not None
+            else item
+            for item in items
+            for text, mark, _ in (item,)
+        ]  # fmt: skip
+
+    def _missing(
+        self, part: Parameter, word: Word, *, quoted: bool, split: bool
+    ) -> Generator[Effect, None, list[_Item]]:
+        shell = self._shell
+        kind = part.operator[-1]
+        if kind == "-":
+            return (yield from self._word(word, quoted=quoted, split=split))
+        text = yield from self.text(word)
+        if kind == "?":
+            null = " or null" if part.operator == ":?" else ""
+            yield shell.make_message(f"{part.name}: {text or f'parameter not set{null}'}")
+            raise ShellExit(2)
+        if not part.name.isidentifier():
+            yield shell.make_message(f"{part.name}: bad variable name")
+            raise ShellExit(2)
+        shell.variables.set(part.name, text)
+        return [(text, quoted, split)]
+
+    def _unset(self, name: str) -> Generator[Effect, None, None]:
+        yield self._shell.make_message(f"{name}: parameter not set")
+        raise ShellExit(2)
+
+    def _changed(self, value: str, part: Parameter, word: Word) -> Generator[Effect, None, str]:
+        """What an operator makes of a value."""
+        operator = part.operator
+        if operator == ":":
+            start = yield from self.number((yield from self.text(word)))
+            start = max(len(value) + start, 0) if start < 0 else start
+            if part.more is None:
+                return value[start:]
+            length = yield from self.number((yield from self.text(part.more)))
+            return value[start : start + length if length >= 0 else len(value) + length]
+        pattern = yield from self.pattern(word)
+        if operator in ("/", "//"):
+            new = (yield from self.text(part.more)) if part.more is not None else ""
+            return _replace_pattern(value, pattern, new, every=operator == "//")
+        return _trim(value, pattern, operator)
+
+
+def _trim(value: str, pattern: str, operator: str) -> str:
+    """Without the shortest or longest beginning or end that matches."""
+    if not has_glob(pattern):
+        text = unescape_glob(pattern)
+        return value.removeprefix(text) if operator[0] == "#" else value.removesuffix(text)
+    if operator[0] == "#":
+        ends = range(len(value) + 1) if operator == "#" else range(len(value), -1, -1)
+        return next((value[end:] for end in ends if matches_glob(pattern, value[:end])), value)
+    starts = range(len(value), -1, -1) if operator == "%" else range(len(value) + 1)
+    return next((value[:start] for start in starts if matches_glob(pattern, value[start:])), value)
+
+
+def _replace_pattern(value: str, pattern: str, new: str, *, every: bool) -> str:
+    if not pattern:
+        return value
+    expression = compile_glob(pattern)
+    found: list[str] = []
+    position = 0
+    while position < len(value):
+        match = expression.match(value, position)
+        if match is None or match.end() == position:
+            found.append(value[position])
+            position += 1
+            continue
+        found.append(new)
+        position = match.end()
+        if not every:
+            break
+    return "".join(found) + value[position:]

@@ -1,0 +1,393 @@
+"""The words and operators of a shell script."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.shell.shell_tokens import (
+    END,
+    ESCAPES,
+    NEWLINE,
+    OPERATORS,
+    Token,
+    join_parts,
+)
+from pytest_kwait.simulator.busybox.shell.tree import (
+    Arithmetic,
+    Literal,
+    Parameter,
+    Redirect,
+    ShellSyntaxError,
+    Substitution,
+    Word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.busybox.shell.tree import Node, Part
+
+__all__ = ["Lexer"]
+
+_WORD_ENDS = frozenset(" \t\n;&|<>()")
+_SPECIAL_PARAMETERS = frozenset("?$!#@*-")
+_PARAMETER_OPERATORS: tuple[str, ...] = (
+    ":-", ":=", ":?", ":+", "%%", "##", "//", "-", "=", "?", "+", "%", "#", "/", ":",
+)  # fmt: skip
+_MAX_NESTING = 60
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,]+")
+
+
+class Lexer:
+    """Reads a script from its beginning, token by token.
+
+    Args:
+        source: the script.
+        parse: makes a tree of the script of `$(…)`, which begins where this one stands.
+        nesting: how deep in others the script is.
+        line: the number of its first line.
+    """
+
+    def __init__(
+        self, source: str, parse: Callable[[Lexer], Node], nesting: int = 0, line: int = 1
+    ) -> None:
+        self.source = source
+        self.position = 0
+        self.line = line
+        self.nesting = nesting
+        self._parse = parse
+        self._documents: list[tuple[Redirect, Word, bool]] = []
+
+    def enter_nested(self) -> None:
+        """Go one level into what can be within itself.
+
+        Raises:
+            ShellSyntaxError: it is too deep.
+        """
+        self.nesting += 1
+        if self.nesting > _MAX_NESTING:
+            raise ShellSyntaxError(f"nested more than {_MAX_NESTING} levels deep")
+
+    def awaits(self, redirect: Redirect, end: Word, *, tabs: bool) -> None:
+        """Read a here-document from the next line on, into the target of `redirect`."""
+        self._documents.append((redirect, end, tabs))
+
+    def token(self) -> Token:
+        """The next word or operator."""
+        self._blanks()
+        line = self.line
+        if self.position >= len(self.source):
+            self._read_documents()
+            return Token(END, None, None, line)
+        if self.source[self.position] == "\n":
+            self.position += 1
+            self.line += 1
+            self._read_documents()
+            return Token(NEWLINE, None, None, line)
+        for operator in OPERATORS:
+            if self.source.startswith(operator, self.position):
+                self.position += len(operator)
+                return Token(operator, None, None, line)
+        end = self.position
+        while end < len(self.source) and self.source[end].isdigit():
+            end += 1
+        if end > self.position and self.source[end : end + 1] in ("<", ">"):
+            stream = int(self.source[self.position : end])
+            self.position = end
+            return Token(self.token().text, None, min(stream, 1023), line)
+        word = self._word()
+        return Token(word.plain, word, None, line)
+
+    def _blanks(self) -> None:
+        while self.position < len(self.source):
+            char = self.source[self.position]
+            if char in " \t":
+                self.position += 1
+            elif char == "\\" and self.source[self.position + 1 : self.position + 2] == "\n":
+                self.position += 2
+                self.line += 1
+            elif char == "#":
+                end = self.source.find("\n", self.position)
+                self.position = end if end >= 0 else len(self.source)
+            else:
+                return
+
+    # -- words
+
+    def _word(self) -> Word:
+        parts: list[tuple[Part, bool]] = []
+        while self.position < len(self.source):
+            char = self.source[self.position]
+            if char in _WORD_ENDS:
+                break
+            self._piece(parts, char)
+        return Word(join_parts(parts))
+
+    def _piece(self, parts: list[tuple[Part, bool]], char: str) -> None:
+        """Add what begins with `char` outside of quotes."""
+        following = self.source[self.position + 1 : self.position + 2]
+        if char == "\\":
+            self.position += 2
+            if following == "\n":
+                self.line += 1
+            else:
+                parts.append((Literal(following or "\\"), True))
+        elif char == "'":
+            end = self.source.find("'", self.position + 1)
+            if end < 0:
+                raise ShellSyntaxError("unterminated quoted string")
+            text = self.source[self.position + 1 : end]
+            self.line += text.count("\n")
+            parts.append((Literal(text), True))
+            self.position = end + 1
+        elif char == '"':
+            self.position += 1
+            parts.append((Literal(""), True))
+            self._quoted(parts, '"')
+        elif char == "$" and following == "'":
+            self.position += 2
+            parts.append((Literal(self._escaped()), True))
+        elif char in "$`":
+            parts.append((self._expansion(quoted=False), False))
+        else:
+            text = self._plain(char)
+            self.line += char == "\n"
+            parts.append((Literal(text), False))
+
+    def _plain(self, char: str) -> str:
+        """Read `char`, and what comes after it that means nothing to a shell either."""
+        run = _PLAIN_WORD.match(self.source, self.position)
+        text = run.group() if run is not None else char
+        self.position += len(text)
+        return text
+
+    def _quoted(self, parts: list[tuple[Part, bool]], end: str) -> None:
+        """Add what stands until `end` as it does between double quotes; "" is the very end."""
+        while self.position < len(self.source):
+            char = self.source[self.position]
+            following = self.source[self.position + 1 : self.position + 2]
+            if char == end:
+                self.position += 1
+                return
+            if char == "\\" and following and following in '$`\\\n"':
+                # Quotes mean nothing in a here-document.
+                if following == '"' and end != '"' and end != "}":
+                    parts.append((Literal("\\"), True))
+                if following != "\n":
+                    parts.append((Literal(following), True))
+                self.position += 2
+            elif char in "$`":
+                parts.append((self._expansion(quoted=True), True))
+            elif char == '"' and end == "}":
+                self.position += 1
+                self._quoted(parts, '"')
+            else:
+                parts.append((Literal(self._plain(char)), True))
+                self.line += char == "\n"
+        if end:
+            raise ShellSyntaxError("unterminated quoted string" if end == '"' else "missing '}'")
+
+    def _escaped(self) -> str:
+        chars: list[str] = []
+        while self.position < len(self.source):
+            char = self.source[self.position]
+            self.position += 1
+            if char == "'":
+                return "".join(chars)
+            if char == "\\":
+                char = self.source[self.position : self.position + 1]
+                self.position += 1
+                char = ESCAPES.get(char, char if char in "\\'\"" else "\\" + char)
+            chars.append(char)
+        raise ShellSyntaxError("unterminated quoted string")
+
+    # -- expansions
+
+    def _expansion(self, *, quoted: bool) -> Part:
+        if self.source[self.position] == "`":
+            return self._backquoted(quoted=quoted)
+        start = self.position + 1
+        if self.source.startswith("((", start):
+            arithmetic = self._arithmetic()
+            if arithmetic is not None:
+                return arithmetic
+        following = self.source[start : start + 1]
+        if following == "(":
+            self.position = start + 1
+            nesting = self.nesting
+            self.enter_nested()
+            script = self._parse(self)
+            self.nesting = nesting
+            return Substitution(script)
+        if following == "{":
+            self.position = start + 1
+            return self._braced(quoted=quoted)
+        if following in _SPECIAL_PARAMETERS or following.isdigit():
+            self.position = start + 1
+            return Parameter(following) if following else Literal("$")
+        name = self._name(start)
+        self.position = start + len(name)
+        return Parameter(name) if name else Literal("$")
+
+    def _name(self, start: int) -> str:
+        end = start
+        while end < len(self.source) and (
+            self.source[end] == "_" or (self.source[end].isascii() and self.source[end].isalnum())
+        ):
+            end += 1
+        name = self.source[start:end]
+        return "" if name[:1].isdigit() else name
+
+    def _backquoted(self, *, quoted: bool) -> Part:
+        chars: list[str] = []
+        line = self.line
+        self.position += 1
+        while self.position < len(self.source):
+            char = self.source[self.position]
+            self.position += 1
+            self.line += char == "\n"
+            if char == "`":
+                inner = Lexer("".join(chars) + "\n)", self._parse, self.nesting, line)
+                inner.enter_nested()
+                return Substitution(self._parse(inner))
+            if char == "\\":
+                following = self.source[self.position : self.position + 1]
+                if following in ("`", "$", "\\") or (quoted and following == '"'):
+                    char = following
+                    self.position += 1
+            chars.append(char)
+        raise ShellSyntaxError("EOF in backquote substitution")
+
+    def _arithmetic(self) -> Part | None:
+        """`$((…))`; None where this is a `$(` whose script begins with `(`."""
+        start, depth = self.position + 3, 0
+        for index in range(start, len(self.source)):
+            char = self.source[index]
+            depth += {"(": 1, ")": -1}.get(char, 0)
+            if depth < 0:
+                if self.source[index + 1 : index + 2] != ")":
+                    return None
+                self.position = index + 2
+                return Arithmetic(self.within(self.source[start:index]))
+        raise ShellSyntaxError("missing '))'")
+
+    def within(self, text: str, line: int | None = None) -> Word:
+        """What a text is whose expansions count, as in a here-document."""
+        inner = Lexer(text, self._parse, self.nesting, self.line if line is None else line)
+        inner.enter_nested()
+        parts: list[tuple[Part, bool]] = []
+        inner._quoted(parts, "")
+        return Word(join_parts(parts))
+
+    def _braced(self, *, quoted: bool) -> Part:
+        """What follows `${`."""
+        rest = self.source[self.position : self.position + 2]
+        length = rest[:1] == "#" and rest[1:] not in ("}", "")
+        if length:
+            self.position += 1
+        name = self._name(self.position)
+        if not name:
+            end = self.position
+            while self.source[end : end + 1].isdigit():
+                end += 1
+            name = self.source[self.position : max(end, self.position + 1)]
+            if not (name.isdigit() or name in _SPECIAL_PARAMETERS):
+                raise ShellSyntaxError(
+                    "bad substitution" if self.position < len(self.source) else "missing '}'"
+                )
+        self.position += len(name)
+        if length:
+            self._closing()
+            return Parameter(name, "length")
+        operator = self._operator()
+        if not operator:
+            return Parameter(name)
+        nesting = self.nesting
+        self.enter_nested()
+        more: Word | None = None
+        if operator in ("/", "//"):
+            word, stopped = self._until("/}", quoted=False)
+            if stopped == "/":
+                more, _ = self._until("}", quoted=quoted)
+        elif operator == ":":
+            word, stopped = self._until(":}", quoted=quoted)
+            if stopped == ":":
+                more, _ = self._until("}", quoted=quoted)
+        else:
+            pattern = operator[0] in "%#"
+            word, _ = self._until("}", quoted=quoted and not pattern)
+        self.nesting = nesting
+        return Parameter(name, operator, word, more)
+
+    def _operator(self) -> str:
+        for operator in _PARAMETER_OPERATORS:
+            if self.source.startswith(operator, self.position):
+                self.position += len(operator)
+                return operator
+        self._closing()
+        return ""
+
+    def _closing(self) -> None:
+        char = self.source[self.position : self.position + 1]
+        if char != "}":
+            raise ShellSyntaxError("bad substitution" if char else "missing '}'")
+        self.position += 1
+
+    def _until(self, ends: str, *, quoted: bool) -> tuple[Word, str]:
+        """The word until one of `ends`, and which it was."""
+        parts: list[tuple[Part, bool]] = []
+        while self.position < len(self.source):
+            char = self.source[self.position]
+            if char in ends:
+                self.position += 1
+                return Word(join_parts(parts)), char
+            if not quoted:
+                self._piece(parts, char)
+            elif char == "}":
+                break
+            else:
+                inner: list[tuple[Part, bool]] = []
+                stop = self.position
+                self._one_quoted(inner)
+                parts += inner
+                if self.position == stop:
+                    break
+        raise ShellSyntaxError("missing '}'")
+
+    def _one_quoted(self, parts: list[tuple[Part, bool]]) -> None:
+        """One character or expansion of a `${…}` between double quotes."""
+        char = self.source[self.position]
+        following = self.source[self.position + 1 : self.position + 2]
+        if char == "\\" and following and following in '$`\\"}':
+            parts.append((Literal(following), True))
+            self.position += 2
+        elif char in "$`":
+            parts.append((self._expansion(quoted=True), True))
+        elif char == '"':
+            self.position += 1
+            self._quoted(parts, '"')
+        else:
+            parts.append((Literal(char), True))
+            self.position += 1
+            self.line += char == "\n"
+
+    # -- here-documents
+
+    def _read_documents(self) -> None:
+        documents, self._documents = self._documents, []
+        for redirect, end, tabs in documents:
+            lines: list[str] = []
+            first = self.line
+            while self.position < len(self.source):
+                line, newline, _ = self.source[self.position :].partition("\n")
+                self.position += len(line) + len(newline)
+                self.line += 1
+                if tabs:
+                    line = line.lstrip("\t")
+                if line == end.literal:
+                    break
+                lines.append(line + newline)
+            text = "".join(lines)
+            quoted = Word(((Literal(text), True),))
+            redirect.target = quoted if end.quoted else self.within(text, first)

@@ -1,0 +1,393 @@
+"""The shell language that container commands are written in: the grammar of busybox's `ash`.
+
+What `ash` does not have either (arrays, process substitution) is the syntax error that it is there.
+There is no maintained parser under a permissive licence that fits; docs/embedded-cluster.md says
+which were looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.shell.lexer import Lexer
+from pytest_kwait.simulator.busybox.shell.shell_tokens import (
+    END,
+    NEWLINE,
+    Token,
+    is_name,
+    parse_assignment,
+)
+from pytest_kwait.simulator.busybox.shell.tree import (
+    AndOr,
+    Background,
+    Case,
+    Command,
+    For,
+    Function,
+    Group,
+    If,
+    Loop,
+    Node,
+    Not,
+    Pipeline,
+    Redirect,
+    Sequence,
+    ShellSyntaxError,
+    Word,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["Parser", "ShellSyntaxError", "make_parser", "parse"]
+
+_CLOSERS = frozenset({"then", "elif", "else", "fi", "do", "done", "}", "esac"})
+_REDIRECTIONS = frozenset({"<", ">", ">>", "<<", "<<-", "<&", ">&", "<>", ">|", "&>"})
+
+
+class Parser:
+    """Reads a script command by command.
+
+    Args:
+        lexer: the script.
+    """
+
+    def __init__(self, lexer: Lexer) -> None:
+        self._lexer = lexer
+        self._ahead: Token | None = None
+
+    @property
+    def line_number(self) -> int:
+        """The line that was read last."""
+        return self._lexer.line
+
+    # -- tokens
+
+    def _peek(self) -> Token:
+        if self._ahead is None:
+            self._ahead = self._lexer.token()
+        return self._ahead
+
+    def _take(self) -> Token:
+        token = self._peek()
+        self._ahead = None
+        return token
+
+    def _operator(self) -> str | None:
+        """The operator that comes next; None where a word does."""
+        token = self._peek()
+        return token.text if token.word is None else None
+
+    def _reserved(self) -> str | None:
+        token = self._peek()
+        return token.text if token.word is not None else None
+
+    def _wrong(self, expected: str = "") -> ShellSyntaxError:
+        token = self._peek()
+        told = f' (expecting "{expected}")' if expected else ""
+        if token.word is None and token.text == END:
+            return ShellSyntaxError(f"unexpected end of file{told}")
+        if token.word is None:
+            text = "newline" if token.text == NEWLINE else token.text
+            found = f'"{text}"' if token.text != NEWLINE else "newline"
+            if token.stream is not None or token.text in _REDIRECTIONS:
+                found = "redirection"
+            return ShellSyntaxError(f"unexpected {found}{told}")
+        if token.text in _CLOSERS or token.text in ("in", "case", "for", "if", "while", "{", "!"):
+            return ShellSyntaxError(f'unexpected "{token.text}"{told}')
+        return ShellSyntaxError(f"unexpected word{told}")
+
+    def _expect(self, text: str) -> None:
+        word = text not in (")", ";;", "(")
+        if (self._reserved() if word else self._operator()) != text:
+            raise self._wrong(text)
+        self._take()
+
+    def _newlines(self) -> None:
+        while self._operator() == NEWLINE:
+            self._take()
+
+    # -- lists
+
+    def line(self) -> Node | None:
+        """The next complete commands up to the end of their line; None at the end.
+
+        Raises:
+            ShellSyntaxError: they are none.
+        """
+        self._newlines()
+        if self._operator() == END:
+            return None
+        commands: list[Node] = []
+        while True:
+            commands.append(self._and_or())
+            operator = self._operator()
+            if operator == "&":
+                commands[-1] = Background(commands[-1])
+            if operator in (";", "&"):
+                self._take()
+                if self._operator() not in (NEWLINE, END):
+                    continue
+            if self._operator() not in (NEWLINE, END):
+                raise self._wrong()
+            break
+        if self._operator() == NEWLINE:
+            # The line is over with it; what follows is not looked at yet.
+            self._take()
+        return commands[0] if len(commands) == 1 else Sequence(tuple(commands))
+
+    def script(self) -> Node:
+        """Everything until the `)` that ends a substitution."""
+        tree = self._sequence(frozenset({")"}), maybe_empty=True)
+        self._expect(")")
+        return tree
+
+    def _sequence(self, ends: Collection[str], *, maybe_empty: bool = False) -> Node:
+        """Commands until one of `ends`, which is left."""
+        commands: list[Node] = []
+        nesting = self._lexer.nesting
+        self._lexer.enter_nested()
+        self._newlines()
+        while not self._ends(ends):
+            if self._operator() == END:
+                break
+            commands.append(self._and_or())
+            operator = self._operator()
+            if operator == "&":
+                commands[-1] = Background(commands[-1])
+            if operator not in (";", "&", NEWLINE):
+                break
+            self._take()
+            self._newlines()
+        if not self._ends(ends):
+            raise self._wrong(self._expected(ends))
+        if not commands and not maybe_empty:
+            raise self._wrong()
+        self._lexer.nesting = nesting
+        return commands[0] if len(commands) == 1 else Sequence(tuple(commands))
+
+    def _ends(self, ends: Collection[str]) -> bool:
+        token = self._peek()
+        return token.text is not None and token.text != END and token.text in ends
+
+    def _expected(self, ends: Collection[str]) -> str:
+        return next(iter(ends)) if len(ends) == 1 else "fi" if "fi" in ends else ";;"
+
+    def _and_or(self) -> Node:
+        left = self._pipeline()
+        while (operator := self._operator()) in ("&&", "||"):
+            self._take()
+            self._newlines()
+            left = AndOr(left, operator or "", self._pipeline())
+        return left
+
+    def _pipeline(self) -> Node:
+        if self._reserved() == "!":
+            self._take()
+            return Not(self._pipeline())
+        commands = [self._command()]
+        while self._operator() == "|":
+            self._take()
+            self._newlines()
+            commands.append(self._command())
+        return commands[0] if len(commands) == 1 else Pipeline(tuple(commands))
+
+    # -- commands
+
+    def _command(self) -> Node:
+        compound = self._compound()
+        if compound is None:
+            return self._simple()
+        redirects: list[Redirect] = []
+        while (redirect := self._redirect()) is not None:
+            redirects.append(redirect)
+        return (
+            Group(compound, subshell=False, redirects=tuple(redirects)) if redirects else compound
+        )
+
+    def _compound(self) -> Node | None:
+        if self._operator() == "(":
+            self._take()
+            body = self._sequence(frozenset({")"}))
+            self._take()
+            return Group(body, subshell=True)
+        match self._reserved():
+            case "{":
+                self._take()
+                body = self._sequence(frozenset({"}"}))
+                self._take()
+                return Group(body, subshell=False)
+            case "if":
+                return self._if()
+            case "while" | "until" as word:
+                self._take()
+                condition = self._sequence(frozenset({"do"}))
+                return Loop(condition, self._do(), until=word == "until")
+            case "for":
+                return self._for()
+            case "case":
+                return self._case()
+            case "function":
+                return self._bash_function()
+        return None
+
+    def _do(self) -> Node:
+        self._expect("do")
+        body = self._sequence(frozenset({"done"}))
+        self._take()
+        return body
+
+    def _if(self) -> Node:
+        branches: list[tuple[Node, Node]] = []
+        otherwise: Node | None = None
+        while True:
+            self._take()
+            condition = self._sequence(frozenset({"then"}))
+            self._take()
+            branches.append((condition, self._sequence(("elif", "else", "fi"))))
+            if self._reserved() != "elif":
+                break
+        if self._reserved() == "else":
+            self._take()
+            otherwise = self._sequence(frozenset({"fi"}))
+        self._expect("fi")
+        return If(tuple(branches), otherwise)
+
+    def _for(self) -> Node:
+        self._take()
+        name = self._reserved()
+        if name is None or not is_name(name):
+            raise ShellSyntaxError("bad for loop variable")
+        self._take()
+        self._newlines()
+        words: list[Word] | None = None
+        if self._reserved() == "in":
+            self._take()
+            words = []
+            while (word := self._peek().word) is not None:
+                words.append(word)
+                self._take()
+            if self._operator() not in (";", NEWLINE):
+                raise self._wrong()
+            self._take()
+        elif self._operator() == ";":
+            self._take()
+        self._newlines()
+        return For(name, None if words is None else tuple(words), self._do())
+
+    def _case(self) -> Node:
+        self._take()
+        word = self._peek().word
+        if word is None:
+            raise self._wrong()
+        self._take()
+        self._newlines()
+        self._expect("in")
+        self._newlines()
+        branches: list[tuple[tuple[Word, ...], Node]] = []
+        while self._reserved() != "esac":
+            if self._operator() == "(":
+                self._take()
+            patterns: list[Word] = []
+            while True:
+                pattern = self._peek().word
+                if pattern is None:
+                    at_end = self._peek().text == END
+                    raise self._wrong(")" if at_end else "")
+                patterns.append(pattern)
+                self._take()
+                if self._operator() != "|":
+                    break
+                self._take()
+            self._expect(")")
+            branches.append((tuple(patterns), self._sequence((";;", "esac"), maybe_empty=True)))
+            if self._operator() == ";;":
+                self._take()
+                self._newlines()
+        self._take()
+        return Case(word, tuple(branches))
+
+    def _bash_function(self) -> Node:
+        self._take()
+        name = self._reserved()
+        if name is None:
+            raise self._wrong()
+        self._take()
+        if self._operator() == "(":
+            self._take()
+            self._expect(")")
+        return self._body(name)
+
+    def _body(self, name: str) -> Node:
+        self._newlines()
+        return Function(name, self._command())
+
+    def _redirect(self) -> Redirect | None:
+        token = self._peek()
+        if token.word is not None or token.text not in _REDIRECTIONS:
+            return None
+        self._take()
+        operator = token.text or ""
+        target = self._peek().word
+        if target is None:
+            raise self._wrong()
+        stream = token.stream if token.stream is not None else int(operator[0] != "<")
+        redirect = Redirect(stream, operator, target)
+        if operator in ("<<", "<<-"):
+            # The text begins with the next line: it must be known before that is looked at.
+            self._lexer.awaits(redirect, target, tabs=operator == "<<-")
+        self._take()
+        return redirect
+
+    def _simple(self) -> Node:
+        words: list[Word] = []
+        assignments: list[tuple[str, Word]] = []
+        redirects: list[Redirect] = []
+        line = self._peek().line
+        while True:
+            redirect = self._redirect()
+            if redirect is not None:
+                redirects.append(redirect)
+                continue
+            token = self._peek()
+            if token.word is None:
+                break
+            if not words and not assignments and not redirects and token.text in _CLOSERS:
+                raise self._wrong()
+            found = parse_assignment(token.word) if not words else None
+            self._take()
+            if found is not None:
+                assignments.append(found)
+                continue
+            words.append(token.word)
+            if len(words) == 1 and not assignments and self._operator() == "(" and token.text:
+                self._take()
+                self._expect(")")
+                if not is_name(token.text):
+                    raise ShellSyntaxError("bad function name")
+                return self._body(token.text)
+        if not words and not assignments and not redirects:
+            raise self._wrong()
+        return Command(tuple(words), tuple(assignments), tuple(redirects), line)
+
+
+def _parse_substitution(lexer: Lexer) -> Node:
+    return Parser(lexer).script()
+
+
+def make_parser(script: str, line: int = 1) -> Parser:
+    """A parser at the beginning of a script, whose first line has that number."""
+    return Parser(Lexer(script, _parse_substitution, line=line))
+
+
+def parse(script: str) -> Node:
+    """Return the whole script as a tree.
+
+    Raises:
+        ShellSyntaxError: it is no shell.
+    """
+    parser = make_parser(script)
+    commands: list[Node] = []
+    while (command := parser.line()) is not None:
+        commands.append(command)
+    return commands[0] if len(commands) == 1 else Sequence(tuple(commands))

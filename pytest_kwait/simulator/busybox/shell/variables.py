@@ -1,0 +1,201 @@
+"""What leaves the commands of a script before their end, and what its variables are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.busybox.os.syscalls import NonlocalExit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
+
+__all__ = [
+    "WORD_SIZE",
+    "FunctionReturn",
+    "LoopControl",
+    "ReadOnlyVariableError",
+    "ShellExit",
+    "ShellVariables",
+    "measure_words",
+]
+
+_OVERHEAD = 64
+WORD_SIZE = 24
+"""What a word takes beside its text."""
+_FREE_SIZE = 4096
+
+
+class ShellExit(NonlocalExit):
+    """The shell ends with `code`."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class FunctionReturn(NonlocalExit):
+    """The function or the file that is read ends with `code`."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class LoopControl(NonlocalExit):
+    """`break` or `continue` of so many loops."""
+
+    def __init__(self, word: str, loops: int) -> None:
+        super().__init__(word, loops)
+        self.word = word
+        self.loops = loops
+
+
+class ReadOnlyVariableError(NonlocalExit):
+    """A variable cannot be changed; `name` is its name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def measure_words(words: Sequence[str]) -> int:
+    """The bytes that words hold; none where they are few and short."""
+    size = WORD_SIZE * len(words) + sum(map(len, words))
+    return size if size > _FREE_SIZE else 0
+
+
+class ShellVariables:
+    """The variables of one shell.
+
+    Args:
+        env: those that it was started with, all of them exported.
+        account: who pays for them.
+    """
+
+    __slots__ = (
+        "_account", "_argued", "_env", "_held", "_scopes", "exported", "read_only", "values",
+    )  # fmt: skip
+
+    def __init__(self, env: dict[str, str], account: MemoryAccount) -> None:
+        self.values = dict(env)
+        self.exported = set(env)
+        self.read_only: set[str] = set()
+        self._account = account
+        self._held = sum(len(name) + len(value) + _OVERHEAD for name, value in env.items())
+        account.take(self._held)
+        self._argued = 0
+        self._scopes: list[dict[str, str | None]] = []
+        self._env: dict[str, str] | None = None
+
+    def copy(self) -> ShellVariables:
+        """The same variables for another shell."""
+        copy = ShellVariables({}, self._account)
+        copy.values = dict(self.values)
+        copy.exported = set(self.exported)
+        copy.read_only = set(self.read_only)
+        copy._held, copy._argued = self._held, self._argued
+        self._account.take(self._held)
+        copy._scopes = [dict(scope) for scope in self._scopes]
+        return copy
+
+    def close(self) -> None:
+        """Nobody needs them any more."""
+        self._account.give(self._held)
+        self._held = 0
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """A value; `default` where it is unset."""
+        return self.values.get(name, default)
+
+    @property
+    def ifs(self) -> str:
+        """What separates fields."""
+        return self.values.get("IFS", " \t\n")
+
+    def set(self, name: str, value: str) -> None:
+        """Assign.
+
+        Raises:
+            ReadOnlyVariable: it may not be changed.
+            OutOfMemory: it is too large.
+        """
+        if name in self.read_only:
+            raise ReadOnlyVariableError(name)
+        old = self.values.get(name)
+        grown = len(value) - (len(old) if old is not None else -len(name) - _OVERHEAD)
+        self._held += grown
+        self._account.take(grown)
+        self.values[name] = value
+        if name in self.exported:
+            self._env = None
+
+    def charge_arguments(self, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        """Pay for arguments instead of those before, and return them.
+
+        Raises:
+            OutOfMemory: they are too many.
+        """
+        grown = measure_words(arguments) - self._argued
+        self._argued += grown
+        self._held += grown
+        self._account.take(grown)
+        return arguments
+
+    def unset(self, name: str) -> None:
+        """Forget a variable.
+
+        Raises:
+            ReadOnlyVariable: it may not be changed.
+        """
+        if name in self.read_only:
+            raise ReadOnlyVariableError(name)
+        old = self.values.pop(name, None)
+        if old is not None:
+            freed = len(old) + len(name) + _OVERHEAD
+            self._held -= freed
+            self._account.give(freed)
+        self.exported.discard(name)
+        self._env = None
+
+    def export(self, name: str) -> None:
+        """Give it to programs from now on."""
+        self.exported.add(name)
+        self._env = None
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What programs are given."""
+        if self._env is None:
+            self._env = {
+                name: value for name, value in self.values.items() if name in self.exported
+            }
+        return self._env
+
+    # -- functions
+
+    @property
+    def local(self) -> bool:
+        """Whether a function runs, which can have variables of its own."""
+        return bool(self._scopes)
+
+    def enter(self) -> None:
+        """A function begins."""
+        self._scopes.append({})
+
+    def leave(self) -> None:
+        """A function ends: what was local is as it was before."""
+        for name, value in self._scopes.pop().items():
+            self.read_only.discard(name)
+            if value is None:
+                exported = name in self.exported
+                self.unset(name)
+                if exported:
+                    self.export(name)
+            else:
+                self.set(name, value)
+
+    def make_local(self, name: str) -> None:
+        """Let a variable be as it is now once the function ends."""
+        self._scopes[-1].setdefault(name, self.values.get(name))

@@ -1,0 +1,164 @@
+"""Literals whose types do not fit: items of a list that differ, what a text has no place for.
+
+Source: github.com/google/cel-go cel/validator.go, func homogeneousAggregateLiteralValidator;
+ext/formatting.go, func stringFormatChecker; checker/format.go, func FormatCELType.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.cel.stdlib.text_formats import FORMATTABLE_TYPES, parse_clauses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.cel.ast import CheckedAst, Expr, Type
+
+__all__ = ["find_literal_type_errors", "format_cel_type"]
+
+_STRING_KINDS = frozenset(
+    {"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null", "string"}
+    | {"timestamp", "uint"}
+)
+_INTEGER_KINDS = frozenset({"dyn", "int", "uint"})
+_CLAUSE_KINDS = {
+    "s": (_STRING_KINDS, f"string clause can only be used on {FORMATTABLE_TYPES}"),
+    "d": (_INTEGER_KINDS, "decimal clause can only be used on integers"),
+    "f": (frozenset({"double", "dyn", "string"}), "fixed-point clause can only be used on doubles"),
+    "e": (frozenset({"double", "dyn", "string"}), "scientific clause can only be used on doubles"),
+    "b": (_INTEGER_KINDS | {"bool"}, "only integers and bools can be formatted as binary"),
+    "x": (
+        _INTEGER_KINDS | {"bytes", "string"},
+        "only integers, byte buffers, and strings can be formatted as hex",
+    ),
+    "o": (_INTEGER_KINDS, "octal clause can only be used on integers"),
+}
+"""By clause: which kinds it takes, and what is said of others."""
+
+_TYPE_DISPLAY_NAMES = {
+    "null": "null_type",
+    "duration": "google.protobuf.Duration",
+    "timestamp": "google.protobuf.Timestamp",
+}
+
+
+def find_literal_type_errors(tree: CheckedAst) -> Iterator[tuple[Expr, str]]:
+    """What is wrong, and with which part of an expression.
+
+    Args:
+        tree: the expression, as the checker has it.
+    """
+    yield from _find_errors(tree.root, tree, formatted=False)
+
+
+def _find_errors(node: Expr, tree: CheckedAst, *, formatted: bool) -> Iterator[tuple[Expr, str]]:
+    called = node.kind == "call" and node.name == "format"
+    if called and node.target is not None:
+        yield from _find_format_errors(node, node.target, tree)
+    if not formatted and node.kind == "list":
+        yield from _find_mixed_types(tree, node.parts, node.optional)
+    if not formatted and node.kind == "map":
+        yield from _find_mixed_types(tree, node.parts[::2], every=True)
+        yield from _find_mixed_types(tree, node.parts[1::2], node.optional, every=True)
+    for part in (*(() if node.target is None else (node.target,)), *node.parts):
+        yield from _find_errors(part, tree, formatted=formatted or called)
+
+
+def _find_mixed_types(
+    tree: CheckedAst,
+    parts: list[Expr],
+    optional: frozenset[int] = frozenset(),
+    *,
+    every: bool = False,
+) -> Iterator[tuple[Expr, str]]:
+    """The parts that are not of the first one's type; of a list only the first that is not."""
+    first: Type | None = None
+    for place, part in enumerate(parts):
+        kind = tree.types.get(part.number)
+        if kind is not None and place in optional and kind.of:
+            kind = kind.of[0]
+        if kind is None:
+            return
+        if _is_dynamic(kind) and not _is_untyped(part):
+            continue
+        if first is None:
+            first = kind
+        elif kind != first:
+            yield (
+                part,
+                f"expected type '{format_cel_type(first)}' but found '{format_cel_type(kind)}'",
+            )
+            if not every:
+                return
+
+
+def _is_dynamic(kind: Type) -> bool:
+    """Whether it is open what it is, or what is in it."""
+    return kind.kind == "dyn" or any(map(_is_dynamic, kind.of))
+
+
+def _is_untyped(part: Expr) -> bool:
+    """Whether a part has no type on a real server either.
+
+    The checker here knows of no maps of lists, nor of lists of lists, and so not of what is in one.
+    """
+    if part.kind == "ident":
+        return part.name in ("object", "oldObject", "params")
+    if part.kind == "select" or part.name == "_[_]":
+        return _is_untyped(part.parts[0])
+    return part.kind == "call" and part.name == "dyn"
+
+
+def format_cel_type(kind: Type) -> str:
+    """A type as errors show it."""
+    own = kind.name or kind.kind
+    return f"{own}({', '.join(map(format_cel_type, kind.of))})" if kind.of else own
+
+
+def _find_format_errors(node: Expr, text: Expr, tree: CheckedAst) -> Iterator[tuple[Expr, str]]:
+    if text.kind != "literal" or not isinstance(text.value, str):
+        return
+    if len(node.parts) != 1 or node.parts[0].kind != "list":
+        return
+    items, count = node.parts[0].parts, 0
+    for clause in parse_clauses(text.value):
+        if clause is None:
+            yield node, "unexpected end of string"
+            return
+        if count >= len(items):
+            yield node, f"index {count} out of range"
+            return
+        wanted = _CLAUSE_KINDS.get(clause.lower() if clause == "X" else clause)
+        if wanted is None:
+            why = f'unrecognized formatting clause "{clause}"'
+            yield node, f"could not parse formatting clause: {why}"
+            return
+        wrong = _find_unformattable(items[count], wanted[0], tree, within=clause == "s")
+        if wrong is not None:
+            given = _get_format_kind(tree.types.get(wrong.number))
+            yield wrong, f"error during formatting: {wanted[1]}, was given {given}"
+            return
+        count += 1
+    if count < len(items):
+        given = f"(expected {count}, got {len(items)})"
+        yield node, f"too many arguments supplied to string.format {given}"
+
+
+def _find_unformattable(
+    node: Expr, kinds: frozenset[str], tree: CheckedAst, *, within: bool
+) -> Expr | None:
+    """The part of an argument that is of no such kind; what lists and maps have counts as well."""
+    kind = tree.types.get(node.number)
+    if kind is not None and kind.kind not in kinds:
+        return node
+    for part in node.parts if within and node.kind in ("list", "map") else ():
+        if (wrong := _find_unformattable(part, kinds, tree, within=True)) is not None:
+            return wrong
+    return None
+
+
+def _get_format_kind(kind: Type | None) -> str:
+    if kind is None:
+        return "dyn"
+    return kind.name or _TYPE_DISPLAY_NAMES.get(kind.kind, kind.kind)

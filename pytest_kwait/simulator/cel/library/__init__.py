@@ -1,0 +1,141 @@
+"""Kubernetes' own functions, with the types that they are checked by and the code that they run.
+
+Source: k8s.io/apiserver pkg/cel/library.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cel_expr_python import cel
+
+from pytest_kwait.simulator.cel.library import (
+    authz,
+    format,
+    ip_cidr,
+    jsonpatch,
+    lists,
+    quantity,
+    regex,
+    semver,
+    urls,
+)
+from pytest_kwait.simulator.cel.values import OPAQUE_TYPE_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "LIBRARY_FUNCTIONS",
+    "STAND_IN_NAMES",
+    "declare_functions",
+    "describe_functions",
+    "describe_type",
+    "resolve_type",
+]
+
+Overload = tuple[str, tuple[str, ...], str]
+"""Its name (with a dot in front for a member), the types of what it takes, and of what it gives."""
+
+LIBRARY_FUNCTIONS: dict[Overload, Callable[..., Any]] = {
+    key: run
+    for module in (
+        ip_cidr,
+        authz,
+        lists,
+        format,
+        jsonpatch,
+        quantity,
+        regex,
+        urls,
+        semver,
+    )
+    for key, run in module.FUNCTIONS.items()
+}
+
+STAND_IN_NAMES = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
+"""Under which names functions are checked whose names the library has, but not all their types."""
+
+_STRING_CONVERSIONS: dict[Overload, str] = {
+    ("string", (kind,), "string"): overload
+    for kind, overload in (
+        ("bool", "bool_to_string"),
+        ("bytes", "bytes_to_string"),
+        ("double", "double_to_string"),
+        ("duration", "duration_to_string"),
+        ("int", "int64_to_string"),
+        ("string", "string_to_string"),
+        ("timestamp", "timestamp_to_string"),
+        ("uint", "uint64_to_string"),
+    )
+}
+
+
+@lru_cache(maxsize=1)
+def declare_functions() -> list[cel.FunctionDecl]:
+    """The functions by their types, for checking; those of `describe_functions` apart."""
+    known: dict[str, list[cel.Overload]] = {}
+    for overload in (*LIBRARY_FUNCTIONS, *_STRING_CONVERSIONS):
+        name, takes, gives = overload
+        bare = name.lstrip(".")
+        if _needs_description(overload):
+            continue
+        shown = STAND_IN_NAMES.get(bare, bare)
+        known.setdefault(shown, []).append(
+            cel.Overload(
+                _STRING_CONVERSIONS.get(overload, f"{shown}({','.join(takes)})"),
+                return_type=resolve_type(gives),
+                parameters=[resolve_type(one) for one in takes],
+                is_member=name.startswith("."),
+            )
+        )
+    return [cel.FunctionDecl(name, overloads) for name, overloads in known.items()]
+
+
+def _needs_description(overload: Overload) -> bool:
+    _, takes, gives = overload
+    return "Format" in (*takes, gives) or gives.startswith("optional<")
+
+
+@lru_cache(maxsize=1)
+def describe_functions() -> str:
+    """The functions that give what may not be there, as a part of an environment's description.
+
+    The library takes such types in no other way.
+    """
+    return "functions:\n" + "".join(
+        _describe_overload(*overload)
+        for overload in LIBRARY_FUNCTIONS
+        if _needs_description(overload)
+    )
+
+
+def _describe_overload(name: str, takes: tuple[str, ...], gives: str) -> str:
+    bare, member = name.lstrip("."), name.startswith(".")
+    overload = [f"id: {bare}", f"return: {describe_type(gives)}"]
+    arguments = [describe_type(one) for one in takes]
+    if member:
+        overload.append(f"target: {arguments.pop(0)}")
+    overload.append(f"args: [{', '.join(arguments)}]")
+    return f"- {{name: {bare}, overloads: [{{{', '.join(overload)}}}]}}\n"
+
+
+def describe_type(name: str) -> str:
+    """A type by its name, as the description of an environment writes it."""
+    outer, _, inner = name.partition("<")
+    outer = {"optional": "optional_type", **OPAQUE_TYPE_NAMES}.get(outer, outer)
+    if not inner:
+        return f"{{type_name: {outer}}}"
+    parts = inner[:-1].split(",", 1) if outer == "map" else [inner[:-1]]
+    shown = ", ".join(describe_type(part.strip()) for part in parts)
+    return f"{{type_name: {outer}, params: [{shown}]}}"
+
+
+def resolve_type(name: str) -> cel.Type:
+    """A type by its name, as the language writes it or as Kubernetes' own are called here."""
+    return (
+        cel.Type.AbstractType(OPAQUE_TYPE_NAMES[name])
+        if name in OPAQUE_TYPE_NAMES
+        else cel.Type(name)
+    )

@@ -1,0 +1,161 @@
+"""Functions of texts, of points in time and of values that may not be there.
+
+Source: github.com/google/cel-go ext/strings.go, common/stdlib, cel/library.go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.cel.stdlib.text_formats import format_string
+from pytest_kwait.simulator.cel.values import (
+    NO_OVERLOAD,
+    OPTIONAL_NONE,
+    ErrorValue,
+    OptionalValue,
+    get_kind,
+    get_type_name,
+)
+from pytest_kwait.simulator.codec.go_regexp import find_pattern_error, matches_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["STRING_FUNCTIONS"]
+
+_TO_LOWER = {at: at + 32 for at in range(ord("A"), ord("Z") + 1)}
+_TO_UPPER = {at: at - 32 for at in range(ord("a"), ord("z") + 1)}
+_WHITESPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_TIMESTAMP_GETTERS = (
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getMonth",
+)
+_PART_LENGTHS = {"getHours": 3_600_000_000_000, "getMilliseconds": 1_000_000}
+_DURATION_UNITS = {**_PART_LENGTHS, "getMinutes": 60_000_000_000, "getSeconds": 1_000_000_000}
+
+
+def _accept_strings(run: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """What is done with texts alone: the first `count` of what it is called with."""
+
+    def call(*values: Any) -> Any:
+        if any(get_kind(value) != "string" for value in values[:count]):
+            return NO_OVERLOAD
+        return run(*values)
+
+    return call
+
+
+def _get_char(text: str, at: int) -> Any:
+    if not 0 <= at <= len(text):
+        return ErrorValue(f"index out of range: {at}")
+    return text[at : at + 1]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> Any:
+    if end is None:
+        if not 0 <= start <= len(text):
+            return ErrorValue(f"index out of range: {start}")
+        return text[start:]
+    if start > end:
+        return ErrorValue(f"invalid substring range. start: {start}, end: {end}")
+    for place in (start, end):
+        if not 0 <= place <= len(text):
+            return ErrorValue(f"index out of range: {place}")
+    return text[start:end]
+
+
+def _split(text: str, between: str, most: int = -1) -> list[str]:
+    if most == 0:
+        return []
+    if most == 1:
+        return [text]
+    if not between:
+        whole = list(text)
+        return whole if most < 0 else [*whole[: most - 1], "".join(whole[most - 1 :])]
+    return text.split(between, -1 if most < 0 else most - 1)
+
+
+def _join(values: Any, between: Any = "") -> Any:
+    texts = isinstance(values, list) and all(isinstance(value, str) for value in values)
+    if not texts or not isinstance(between, str):
+        return ErrorValue(
+            f"no such overload: join({get_type_name(values)}, {get_type_name(between)})"
+        )
+    return between.join(values)
+
+
+def _matches(text: str, pattern: str) -> Any:
+    fault = find_pattern_error(pattern)
+    return ErrorValue(fault) if fault else matches_pattern(pattern, text)
+
+
+def _is_contained(one: Any, two: Any) -> Any:
+    return two in one
+
+
+def _make_timestamp_getter(name: str) -> Callable[..., Any]:
+    def part(value: Any, zone: str = "UTC") -> Any:
+        if get_kind(value) == "duration" and name in _DURATION_UNITS:
+            count = abs(value.nanos) // _DURATION_UNITS[name]
+            return -count if value.nanos < 0 else count
+        if get_kind(value) != "timestamp":
+            return NO_OVERLOAD
+        try:
+            return value.part(name, zone)
+        except ValueError as error:
+            return ErrorValue(str(error))
+
+    return part
+
+
+def _get_optional_value(value: Any) -> Any:
+    if not isinstance(value, OptionalValue):
+        return NO_OVERLOAD
+    return value.value if value.has_value else ErrorValue("optional.none() dereference")
+
+
+def _make_optional_of_non_zero(value: Any) -> OptionalValue:
+    zero = value is None or (value == 0 if get_kind(value) != "duration" else value.nanos == 0)
+    empty = isinstance(value, str | bytes | list | dict) and not value
+    return OPTIONAL_NONE if zero or empty else OptionalValue(value)
+
+
+def _unwrap_optionals(values: Any) -> Any:
+    if not isinstance(values, list):
+        return NO_OVERLOAD
+    return [one.value for one in values if isinstance(one, OptionalValue) and one.has_value]
+
+
+STRING_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "charAt": _accept_strings(_get_char, 1),
+    "contains": _accept_strings(_is_contained, 2),
+    "endsWith": _accept_strings(str.endswith, 2),
+    "format": _accept_strings(format_string, 1),
+    "hasValue": lambda value: value.has_value if isinstance(value, OptionalValue) else NO_OVERLOAD,
+    "join": _join,
+    "lowerAscii": _accept_strings(lambda text: text.translate(_TO_LOWER), 1),
+    "matches": _accept_strings(_matches, 2),
+    "optional.none": lambda: OPTIONAL_NONE,
+    "optional.of": OptionalValue,
+    "optional.ofNonZeroValue": _make_optional_of_non_zero,
+    "optional.unwrap": _unwrap_optionals,
+    "replace": _accept_strings(str.replace, 3),
+    "split": _accept_strings(_split, 2),
+    "startsWith": _accept_strings(str.startswith, 2),
+    "strings.quote": _accept_strings(lambda text: json.dumps(text, ensure_ascii=False), 1),
+    "substring": _accept_strings(_substring, 1),
+    "trim": _accept_strings(lambda text: text.strip(_WHITESPACE), 1),
+    "unwrapOpt": _unwrap_optionals,
+    "upperAscii": _accept_strings(lambda text: text.translate(_TO_UPPER), 1),
+    "value": _get_optional_value,
+    **{name: _make_timestamp_getter(name) for name in (*_TIMESTAMP_GETTERS, *_DURATION_UNITS)},
+}
+"""By name; a member is called with what it is a member of first."""

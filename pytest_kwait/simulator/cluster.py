@@ -1,0 +1,401 @@
+"""The one entrance to the cluster's objects: what HTTP requests, controllers and kubelets call.
+
+All calls are synchronous and made from one thread. Objects that come out are never to be changed;
+objects that go in are taken over.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_kwait.simulator.admission.chain import AdmissionChain
+from pytest_kwait.simulator.admission.priority import system_priority_classes
+from pytest_kwait.simulator.api_errors import StatusError, not_found, resource_not_found
+from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
+from pytest_kwait.simulator.authorization.bootstrap import install_bootstrap_roles
+from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
+from pytest_kwait.simulator.clock import SimClock
+from pytest_kwait.simulator.container_scripts import ScriptRules
+from pytest_kwait.simulator.crds import DefinitionController
+from pytest_kwait.simulator.faults.active_faults import ActiveFaults
+from pytest_kwait.simulator.kind_view import to_storage_version
+from pytest_kwait.simulator.leases import renew_lease
+from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.registry.binding import bind_pod
+from pytest_kwait.simulator.registry.core_services import ServiceAllocator
+from pytest_kwait.simulator.registry.decoding import decode, decode_change
+from pytest_kwait.simulator.registry.generic_store import ObjectWriter, check_resource_version
+from pytest_kwait.simulator.registry.removals import ObjectDeleter
+from pytest_kwait.simulator.registry.strategies_init import Strategy, strategy_of
+from pytest_kwait.simulator.request_info import Caller, internal_caller
+from pytest_kwait.simulator.scheme import Scheme
+from pytest_kwait.simulator.store import Change, Entry, Store, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.kubelet_api import Kubelet
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["SimulatedCluster", "StatusError"]
+
+Result = TypeVar("Result")
+
+_WEBHOOK_CONFIGURATIONS = tuple(
+    f"{kind}webhookconfigurations.admissionregistration.k8s.io"
+    for kind in ("mutating", "validating")
+)
+_SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+class SimulatedCluster:
+    """The objects of one cluster and the rules for changing them.
+
+    Args:
+        clock: the cluster's time.
+        store: where the objects are kept.
+    """
+
+    def __init__(self, clock: SimClock | None = None, store: Store | None = None) -> None:
+        self.clock = clock or SimClock()
+        self.store = store or Store()
+        self.kinds = Scheme()
+        self.admission = AdmissionChain(self)
+        self.addresses = ServiceAllocator(self)
+        self.kubelets: dict[str, Kubelet] = {}
+        self.scripts = ScriptRules()
+        self.rbac = RBACAuthorizer(self)
+        self.faults = ActiveFaults()
+        self.accounts = ServiceAccountTokens(self)
+        self.root_ca = ""
+        """The certificate authority that clients inside the cluster trust, as PEM."""
+        self._writes = ObjectWriter(self)
+        self._removals = ObjectDeleter(self)
+        self._strategies: dict[tuple[str, str], Strategy] = {}
+        self._webhooks = tuple(map(self.store.present, _WEBHOOK_CONFIGURATIONS))
+        self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
+        """Called with each object before it is stored, with the one that it replaces or None."""
+
+    def bootstrap(self) -> None:
+        """Make what every cluster has; what came before is no history."""
+        DefinitionController(self)
+        for name in _SYSTEM_NAMESPACES:
+            self.create("namespaces", {"metadata": {"name": name}})
+        for found in system_priority_classes():
+            self.create("priorityclasses.scheduling.k8s.io", found)
+        install_bootstrap_roles(self)
+        self.store.forget_history()
+
+    # -- reading
+
+    def kind_of(self, resource: str) -> Kind:
+        """The kind of `pods`, `jobs.batch`.
+
+        Raises:
+            StatusError: 404, the cluster does not serve it.
+        """
+        kind = self.kinds.find(resource)
+        if kind is None:
+            raise resource_not_found()
+        return kind
+
+    def strategy(self, kind: Kind) -> Strategy:
+        """The rules of `kind`."""
+        key = (kind.api_version, kind.plural)
+        found = self._strategies.get(key)
+        if found is None or found.kind is not kind:
+            found = self._strategies[key] = strategy_of(kind)
+        return found
+
+    def entry(self, kind: Kind, name: str, namespace: str = "") -> Entry:
+        """The stored form of an object.
+
+        Raises:
+            StatusError: 404, there is none.
+        """
+        entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
+        if entry is None:
+            raise not_found(kind.group, kind.plural, name)
+        return entry
+
+    def get(self, resource: str, name: str, namespace: str = "") -> Obj:
+        """The object.
+
+        Raises:
+            StatusError: 404, there is none.
+        """
+        return self.entry(self.kind_of(resource), name, namespace).obj
+
+    def find(self, resource: str, name: str, namespace: str = "") -> Obj | None:
+        """The object, None if there is none."""
+        kind = self.kind_of(resource)
+        entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
+        return None if entry is None else entry.obj
+
+    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
+        """The objects in the order of their keys; None means all namespaces."""
+        return [entry.obj for entry in self.store.entries(self.kind_of(resource).bucket, namespace)]
+
+    # -- following
+
+    def subscribe(
+        self, resource: str, handler: Callable[[str, Obj, Obj | None], None]
+    ) -> Callable[[], None]:
+        """Call `handler(type, new, old)` for each object that is there, then for each change.
+
+        Returns:
+            A function that ends the calls.
+        """
+        bucket = self.kind_of(resource).bucket
+        for entry in self.store.entries(bucket):
+            handler("ADDED", entry.obj, None)
+
+        def on_change(change: Change) -> None:
+            handler(change.type, change.new.obj, change.old.obj if change.old else None)
+
+        return self.store.watch(bucket, on_change)
+
+    def subscribe_all(self, handler: Callable[[str, str, Obj, Obj | None], None]) -> None:
+        """Call `handler(resource, type, new, old)` for each object, then for each change."""
+        for resource in self.store.resources():
+            for entry in self.store.entries(resource):
+                handler(resource, "ADDED", entry.obj, None)
+
+        def on_change(resource: str, change: Change) -> None:
+            handler(resource, change.type, change.new.obj, change.old.obj if change.old else None)
+
+        self.store.listen(on_change)
+
+    # -- decoding
+
+    def decode(self, kind: Kind, obj: Obj, caller: Caller) -> Obj:
+        """`obj` as the kind's storage has it: typed, pruned, defaulted.
+
+        Custom kinds stay in their version until they are written.
+
+        Raises:
+            StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
+        """
+        clean = decode(self.strategy(kind), obj, caller)
+        if kind.stored or kind.custom:
+            return clean
+        storage = self.kinds[kind.bucket]
+        return decode(self.strategy(storage), to_storage_version(kind, clean), internal_caller())
+
+    # -- writing
+
+    def has_webhooks(self) -> bool:
+        """Whether a write may have to wait for somebody else's answer."""
+        return bool(self._webhooks[0] or self._webhooks[1])
+
+    def _made(self, caller: Caller, write: Callable[[], Result]) -> Result:
+        """What `write` returns; it is made anew where webhooks are to be asked first."""
+        if caller.comes_again or not self.has_webhooks():
+            return write()
+        # Not at import: hardly any cluster has webhooks.
+        from pytest_kwait.simulator.admission.webhooks.webhook_client import suspend_for_webhooks
+
+        return suspend_for_webhooks(caller, write)
+
+    def create(
+        self,
+        resource: str | Kind,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        caller: Caller | None = None,
+        record: Callable[[Obj], None] | None = None,
+        decoded: bool = False,
+    ) -> Obj:
+        """Store a new object, `decoded` or not; returns it as stored. `record` notes owners.
+
+        Raises:
+            StatusError: whatever the server refuses it for.
+        """
+        asking = caller or internal_caller()
+        kind = self.kind_of(resource) if isinstance(resource, str) else resource
+        create = partial(self._writes.create, kind, obj, namespace, asking, record, decoded=decoded)
+        return self._made(asking, create)
+
+    def update(
+        self,
+        resource: str | Kind,
+        obj: Obj,
+        *,
+        subresource: str | None = None,
+        caller: Caller | None = None,
+    ) -> Obj:
+        """Replace an object, or with `subresource` a part of it, and return it as stored.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is newer, whatever else is refused.
+        """
+        kind = self.kind_of(resource) if isinstance(resource, str) else resource
+        name, namespace = name_of(obj), namespace_of(obj)
+        if kind.bucket == "namespaces" and subresource == "finalize":
+            entry = self.entry(kind, name, namespace)
+            check_resource_version(
+                self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"]
+            )
+            return self._removals.finalize(kind, entry, obj, caller or internal_caller())
+        if caller is None:
+            return self._write_own(kind, name, namespace, lambda _: obj, subresource)
+        entry = self.entry(kind, name, namespace)
+        return self.replace(kind, entry, obj, subresource, caller)
+
+    def update_status(self, resource: str, obj: Obj) -> Obj:
+        """Replace an object's status and return the object as stored.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is newer.
+        """
+        return self.update(resource, obj, subresource="status")
+
+    def modify(
+        self,
+        resource: str,
+        name: str,
+        namespace: str,
+        change: Callable[[Obj], None],
+        *,
+        subresource: str | None = None,
+    ) -> Obj:
+        """Let `change` edit a copy of the object, write that, and return what is stored then.
+
+        Raises:
+            StatusError: 404 if it is not there, whatever else is refused.
+        """
+
+        def changed(obj: Obj) -> Obj:
+            edited: Obj = clone(obj)
+            change(edited)
+            return edited
+
+        return self._write_own(self.kind_of(resource), name, namespace, changed, subresource)
+
+    def _write_own(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        make: Callable[[Obj], Obj],
+        subresource: str | None,
+    ) -> Obj:
+        """Write what this process makes of an object: only what differs needs decoding."""
+        caller = internal_caller()
+
+        def write() -> Obj:
+            entry = self.entry(kind, name, namespace)
+            obj = make(entry.obj)
+            if caller.comes_again:
+                obj = clone(obj)  # what is written is taken over, and may be wanted once more
+            if kind.custom:
+                return self.replace(kind, entry, obj, subresource, caller)
+            new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
+            return self._writes.replace(kind, entry, new, subresource, caller, None)
+
+        return self._made(caller, write)
+
+    def replace(
+        self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller
+    ) -> Obj:
+        """Put `obj` in the place of `entry`; nothing is written where nothing changes.
+
+        Raises:
+            StatusError: whatever the server refuses it for.
+        """
+        return self._writes.replace(
+            kind, entry, self.decode(kind, obj, caller), subresource, caller, None
+        )
+
+    def replace_decoded(
+        self,
+        kind: Kind,
+        entry: Entry,
+        new: Obj,
+        subresource: str | None,
+        caller: Caller,
+        record: Callable[[Obj], None] | None = None,
+    ) -> Obj:
+        """As `replace` for what `decode` returned; `record` notes who owns what.
+
+        Raises:
+            StatusError: whatever the server refuses it for.
+        """
+        return self._writes.replace(kind, entry, new, subresource, caller, record)
+
+    def delete(
+        self,
+        resource: str | Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+        options: Obj | None = None,
+        caller: Caller | None = None,
+    ) -> Obj:
+        """Delete an object, or mark it for deletion; returns the object or a Status.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+        """
+        asking = caller or internal_caller()
+        kind = self.kind_of(resource) if isinstance(resource, str) else resource
+        asked = dict(options or {})
+        if uid is not None:
+            asked["preconditions"] = {**(asked.get("preconditions") or {}), "uid": uid}
+        if grace is not None:
+            asked["gracePeriodSeconds"] = grace
+        if propagation is not None:
+            asked["propagationPolicy"] = propagation
+        return self._made(
+            asking, lambda: self._removals.delete(kind, name, namespace, asked, asking)
+        )
+
+    def delete_admitted(
+        self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool
+    ) -> None:
+        """As `delete` for what another request has been let in for: admission is not asked.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+        """
+        caller = internal_caller()
+        caller.dry_run = dry_run
+        kind = self.kind_of(resource)
+        self._removals.delete(kind, name, namespace, options, caller, admitted=True)
+
+    def bind(
+        self,
+        namespace: str,
+        pod: str,
+        node: str,
+        *,
+        binding: Obj | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Assign a pod to a node and note that it is scheduled, in one write.
+
+        Args:
+            namespace: the pod's namespace.
+            pod: its name.
+            node: the node's name.
+            binding: what was asked for, where somebody else than the scheduler asks.
+            dry_run: whether nothing is stored.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is assigned or being deleted.
+        """
+        kind = self.kinds["pods"]
+        entry = self.entry(kind, pod, namespace)
+        new = bind_pod(entry.obj, node, self.clock.stamp(), binding)
+        if not dry_run:
+            self.store.put(kind.bucket, entry.key, new)
+
+    def renew(self, namespace: str, lease: str) -> bool:
+        """Note in a lease that its holder lives; whether there is one."""
+        return renew_lease(self.store, namespace, lease, self.clock.micro_stamp())

@@ -1,0 +1,375 @@
+"""What decoding an object into its Go type does to it.
+
+Unknown and repeated fields are named, unknown ones dropped, values of a wrong type refused, fields
+that the server always writes filled with their zero value or default, and empty values that it
+never writes dropped.
+
+Source: sigs.k8s.io/json internal/golang/encoding/json/decode.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.simulator.api_errors import bad_request
+from pytest_kwait.simulator.codec.go_text import canonicalize_quantity, round_quantity
+from pytest_kwait.simulator.codec.schema import Form, Shape
+from pytest_kwait.simulator.codec.time_text import canonicalize_time
+from pytest_kwait.simulator.objects import DuplicateKeysObj, clone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.codec.schema import Struct
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["Decoder"]
+
+_MAX_STRICT_ERRORS = 100
+# Looked at for every field of every object: names of their own cost half of an enum's.
+_ANY, _BOOL, _INT_OR_TEXT, _INTEGER = Form.ANY, Form.BOOL, Form.INT_OR_TEXT, Form.INTEGER
+_LIST, _MAP, _STRUCT, _TEXT, _TIME = Form.LIST, Form.MAP, Form.STRUCT, Form.TEXT, Form.TIME
+_RANGES = {
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+    "uint8": (0, (1 << 8) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "uint64": (0, (1 << 64) - 1),
+}
+
+
+class _WrongType(Exception):
+    """A value that its field cannot hold; structs add where it is on its way up."""
+
+    def __init__(self, given: str, go: str) -> None:
+        super().__init__(given)
+        self.given, self.go = given, go
+        self.struct = ""
+        self.path: list[str] = []
+
+    def within(self, struct: Struct, field: str, shape: Shape | None) -> None:
+        """Note where it is."""
+        self.path.append(field)
+        if shape is not None and shape.field is not None:
+            self.path += reversed(shape.field.within)
+        self.struct = self.struct or struct.go
+
+    def __str__(self) -> str:
+        where = f"{self.struct}.{'.'.join(reversed(self.path))}"
+        return f"json: cannot unmarshal {self.given} into Go struct field {where} of type {self.go}"
+
+
+class _Unreadable(Exception):
+    """A text that is none of its type."""
+
+
+class Decoder:
+    """The outcome of decoding one object: the clean object and what was wrong but harmless.
+
+    Args:
+        kind: the kind that the object is decoded into.
+    """
+
+    __slots__ = ("_kind", "complaints", "unknown")
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self.unknown: list[str] = []
+        """The fields that the type does not have."""
+        self.complaints: dict[str, None] = {}
+        """What strict decoding refuses, in order; never more than the server names."""
+
+    def struct(
+        self, value: Obj, struct: Struct, path: str = "", *, before: Obj | None = None
+    ) -> Obj:
+        """`value` as the server would write it after reading it.
+
+        Args:
+            value: what is read.
+            struct: its type.
+            path: where it stands.
+            before: a clean object that it was made of; parts that are still the same are taken from
+                there, and belong to both from then on.
+
+        Raises:
+            StatusError: 400, a value has another JSON type than its field.
+        """
+        try:
+            return self._struct(value, struct, path, before)
+        except _WrongType as wrong:
+            raise self._refused(_find_type_error(value, struct) or str(wrong)) from None
+        except _Unreadable as unreadable:
+            raise self._refused(str(unreadable)) from None
+
+    def _struct(self, value: Obj, struct: Struct, path: str, before: Obj | None = None) -> Obj:
+        clean: Obj = {}
+        fields = struct.fields
+        pairs = value.items() if type(value) is dict else self._repeated(value, path, fields)
+        shape: Shape | None = None
+        field = ""
+        try:
+            for field, item in pairs:
+                shape = fields.get(field)
+                if shape is None:
+                    self.unknown.append(f"{path}{field}")
+                    self.add_strict_error(f'unknown field "{path}{field}"')
+                    continue
+                if item is None:
+                    continue
+                form = shape.form
+                if form is _TEXT:
+                    if not isinstance(item, str):
+                        raise _WrongType(_json_type_name(item), shape.go)
+                    if item or not shape.cleared:
+                        clean[field] = item
+                    continue
+                known = None if before is None else before.get(field)
+                if known is not None and known == item:
+                    clean[field] = known
+                elif form is _STRUCT:
+                    if not isinstance(item, dict):
+                        raise _WrongType(_json_type_name(item), shape.go)
+                    clean[field] = self._struct(item, shape.struct, f"{path}{field}.", known)
+                elif known and form is _LIST and isinstance(item, list):
+                    clean[field] = self._list(item, shape.item, f"{path}{field}", known)
+                elif form is _TIME:
+                    clean[field] = _decode_time(item, shape.go)
+                else:
+                    found = self._value(item, shape, f"{path}{field}")
+                    if found or not isinstance(found, list | dict | int | float | str):
+                        clean[field] = found
+                    elif not shape.cleared or form in (_ANY, _INT_OR_TEXT):
+                        # What is stored does not tell an empty list or map from none.
+                        empty = shape.null_when_empty and isinstance(found, list | dict)
+                        clean[field] = None if empty else found
+        except _WrongType as wrong:
+            wrong.within(struct, field, shape)
+            raise
+        for field, inner, default in struct.always:
+            if field not in clean:
+                clean[field] = (
+                    clone(default) if inner is None else self._struct({}, inner.struct, "")
+                )
+        return clean
+
+    def _list(self, items: list[Any], shape: Shape, path: str, before: list[Any]) -> list[Any]:
+        """A list that was made of another one: what stands where it stood is taken from there."""
+        clean, most = [], len(before)
+        for at, item in enumerate(items):
+            if at < most and item == before[at] and item is not None:
+                clean.append(before[at])
+            else:
+                clean.append(self._value(item, shape, f"{path}[{at}]"))
+        return clean
+
+    def _repeated(self, value: Obj, path: str, known: Iterable[str]) -> Iterable[tuple[str, Any]]:
+        """The fields of an object as they stood in its text; those given again are named."""
+        pairs = value.pairs if isinstance(value, DuplicateKeysObj) else value.items()
+        seen: Obj = {}
+        for field, item in pairs:
+            if field in seen and field in known:
+                self.add_strict_error(f'duplicate field "{path}{field}"')
+                seen[field] = _merge_duplicates(seen[field], item)
+            else:
+                seen[field] = item
+            yield field, seen[field]
+
+    def add_strict_error(self, text: str) -> None:
+        """Note what strict decoding refuses."""
+        if len(self.complaints) < _MAX_STRICT_ERRORS:
+            self.complaints[text] = None
+
+    def add_custom_strict_errors(self, obj: Obj) -> None:
+        """Note what is wrong with an object of a custom kind: unknown fields last, by name."""
+        self.complaints = {}
+        self._complain_repeated(obj, "")
+        for field in sorted(self.unknown):
+            self.add_strict_error(f'unknown field "{field}"')
+
+    def _complain_repeated(self, value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            pairs = self._repeated(value, f"{path}.".lstrip("."), value)
+            for field, item in list(pairs):
+                self._complain_repeated(item, f"{path}.{field}".lstrip("."))
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                self._complain_repeated(item, f"{path}[{index}]")
+
+    def _value(self, item: Any, shape: Shape, path: str) -> Any:
+        form = shape.form
+        if form is _STRUCT:
+            if item is None:
+                return self._struct({}, shape.struct, path + ".")
+            if not isinstance(item, dict):
+                raise _WrongType(_json_type_name(item), shape.go)
+            return self._struct(item, shape.struct, path + ".")
+        if form is _ANY:
+            return item
+        if item is None:
+            return shape.zero
+        if form is _TEXT:
+            if not isinstance(item, str):
+                raise _WrongType(_json_type_name(item), shape.go)
+            return item
+        if form is _LIST:
+            if not isinstance(item, list):
+                raise _WrongType(_json_type_name(item), shape.go)
+            inner = shape.item
+            return [self._value(one, inner, f"{path}[{at}]") for at, one in enumerate(item)]
+        if form is _MAP:
+            return self._map(item, shape, path)
+        return _decode_scalar(item, form, shape.go)
+
+    def _map(self, item: Any, shape: Shape, path: str) -> Obj:
+        if not isinstance(item, dict):
+            raise _WrongType(_json_type_name(item), shape.go)
+        pairs = item.items() if type(item) is dict else self._repeated(item, f"{path}.", item)
+        inner = shape.item
+        if inner.form is _TEXT:
+            clean = {}
+            for key, one in pairs:
+                if one is not None and not isinstance(one, str):
+                    raise _WrongType(_json_type_name(one), inner.go)
+                clean[key] = one or ""
+            return clean
+        if shape.go == "v1.ResourceList":
+            return {
+                key: "0" if one is None else _read_by(round_quantity, _decode_quantity(one))
+                for key, one in pairs
+            }
+        return {key: self._value(one, inner, f"{path}.{key}") for key, one in pairs}
+
+    def _refused(self, why: str) -> Exception:
+        kind = self._kind
+        return bad_request(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+        )
+
+
+_READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
+
+
+def _find_type_error(value: Obj, struct: Struct) -> str:
+    """What the first type that reads itself cannot read, which goes before any wrong type."""
+    try:
+        _check_struct_readable(value, struct)
+    except (_WrongType, _Unreadable) as found:
+        return str(found)
+    return ""
+
+
+def _check_struct_readable(value: Obj, struct: Struct) -> None:
+    for field, item in value.items():
+        shape = struct.fields.get(field)
+        if shape is None:
+            continue
+        try:
+            _check_readable(item, shape)
+        except _WrongType as wrong:
+            wrong.within(struct, field, shape)
+            raise
+
+
+def _check_readable(item: Any, shape: Shape) -> None:
+    if shape.form is _STRUCT and isinstance(item, dict):
+        _check_struct_readable(item, shape.struct)
+    elif shape.form in _READERS and item is not None:
+        _decode_scalar(item, shape.form, shape.go)
+    elif shape.form is _LIST and isinstance(item, list):
+        for one in item:
+            _check_readable(one, shape.item)
+    elif shape.form is _MAP and isinstance(item, dict):
+        for one in item.values():
+            _check_readable(one, shape.item)
+
+
+def _json_type_name(item: Any, *, number: bool = False) -> str:
+    """What a decoding error calls a value; where a number was wanted it shows a wrong one."""
+    if isinstance(item, bool):
+        return "bool"
+    if isinstance(item, int | float):
+        return f"number {msgspec.json.encode(item).decode()}" if number else "number"
+    if isinstance(item, str):
+        return "string"
+    return "array" if isinstance(item, list) else "object"
+
+
+def _merge_duplicates(before: Any, item: Any) -> Any:
+    """What decoding into a place comes to that has been decoded into."""
+    if isinstance(before, dict) and isinstance(item, dict):
+        return {**before, **item}
+    return item
+
+
+def _decode_scalar(item: Any, form: Form, go: str) -> Any:
+    if form is _BOOL:
+        if not isinstance(item, bool):
+            raise _WrongType(_json_type_name(item), go)
+        return item
+    if form is Form.NUMBER:
+        if isinstance(item, bool) or not isinstance(item, int | float):
+            raise _WrongType(_json_type_name(item), go)
+        return item
+    if form is Form.QUANTITY:
+        return _read_by(canonicalize_quantity, _decode_quantity(item))
+    if form is _TIME:
+        return _decode_time(item, go)
+    if form is Form.BYTES:
+        if isinstance(item, list):
+            numbers = [_decode_scalar(one, Form.INTEGER, "uint8") for one in item]
+            return base64.b64encode(bytes(numbers)).decode()
+        if not isinstance(item, str):
+            raise _WrongType(_json_type_name(item), "[]uint8")
+        return _read_by(_check_base64, item)
+    if form is _INT_OR_TEXT:
+        if isinstance(item, str):
+            return item
+        go = "int32"
+    if type(item) is not int:
+        raise _WrongType(_json_type_name(item, number=True), go)
+    least, most = _RANGES.get(go, _RANGES["int64"])
+    if not least <= item <= most:
+        raise _WrongType(_json_type_name(item, number=True), go)
+    return item
+
+
+def _decode_time(item: Any, go: str) -> str:
+    if not isinstance(item, str):
+        raise _WrongType(_json_type_name(item), "string")
+    return _read_by(_decode_micro_time if go.endswith("MicroTime") else canonicalize_time, item)
+
+
+def _decode_quantity(item: Any) -> str:
+    return item if isinstance(item, str) else msgspec.json.encode(item).decode()
+
+
+def _read_by(reader: Any, text: str) -> str:
+    try:
+        found: str = reader(text)
+    except ValueError as error:
+        raise _Unreadable(str(error)) from None
+    return found
+
+
+def _decode_micro_time(text: str) -> str:
+    return canonicalize_time(text, micro=True)
+
+
+_ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def _check_base64(text: str) -> str:
+    text = text.replace("\n", "").replace("\r", "")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        body = text.rstrip("=").encode()
+        whole = len(body) - len(body) % 4
+        bad = next((at for at, sign in enumerate(body) if sign not in _ALPHABET), whole)
+        raise ValueError(f"illegal base64 data at input byte {bad}") from None
+    return base64.b64encode(data).decode()

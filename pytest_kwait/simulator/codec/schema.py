@@ -1,0 +1,299 @@
+"""The types of built-in kinds: fields, forms, merge keys, defaults.
+
+They come from the server's own OpenAPI document (`data/schemas.json.gz`), from the Go types behind
+it (`go_types`) and from what its dry-run creates showed (`data/defaults.json.gz`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.codec.go_types import go_fields, go_item
+from pytest_kwait.simulator.scheme import read_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.codec.go_types import GoField
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "Form",
+    "Shape",
+    "Struct",
+    "is_known",
+    "learned_defaults",
+    "schemas",
+    "shape_of",
+    "struct_of",
+]
+
+_REF = len("#/components/schemas/")
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+
+
+class Form(Enum):
+    """What a value is made of."""
+
+    TEXT = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOL = "bool"
+    LIST = "list"
+    MAP = "map"
+    STRUCT = "struct"
+    ANY = "any"
+    INT_OR_TEXT = "int-or-string"
+    QUANTITY = "quantity"
+    BYTES = "bytes"
+    TIME = "time"
+
+
+class Shape:
+    """One value's type, as a field, an item of a list or a value of a map has it.
+
+    Args:
+        node: the value's schema.
+        go: Go's name of its type, empty where the schema is all there is.
+        field: the field of Go's struct that it is, None for items, values and custom kinds.
+    """
+
+    __slots__ = (
+        "_item",
+        "_ref",
+        "_struct",
+        "default",
+        "field",
+        "form",
+        "go",
+        "node",
+        "null_when_empty",
+    )
+
+    def __init__(self, node: Obj, go: str = "", field: GoField | None = None) -> None:
+        self.node = node
+        self.default: Any = node.get("default")
+        self.field = field
+        self._ref: str = node.get("$ref", "")[_REF:]
+        target = schemas().get(self._ref, {}) if self._ref else node
+        self.form = _form(self._ref, target)
+        self.go = go or _go_name(self._ref, target, self.form)
+        self.null_when_empty = field is not None and not field.omitted and not field.pointer
+        self._item: Shape | None = None
+        self._struct: Struct | None = None
+
+    @property
+    def item(self) -> Shape:
+        """The type of a list's items or of a map's values."""
+        if self._item is None:
+            target = schemas()[self._ref] if self._ref else self.node
+            node = target.get("items") or target.get("additionalProperties") or {}
+            self._item = Shape(node, go_item(self.go))
+        return self._item
+
+    @property
+    def struct(self) -> Struct:
+        """The fields, where the form is STRUCT."""
+        if self._struct is None:
+            self._struct = _struct(self._ref) if self._ref else Struct("", self.node)
+        return self._struct
+
+    @property
+    def cleared(self) -> bool:
+        """Whether an empty value counts as none."""
+        return self.field is None or self.field.cleared
+
+    @property
+    def zero(self) -> Any:
+        """The value of what is null where there can be no null."""
+        return _ZEROS.get(self.form)
+
+    @property
+    def list_type(self) -> str:
+        """`atomic`, `set` or `map`: how server-side apply merges the list."""
+        return str(self.node.get("x-kubernetes-list-type", "atomic"))
+
+    @property
+    def map_keys(self) -> list[str]:
+        """The fields that tell items of a `map` list apart."""
+        keys: list[str] = self.node.get("x-kubernetes-list-map-keys", [])
+        return keys
+
+    @property
+    def merge_key(self) -> str:
+        """The field that a strategic merge patch tells items apart by; empty for none."""
+        return str(self.node.get("x-kubernetes-patch-merge-key", ""))
+
+    @property
+    def patch_strategy(self) -> str:
+        """`merge`, `replace`, `retainKeys`, or two of them joined by a comma."""
+        return str(self.node.get("x-kubernetes-patch-strategy", ""))
+
+    @property
+    def atomic(self) -> bool:
+        """Whether server-side apply owns the whole value or nothing of it."""
+        if self.form is Form.LIST:
+            return self.list_type == "atomic"
+        target = schemas()[self._ref] if self._ref else self.node
+        return "atomic" in (
+            self.node.get("x-kubernetes-map-type"),
+            target.get("x-kubernetes-map-type"),
+        ) or self.form not in (Form.STRUCT, Form.MAP)
+
+
+_NEVER_EMPTY = frozenset(
+    # Lists that validation wants something in: no object that is stored shows how Go writes none.
+    [
+        ("CustomResourceDefinitionSpec", "versions"),
+        ("DeviceClaim", "requests"),
+        ("HPAScalingRules", "policies"),
+        ("HTTPIngressRuleValue", "paths"),
+        ("MutatingWebhook", "admissionReviewVersions"),
+        ("NodeSelector", "nodeSelectorTerms"),
+        ("PodFailurePolicyOnExitCodesRequirement", "values"),
+        ("PodSpec", "containers"),
+        ("PolicyRule", "verbs"),
+        ("SuccessPolicy", "rules"),
+        ("TopologySelectorLabelRequirement", "values"),
+        ("ValidatingWebhook", "admissionReviewVersions"),
+    ]
+)
+_EMPTY_IS_GIVEN = frozenset(
+    # Lists that are another thing when they are given empty: nothing fills them then.
+    [("HPAScalingRules", "policies")]
+)
+_ZEROS = {
+    Form.TEXT: "",
+    Form.INTEGER: 0,
+    Form.NUMBER: 0,
+    Form.BOOL: False,
+    Form.BYTES: "",
+    Form.QUANTITY: "0",
+    Form.INT_OR_TEXT: 0,
+}
+
+
+class Struct:
+    """A type with named fields."""
+
+    __slots__ = ("always", "fields", "go", "name", "required")
+
+    def __init__(self, name: str, schema: Obj) -> None:
+        self.name = name
+        self.go = name.rpartition(".")[2]
+        self.required = frozenset(schema.get("required", ()))
+        known = go_fields(name)
+        self.fields: dict[str, Shape] = {}
+        for field, node in schema.get("properties", {}).items():
+            about = known.get(field)
+            if about is not None and (self.go, field) in _EMPTY_IS_GIVEN:
+                about = about._replace(omitted=False)
+            shape = self.fields[field] = Shape(node, about.go if about else "", about)
+            if (self.go, field) in _NEVER_EMPTY:
+                shape.null_when_empty = False
+        self.always = tuple(self._fillers())
+        """Fields that are written even where they are not given: name, a struct's type or value."""
+
+    def _fillers(self) -> Iterator[tuple[str, Shape | None, Any]]:
+        learned = learned_defaults().get("types", {}).get(self.name, {})
+        for name, shape in self.fields.items():
+            field = shape.field
+            if name in learned:
+                yield name, None, learned[name]
+            elif shape.default or (shape.default == "" and field is not None and field.pointer):
+                yield name, None, shape.default
+            elif shape.default is not None and field is None:
+                yield name, shape if shape.form is Form.STRUCT else None, shape.default
+            elif field is None or field.omitted_zero or field.pointer:
+                # Validation wants those pointers that Go would write as null.
+                continue
+            elif field.mode or shape.form in (Form.LIST, Form.MAP, Form.BYTES):
+                if shape.null_when_empty:
+                    yield name, None, None
+            elif shape.form is Form.STRUCT:
+                yield name, shape, None
+            elif not field.omitted or shape.form not in _SCALARS:
+                yield name, None, shape.zero
+
+
+_SCALARS = (Form.TEXT, Form.INTEGER, Form.NUMBER, Form.BOOL)
+
+
+@cache
+def schemas() -> dict[str, Obj]:
+    """All schemas by name, read once and only when first needed."""
+    data: dict[str, Obj] = read_data("schemas.json.gz")
+    return data
+
+
+@cache
+def learned_defaults() -> dict[str, Any]:
+    """What `tools/simulator_data/defaults.py` learned: defaults by type, and facts by resource."""
+    data: dict[str, Any] = read_data("defaults.json.gz")
+    return data
+
+
+@cache
+def _struct(name: str) -> Struct:
+    return Struct(name, schemas()[name])
+
+
+@cache
+def _by_kind() -> dict[tuple[str, str, str], str]:
+    return {
+        (entry["group"], entry["version"], entry["kind"]): name
+        for name, schema in schemas().items()
+        for entry in schema.get("x-kubernetes-group-version-kind", ())
+    }
+
+
+def struct_of(group: str, version: str, kind: str) -> Struct:
+    """The type of a built-in kind."""
+    return _struct(_by_kind()[(group, version, kind)])
+
+
+def is_known(group: str, version: str, kind: str) -> bool:
+    """Whether there is such a built-in kind, served or not."""
+    return (group, version, kind) in _by_kind()
+
+
+@cache
+def shape_of(group: str, version: str, kind: str) -> Shape:
+    """The type of a built-in kind as a value's type."""
+    return Shape({"$ref": "#/components/schemas/" + _by_kind()[(group, version, kind)]})
+
+
+def _form(ref: str, target: Obj) -> Form:
+    if ref == _QUANTITY:
+        return Form.QUANTITY
+    if target.get("format") == "int-or-string":
+        return Form.INT_OR_TEXT
+    kind = target.get("type")
+    if kind == "string":
+        return {"byte": Form.BYTES, "date-time": Form.TIME}.get(target.get("format", ""), Form.TEXT)
+    if kind == "array":
+        return Form.LIST
+    if kind == "object":
+        if "properties" in target:
+            return Form.STRUCT
+        return Form.MAP if isinstance(target.get("additionalProperties"), dict) else Form.ANY
+    simple = {"integer": Form.INTEGER, "number": Form.NUMBER, "boolean": Form.BOOL}
+    return simple.get(str(kind), Form.ANY)
+
+
+def _go_name(ref: str, target: Obj, form: Form) -> str:
+    """The Go type that a decoding error names."""
+    if ref:
+        package, _, name = ref.rpartition(".")
+        return f"{package.rpartition('.')[2]}.{name}"
+    if form is Form.LIST:
+        return "[]" + Shape(target.get("items") or {}).go
+    if form is Form.MAP:
+        return "map[string]" + Shape(target["additionalProperties"]).go
+    if form is Form.INTEGER:
+        return str(target.get("format", "int64"))
+    return {"string": "string", "boolean": "bool", "number": "float64"}.get(
+        str(target.get("type")), "interface {}"
+    )

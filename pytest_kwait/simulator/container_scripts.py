@@ -1,0 +1,206 @@
+"""Scripts of containers: what a test says that they do, where it is not their command.
+
+A script is a line of `key=value`, as an annotation holds it and as rules send it.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.selectors import LabelSelector
+
+__all__ = [
+    "EMPTY",
+    "MAX_EXIT_CODE",
+    "Script",
+    "ScriptError",
+    "ScriptRule",
+    "ScriptRules",
+    "parse_script",
+    "script_from_mapping",
+]
+
+_DURATION = "a duration as 500ms, 3s or 1m30s"
+_DEFAULT_WORDS = {"start": "never", "ready": "never", "run": "forever"}
+MAX_EXIT_CODE = 255
+"""The largest exit code."""
+
+
+class ScriptError(ValueError):
+    """A script that cannot be meant; `str` names the value and what is valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a container does; what is None is as it would be without a script.
+
+    Args:
+        pull: real seconds that its image takes to be pulled, even where it is on the node.
+        pull_error: what each pull of its image ends with.
+        start: real seconds before it is made; infinite for never.
+        ready: real seconds from its start until it is ready, whatever its probes are; infinite
+            for never.
+        run: real seconds until it ends instead of running its command; infinite for never.
+        exit: its exit code.
+        reason: why it has ended, in its state.
+        message: its termination message.
+        log: the lines that it writes when it starts.
+    """
+
+    pull: float | None = None
+    pull_error: str | None = None
+    start: float | None = None
+    ready: float | None = None
+    run: float | None = None
+    exit: int | None = None
+    reason: str | None = None
+    message: str | None = None
+    log: tuple[str, ...] | None = None
+
+    def over(self, other: Script) -> Script:
+        """Return this script, with what it leaves open from the other one."""
+        given = {
+            field.name: value
+            for field in fields(self)
+            if (value := getattr(self, field.name)) is not None
+        }
+        return replace(other, **given)
+
+    @property
+    def replaces_command(self) -> bool:
+        """Whether the container's own command is not run."""
+        return any(value is not None for value in (self.run, self.exit, self.log))
+
+
+EMPTY = Script()
+
+
+def parse_script(text: str) -> Script:
+    """Return the script that a line says.
+
+    Raises:
+        ScriptError: it says something that no script has.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ScriptError(f"{text!r}: {str(error).lower()}") from None
+    found: dict[str, object] = {}
+    lines: list[str] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals or key not in Script.__slots__:
+            valid = ", ".join(field.name.replace("_", "-") for field in fields(Script))
+            raise ScriptError(f"{word!r} is none of {valid}, each with = and its value")
+        if key == "log":
+            lines.append(value)
+        elif key in found:
+            raise ScriptError(f"{key} is given twice")
+        else:
+            found[key] = _parse_value(key, value)
+    if lines:
+        found["log"] = tuple(lines)
+    return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
+
+
+def script_from_mapping(said: Mapping[str, object]) -> Script:
+    """Return the script that a rule says by its keys; durations may be numbers there.
+
+    Raises:
+        ScriptError: it says something that no script has.
+    """
+    found: dict[str, object] = {}
+    for key, value in said.items():
+        if key == "log" and isinstance(value, list):
+            found[key] = tuple(str(line) for line in value)
+        elif key in Script.__slots__ and isinstance(value, str | int | float):
+            found[key] = _parse_value(key, str(value))
+        else:
+            raise ScriptError(f"{key}={value!r} is nothing that a script has")
+    return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
+
+
+def _parse_value(key: str, value: str) -> object:
+    if key in ("pull", "start", "ready", "run"):
+        return _parse_seconds(key, value)
+    if key == "exit":
+        if not (value.isascii() and value.isdigit() and int(value) <= MAX_EXIT_CODE):
+            raise ScriptError(f"exit={value!r} is no whole number from 0 to {MAX_EXIT_CODE}")
+        return int(value)
+    if not value:
+        raise ScriptError(f"{key.replace('_', '-')} is empty: give a text, or leave it out")
+    return value
+
+
+def _parse_seconds(key: str, value: str) -> float:
+    word = _DEFAULT_WORDS.get(key)
+    if word is not None and value == word:
+        return math.inf
+    try:
+        return to_seconds(value)
+    except InvalidArgument:
+        other = f", or {word}" if word is not None else ""
+        raise ScriptError(f"{key}={value!r} is no duration: use {_DURATION}{other}") from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScriptRule:
+    """A script for all containers that it is meant for.
+
+    Args:
+        namespace: of pods there; empty for all.
+        labels: of pods with these labels.
+        name: of the pod of that name; empty for all.
+        container: of the container of that name; empty for all.
+        script: what they do.
+    """
+
+    namespace: str
+    labels: LabelSelector | None
+    name: str
+    container: str
+    script: Script
+
+    def is_for(self, pod: Obj, container: str) -> bool:
+        """Whether it is meant for a container of a pod."""
+        metadata = pod["metadata"]
+        return (
+            self.namespace in ("", metadata["namespace"])
+            and self.name in ("", metadata["name"])
+            and self.container in ("", container)
+            and (self.labels is None or self.labels.matches(metadata.get("labels") or {}))
+        )
+
+
+class ScriptRules:
+    """The rules of one cluster; the newest goes first."""
+
+    def __init__(self) -> None:
+        self._rules: list[ScriptRule] = []
+
+    def add(self, rule: ScriptRule) -> None:
+        """Let a rule hold from now on, for containers that start later."""
+        self._rules.insert(0, rule)
+
+    def remove(self, rule: ScriptRule) -> None:
+        """Let a rule hold no more."""
+        self._rules.remove(rule)
+
+    def script(self, pod: Obj, container: str) -> Script:
+        """Return what the rules say of a container."""
+        script = EMPTY
+        for rule in self._rules:
+            if rule.is_for(pod, container):
+                script = script.over(rule.script)
+        return script

@@ -1,0 +1,49 @@
+"""Keeps cluster roles that collect their rules from others up to date.
+
+Source: kube-controller-manager, clusterroleaggregation_controller.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.authorization.aggregation import aggregate_rules
+from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, name_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["ClusterRoleAggregationController"]
+
+
+class ClusterRoleAggregationController:
+    """Follows all cluster roles: any of them may be selected by any other.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "cluster-role-aggregation")
+        self._collecting: set[str] = set()
+        api.subscribe(CLUSTER_ROLES, self._changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        name = name_of(new)
+        if change == "DELETED" or not new.get("aggregationRule"):
+            self._collecting.discard(name)
+        else:
+            self._collecting.add(name)
+        for collecting in self._collecting:
+            self._queue.add(collecting)
+
+    def _sync(self, name: str) -> None:
+        role = self._api.find(CLUSTER_ROLES, name)
+        if role is None or not role.get("aggregationRule"):
+            return
+        rules = aggregate_rules(role, self._api.list(CLUSTER_ROLES))
+        if rules != (role.get("rules") or []):
+            self._api.modify(CLUSTER_ROLES, name, "", lambda changed: changed.update(rules=rules))

@@ -1,0 +1,85 @@
+"""ControllerRevisions: the templates that a set has had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = [
+    "REVISIONS",
+    "compute_revision_hash",
+    "list_surplus_revisions",
+    "make_template_patch",
+    "next_revision_number",
+    "sort_revisions",
+    "update_revision_number",
+]
+
+REVISIONS = "controllerrevisions.apps"
+
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+# Go's encoder writes these as escapes, in whatever string they stand.
+_ESCAPED = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
+
+
+def make_template_patch(template: Obj) -> Obj:
+    """Return what a revision keeps of a set: a patch that puts this template back."""
+    return {"spec": {"template": {**clone(template), "$patch": "replace"}}}
+
+
+def compute_revision_hash(data: Any, collisions: int) -> str:
+    """Return the hash in a revision's name, the same as a real cluster's.
+
+    Source: kube-controller-manager, history/controller_history.go, `HashControllerRevision`.
+    """
+    text = msgspec.json.encode(data, order="sorted")
+    for sign, escape in _ESCAPED:
+        text = text.replace(sign, escape)
+    value = 0x811C9DC5
+    for byte in text + str(collisions).encode():
+        value = ((value * 0x01000193) & 0xFFFFFFFF) ^ byte
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(value))
+
+
+def sort_revisions(revisions: Iterable[Obj]) -> list[Obj]:
+    """Return the revisions by number, the latest last."""
+    return sorted(
+        revisions,
+        key=lambda one: (one["revision"], one["metadata"]["creationTimestamp"], name_of(one)),
+    )
+
+
+def next_revision_number(revisions: Sequence[Obj]) -> int:
+    """One more than the highest number."""
+    return 1 + max((int(one["revision"]) for one in revisions), default=0)
+
+
+def update_revision_number(api: SimulatedCluster, revision: Obj, number: int) -> Obj:
+    """Return the revision once it has that number."""
+    if revision["revision"] == number:
+        return revision
+
+    def renumber(changed: Obj) -> None:
+        changed["revision"] = number
+
+    return api.modify(REVISIONS, name_of(revision), namespace_of(revision), renumber)
+
+
+def list_surplus_revisions(revisions: Iterable[Obj], live: set[str], limit: int) -> list[Obj]:
+    """Return the revisions beyond `limit` that no name in `live` is of, the oldest first."""
+    history = [one for one in sort_revisions(revisions) if name_of(one) not in live]
+    return history[: max(0, len(history) - limit)]

@@ -1,0 +1,171 @@
+"""Which objects belong to which controller, kept by every change and never looked up by a scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.selectors import matches_selector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["ControllerRefManager", "key_of", "make_controller_ref", "split_key"]
+
+
+def key_of(obj: Obj) -> str:
+    """`namespace/name`: how controllers name what they work on."""
+    return f"{namespace_of(obj)}/{name_of(obj)}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Return the namespace and the name of a key."""
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
+def make_controller_ref(owner: Obj, api_version: str, kind: str) -> Obj:
+    """Return the owner reference that makes `owner` the controller of what carries it."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": name_of(owner),
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+class ControllerRefManager:
+    """The objects of one resource by the UID of their controller, and those without any.
+
+    Args:
+        api: whose objects.
+        resource: of which resource, for example `pods`.
+    """
+
+    def __init__(self, api: SimulatedCluster, resource: str) -> None:
+        self._api = api
+        self._resource = resource
+        self._owned: dict[str, dict[str, Obj]] = {}
+        self._orphans: dict[str, dict[str, Obj]] = {}
+        self._listeners: list[Callable[[Obj, str | None, str | None], None]] = []
+        api.subscribe(resource, self._changed)
+
+    def listen(self, listener: Callable[[Obj, str | None, str | None], None]) -> None:
+        """Call `listener(object, owner uid, previous owner uid)` after changes; None: no owner.
+
+        A deletion has no owner any more, a creation had none.
+        """
+        self._listeners.append(listener)
+
+    def of(self, owner_uid: str) -> list[Obj]:
+        """Return what the owner controls, in order of creation."""
+        return list(self._owned.get(owner_uid, {}).values())
+
+    def count(self, owner_uid: str) -> int:
+        """Return how many objects the owner controls."""
+        return len(self._owned.get(owner_uid, ()))
+
+    def orphans(self, namespace: str) -> list[Obj]:
+        """Return what nobody controls there."""
+        return list(self._orphans.get(namespace, {}).values())
+
+    def has_orphans(self, namespace: str) -> bool:
+        """Whether there is anything that nobody controls."""
+        return namespace in self._orphans
+
+    def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        uid = uid_of(new)
+        before = owner_of(old) if old is not None else None
+        after = owner_of(new) if change != "DELETED" else None
+        before_uid = before["uid"] if before else None
+        after_uid = after["uid"] if after else None
+        if old is not None and (change == "DELETED" or before_uid != after_uid):
+            self._drop(uid, namespace_of(old), before_uid)
+        if change != "DELETED":
+            if after_uid is not None:
+                self._owned.setdefault(after_uid, {})[uid] = new
+            else:
+                self._orphans.setdefault(namespace_of(new), {})[uid] = new
+        elif old is None:
+            owner = owner_of(new)
+            before_uid = owner["uid"] if owner else None
+            self._drop(uid, namespace_of(new), before_uid)
+        for listener in self._listeners:
+            listener(new, after_uid, before_uid)
+
+    def _drop(self, uid: str, namespace: str, owner_uid: str | None) -> None:
+        index, key = (
+            (self._owned, owner_uid) if owner_uid is not None else (self._orphans, namespace)
+        )
+        objects = index.get(key)
+        if objects is not None:
+            objects.pop(uid, None)
+            if not objects:
+                del index[key]
+
+    def claim(
+        self,
+        owner: Obj,
+        api_version: str,
+        kind: str,
+        selector: Obj,
+        *,
+        only: Callable[[Obj], bool] | None = None,
+    ) -> list[Obj]:
+        """Take in matching orphans, let go what no longer matches, and return what is left.
+
+        Args:
+            owner: who claims.
+            api_version: of the owner.
+            kind: of the owner.
+            selector: what it selects.
+            only: what else must be true of what it claims.
+
+        Source: kube-controller-manager, controller_ref_manager.go, `ClaimObject`.
+        """
+        claimed = []
+        owner_uid = uid_of(owner)
+        for obj in self.of(owner_uid):
+            if matches_selector(selector, obj["metadata"].get("labels") or {}) and (
+                only is None or only(obj)
+            ):
+                claimed.append(obj)
+            elif "deletionTimestamp" not in owner["metadata"]:
+                self._release(obj, owner_uid)
+        if "deletionTimestamp" in owner["metadata"]:
+            return claimed
+        for obj in self.orphans(namespace_of(owner)):
+            metadata = obj["metadata"]
+            if (
+                "deletionTimestamp" not in metadata
+                and matches_selector(selector, metadata.get("labels") or {})
+                and (only is None or only(obj))
+            ):
+                claimed.append(self._adopt(obj, make_controller_ref(owner, api_version, kind)))
+        return claimed
+
+    def _adopt(self, obj: Obj, reference: Obj) -> Obj:
+        def adopt(changed: Obj) -> None:
+            metadata = changed["metadata"]
+            metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), reference]
+
+        return self._api.modify(self._resource, name_of(obj), namespace_of(obj), adopt)
+
+    def _release(self, obj: Obj, owner_uid: str) -> None:
+        def release(changed: Obj) -> None:
+            metadata = changed["metadata"]
+            left = [one for one in metadata["ownerReferences"] if one["uid"] != owner_uid]
+            metadata["ownerReferences"] = left
+            if not left:
+                del metadata["ownerReferences"]
+
+        try:
+            self._api.modify(self._resource, name_of(obj), namespace_of(obj), release)
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise

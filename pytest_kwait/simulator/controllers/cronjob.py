@@ -1,0 +1,306 @@
+"""The cron job controller."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import rfc3339
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.controller_refs import (
+    key_of,
+    make_controller_ref,
+    split_key,
+)
+from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating
+from pytest_kwait.simulator.controllers.times import find_due_time, seconds_until_next
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.cron import ConstantDelaySchedule, SpecSchedule, parse_schedule
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, owner_of, uid_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
+
+__all__ = ["CronJobController"]
+
+_CRON_JOBS = "cronjobs.batch"
+_JOBS = "jobs.batch"
+_KIND = ("batch/v1", "CronJob")
+_SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+
+
+def _finished_type(job: Obj) -> str | None:
+    """Return `Complete` or `Failed` for a Job that has ended."""
+    for one in (job.get("status") or {}).get("conditions") or ():
+        if one["type"] in ("Complete", "Failed") and one["status"] == "True":
+            return str(one["type"])
+    return None
+
+
+def _parse_spec_schedule(spec: Obj) -> tuple[str, str | None]:
+    return spec["schedule"], spec.get("timeZone")
+
+
+class CronJobController:
+    """Makes Jobs when it is time.
+
+    Args:
+        api: the cluster.
+        jobs: its Jobs by owner.
+
+    Source: kube-controller-manager, cronjob/cronjob_controllerv2.go.
+    """
+
+    def __init__(self, api: SimulatedCluster, jobs: ControllerRefManager) -> None:
+        self._api = api
+        self._jobs = jobs
+        self._recorder = EventRecorder(api, "cronjob-controller")
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "cronjob-controller")
+        self._by_uid: dict[str, str] = {}
+        api.subscribe(_CRON_JOBS, self._changed)
+        jobs.listen(self._job_changed)
+
+    def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        key = key_of(new)
+        if change == "DELETED":
+            self._by_uid.pop(uid_of(new), None)
+            self._queue.forget(key)
+            return
+        self._by_uid[uid_of(new)] = key
+        if old is not None and _parse_spec_schedule(old["spec"]) != _parse_spec_schedule(
+            new["spec"]
+        ):
+            self._wait(key, new)
+        else:
+            self._queue.add(key)
+
+    def _wait(self, key: str, cron_job: Obj) -> None:
+        """Come back when the schedule that it has now is due; what it missed by then waits too.
+
+        Source: kube-controller-manager, cronjob/cronjob_controllerv2.go, updateCronJob.
+        """
+        found = self._schedule(cron_job)
+        if found is None:
+            return
+        try:
+            wait = seconds_until_next(cron_job, self._api.clock.time(), found[0])
+        except ValueError:
+            return
+        if wait is not None:
+            self._queue.add_after(key, wait, scaled=False)
+
+    def _job_changed(self, _: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
+        for uid in {owner_uid, previous_uid}:
+            if uid is not None and uid in self._by_uid:
+                self._queue.add(self._by_uid[uid])
+
+    def _tell(self, cron_job: Obj, severity: str, reason: str, message: str) -> None:
+        self._recorder.event(cron_job, _KIND, severity, reason, message)
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        found = self._api.find(_CRON_JOBS, name, namespace)
+        if found is None:
+            return
+        cron_job, jobs = clone(found), self._jobs.of(uid_of(found))
+        status = cron_job.setdefault("status", {})
+        try:
+            # First who goes: of a Job that is not kept nobody says that it has ended.
+            self._clean_up(cron_job, jobs)
+            self._follow(cron_job, jobs)
+            if not is_being_deleted(cron_job):
+                self._run(key, cron_job)
+        finally:
+            if not status.get("active"):
+                status.pop("active", None)
+            last = self._api.find(_CRON_JOBS, name, namespace)
+            if last is not None and (last.get("status") or {}) != status:
+                self._api.update_status(_CRON_JOBS, {**last, "status": status})
+
+    def _follow(self, cron_job: Obj, jobs: list[Obj]) -> None:
+        """Note which Jobs have ended and which are gone."""
+        status = cron_job["status"]
+        active = {one["uid"]: one for one in status.get("active") or ()}
+        for job in jobs:
+            ended, listed = _finished_type(job), uid_of(job) in active
+            if ended is None:
+                if not listed:
+                    message = (
+                        f"Saw a job that the controller did not create or forgot: {name_of(job)}"
+                    )
+                    self._tell(cron_job, WARNING, "UnexpectedJob", message)
+                continue
+            if listed:
+                del active[uid_of(job)]
+                message = f"Saw completed job: {name_of(job)}, condition: {ended}"
+                self._tell(cron_job, NORMAL, "SawCompletedJob", message)
+            end = (job.get("status") or {}).get("completionTime")
+            last = status.get("lastSuccessfulTime")
+            if (
+                ended == "Complete"
+                and end
+                and (last is None or parse_timestamp(end) > parse_timestamp(last))
+            ):
+                status["lastSuccessfulTime"] = end
+        present = {uid_of(job) for job in jobs}
+        for uid, reference in list(active.items()):
+            if uid not in present:
+                del active[uid]
+                message = f"Active job went missing: {reference['name']}"
+                self._tell(cron_job, NORMAL, "MissingJob", message)
+        status["active"] = list(active.values())
+
+    def _schedule(
+        self, cron_job: Obj
+    ) -> tuple[SpecSchedule | ConstantDelaySchedule, tzinfo] | None:
+        spec = cron_job["spec"]
+        zone: tzinfo = UTC
+        if spec.get("timeZone"):
+            # Few clusters need it, and reading it costs at the start.
+            from zoneinfo import ZoneInfo
+
+            try:
+                zone = ZoneInfo(spec["timeZone"])
+            except (ValueError, OSError):
+                text = f'invalid timeZone: "{spec["timeZone"]}": unknown time zone '
+                self._tell(cron_job, WARNING, "UnknownTimeZone", text + spec["timeZone"])
+                return None
+        if spec.get("suspend"):
+            return None
+        try:
+            return parse_schedule(spec["schedule"], zone), zone
+        except ValueError as error:
+            text = f'unparseable schedule: "{spec["schedule"]}" : {error}'
+            self._tell(cron_job, WARNING, "UnparseableSchedule", text)
+            return None
+
+    def _run(self, key: str, cron_job: Obj) -> None:
+        """Make the Job that is due, if one is, and come back for the next."""
+        found = self._schedule(cron_job)
+        if found is None:
+            return
+        schedule, zone = found
+        now = self._api.clock.time()
+        try:
+            due, many = find_due_time(cron_job, now, schedule)
+        except ValueError as error:
+            text = f"invalid schedule: {cron_job['spec']['schedule']} : {error}"
+            self._tell(cron_job, WARNING, "InvalidSchedule", text)
+            return
+        if many:
+            text = (
+                "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or"
+                " check clock skew"
+            )
+            self._tell(cron_job, WARNING, "TooManyMissedTimes", text)
+        if due is not None and self._may_start(cron_job, due, now):
+            self._start(cron_job, due, zone)
+        wait = seconds_until_next(cron_job, now, schedule)
+        if wait is not None:
+            self._queue.add_after(key, wait, scaled=False)
+
+    def _may_start(self, cron_job: Obj, due: float, now: float) -> bool:
+        spec, status = cron_job["spec"], cron_job["status"]
+        deadline = spec.get("startingDeadlineSeconds")
+        if deadline is not None and due + deadline < now:
+            when = datetime.fromtimestamp(due, UTC).strftime("%a, %d %b %Y %H:%M:%S +0000")
+            text = f"Missed scheduled time to start a job: {when}"
+            self._tell(cron_job, WARNING, "MissSchedule", text)
+            return False
+        names = {one["name"] for one in status["active"]}
+        if _job_name(cron_job, due) in names or status.get("lastScheduleTime") == rfc3339(due):
+            return False
+        policy = spec.get("concurrencyPolicy")
+        if policy == "Forbid" and status["active"]:
+            text = (
+                "Not starting job because prior execution is running and concurrency policy is"
+                " Forbid"
+            )
+            self._tell(cron_job, NORMAL, "JobAlreadyActive", text)
+            return False
+        if policy == "Replace":
+            for reference in list(status["active"]):
+                self._delete(cron_job, reference["name"], reference["uid"])
+        return True
+
+    def _start(self, cron_job: Obj, due: float, zone: tzinfo) -> None:
+        template, namespace = cron_job["spec"]["jobTemplate"], namespace_of(cron_job)
+        source = template.get("metadata") or {}
+        when = datetime.fromtimestamp(due, zone).isoformat(timespec="seconds")
+        job = {
+            "metadata": {
+                "name": _job_name(cron_job, due),
+                "namespace": namespace,
+                "labels": dict(source.get("labels") or {}),
+                "annotations": {
+                    **(source.get("annotations") or {}),
+                    _SCHEDULED: when.replace("+00:00", "Z"),
+                },
+                "ownerReferences": [make_controller_ref(cron_job, *_KIND)],
+            },
+            "spec": clone(template["spec"]),
+        }
+        try:
+            made = self._api.create(_JOBS, job, namespace)
+        except StatusError as error:
+            there = self._api.find(_JOBS, job["metadata"]["name"], namespace)
+            if error.reason == "AlreadyExists" and there is not None:
+                if (owner_of(there) or {}).get("uid") != uid_of(cron_job):
+                    return
+                made = there
+            else:
+                if not is_namespace_terminating(error):
+                    text = f"Error creating job: {error.message}"
+                    self._tell(cron_job, WARNING, "FailedCreate", text)
+                raise
+        else:
+            self._tell(cron_job, NORMAL, "SuccessfulCreate", f"Created job {name_of(made)}")
+        cron_job["status"]["active"].append({
+            "kind": "Job",
+            "namespace": namespace,
+            "name": name_of(made),
+            "uid": uid_of(made),
+            "apiVersion": "batch/v1",
+            "resourceVersion": made["metadata"]["resourceVersion"],
+        })  # fmt: skip
+        cron_job["status"]["lastScheduleTime"] = rfc3339(due)
+
+    def _clean_up(self, cron_job: Obj, jobs: list[Obj]) -> None:
+        """Remove the oldest of the Jobs that have ended, beyond the limits.
+
+        Source: `cleanupFinishedJobs`.
+        """
+        for ended, field in (
+            ("Complete", "successfulJobsHistoryLimit"),
+            ("Failed", "failedJobsHistoryLimit"),
+        ):
+            limit = cron_job["spec"].get(field)
+            some = [job for job in jobs if _finished_type(job) == ended]
+            if limit is None or len(some) <= limit:
+                continue
+            some.sort(key=lambda job: ((job["status"].get("startTime") or ""), name_of(job)))
+            for job in some[: len(some) - limit]:
+                # Who may not be deleted is told of; the others go on.
+                with suppress(StatusError):
+                    self._delete(cron_job, name_of(job), uid_of(job))
+
+    def _delete(self, cron_job: Obj, name: str, uid: str) -> None:
+        try:
+            self._api.delete(_JOBS, name, namespace_of(cron_job), propagation="Background")
+        except StatusError as error:
+            if error.reason != "NotFound":
+                text = f"Deleted job: {error.message}"
+                self._tell(cron_job, WARNING, "FailedDelete", text)
+                raise
+            return
+        status = cron_job["status"]
+        status["active"] = [one for one in status.get("active") or () if one["uid"] != uid]
+        self._tell(cron_job, NORMAL, "SuccessfulDelete", f"Deleted job {name}")
+
+
+def _job_name(cron_job: Obj, due: float) -> str:
+    return f"{name_of(cron_job)}-{int(due) // 60}"

@@ -1,0 +1,224 @@
+"""By which rules a Job ends: failure policy, success policy, limits, retries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.job.indexed_jobs import parse_indexes
+from pytest_kwait.simulator.objects import name_of, namespace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "BASE_BACKOFF",
+    "MAX_BACKOFF",
+    "BackoffRecord",
+    "FailurePolicyMatch",
+    "calculate_backoff",
+    "find_failed_job_message",
+    "get_finish_time",
+    "has_exceeded_restart_limit",
+    "has_failed_replacement_policy",
+    "is_failed",
+    "match_failure_policy",
+    "match_success_policy",
+    "seconds_until_deadline",
+]
+
+# Seconds; source: kube-controller-manager, job_controller.go, `DefaultJobPodFailureBackOff`.
+BASE_BACKOFF = 10.0
+MAX_BACKOFF = 600.0
+
+
+def calculate_backoff(failures: int) -> float:
+    """Seconds from the last failure to the next try: 10, doubling up to 600."""
+    if failures <= 0:
+        return 0.0
+    return float(min(BASE_BACKOFF * 2 ** min(failures - 1, 16), MAX_BACKOFF))
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffRecord:
+    """Failures since the last success, and when the last one was."""
+
+    failures: int = 0
+    last: float = 0.0
+
+    def counting(self, succeeded: Sequence[float], failed: Sequence[float]) -> BackoffRecord:
+        """Return the same after pods that ended at these times.
+
+        Source: kube-controller-manager, backoff_utils.go, `newBackoffRecord`.
+        """
+        if not succeeded:
+            return (
+                BackoffRecord(self.failures + len(failed), max(failed)) if failed else replace(self)
+            )
+        later = [moment_ for moment_ in failed if moment_ > max(succeeded)]
+        return BackoffRecord(len(later), max(later, default=0.0))
+
+
+def get_finish_time(pod: Obj) -> float:
+    """When the pod ended, in seconds since the epoch, as well as its status tells.
+
+    Source: kube-controller-manager, backoff_utils.go, `getFinishedTime`.
+    """
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    ends = [
+        ((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in statuses
+    ]
+    if ends and all(ends):
+        return max(parse_timestamp(str(end)) for end in ends)
+    ready = get_condition(pod, "Ready")
+    if ready is not None and ready["status"] == "False" and ready.get("lastTransitionTime"):
+        return parse_timestamp(ready["lastTransitionTime"])
+    metadata = pod["metadata"]
+    if "deletionTimestamp" in metadata:
+        return parse_timestamp(metadata["deletionTimestamp"]) - float(
+            metadata.get("deletionGracePeriodSeconds") or 0
+        )
+    return parse_timestamp(metadata["creationTimestamp"])
+
+
+def has_failed_replacement_policy(job: Obj) -> bool:
+    """Whether a pod that is going is replaced only once it has failed."""
+    spec = job["spec"]
+    return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
+
+
+def is_failed(pod: Obj, job: Obj) -> bool:
+    """Whether the pod counts as failed; one that goes does too, unless the Job waits for it."""
+    phase = (pod.get("status") or {}).get("phase")
+    if phase == "Failed":
+        return True
+    return not has_failed_replacement_policy(job) and is_being_deleted(pod) and phase != "Succeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePolicyMatch:
+    """What a Job's failure policy says of a failed pod.
+
+    Args:
+        counts: whether it counts towards the back-off limit.
+        action: the matching rule's action; empty where none matched.
+        message: why the Job fails at once; empty where it does not.
+    """
+
+    counts: bool
+    action: str = ""
+    message: str = ""
+
+
+def match_failure_policy(policy: Obj | None, pod: Obj) -> FailurePolicyMatch:
+    """Return the first rule that matches, applied.
+
+    Source: kube-controller-manager, pod_failure_policy.go, `matchPodFailurePolicy`.
+    """
+    for number, rule in enumerate((policy or {}).get("rules") or ()):
+        cause = (
+            _match_exit_codes(rule, pod)
+            if rule.get("onExitCodes")
+            else _match_conditions(rule, pod)
+        )
+        if not cause:
+            continue
+        action = rule["action"]
+        if action == "Ignore":
+            return FailurePolicyMatch(False, action)
+        message = f"{cause} matching FailJob rule at index {number}" if action == "FailJob" else ""
+        return FailurePolicyMatch(True, action, message)
+    return FailurePolicyMatch(True)
+
+
+def _match_exit_codes(rule: Obj, pod: Obj) -> str:
+    wanted = rule["onExitCodes"]
+    status = pod.get("status") or {}
+    for one in [
+        *(status.get("containerStatuses") or ()),
+        *(status.get("initContainerStatuses") or ()),
+    ]:
+        terminated = (one.get("state") or {}).get("terminated")
+        if not terminated or not terminated.get("exitCode"):
+            continue
+        if wanted.get("containerName") not in (None, one["name"]):
+            continue
+        if (terminated["exitCode"] in wanted["values"]) == (wanted["operator"] == "In"):
+            where = f"{namespace_of(pod)}/{name_of(pod)}"
+            code = terminated["exitCode"]
+            return f"Container {one['name']} for pod {where} failed with exit code {code}"
+    return ""
+
+
+def _match_conditions(rule: Obj, pod: Obj) -> str:
+    for pattern in rule.get("onPodConditions") or ():
+        condition = get_condition(pod, pattern["type"])
+        if condition is not None and condition["status"] == pattern.get("status", "True"):
+            return f"Pod {namespace_of(pod)}/{name_of(pod)} has condition {pattern['type']}"
+    return ""
+
+
+def find_failed_job_message(job: Obj, pods: Iterable[Obj]) -> str:
+    """Why the failure policy ends the Job; empty where it does not."""
+    policy = job["spec"].get("podFailurePolicy")
+    if policy is None:
+        return ""
+    for pod in pods:
+        if is_failed(pod, job):
+            message = match_failure_policy(policy, pod).message
+            if message:
+                return message
+    return ""
+
+
+def match_success_policy(job: Obj, succeeded: Collection[int]) -> str:
+    """Which rule of the success policy holds, as a message; empty where none does.
+
+    Source: kube-controller-manager, success_policy.go, `matchSuccessPolicy`.
+    """
+    rules = (job["spec"].get("successPolicy") or {}).get("rules") or ()
+    if not succeeded:
+        return ""
+    for number, rule in enumerate(rules):
+        count = rule.get("succeededCount")
+        if rule.get("succeededIndexes") is not None:
+            wanted = parse_indexes(rule["succeededIndexes"], job["spec"].get("completions") or 0)
+            have = len(wanted & set(succeeded))
+            met = bool(wanted) and (have == len(wanted) or (count is not None and have >= count))
+        else:
+            met = count is not None and len(succeeded) >= count
+        if met:
+            return f"Matched rules at index {number}"
+    return ""
+
+
+def has_exceeded_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
+    """Whether containers that restart in place did so too often (`restartPolicy: OnFailure`)."""
+    if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
+        return False
+    restarts = 0
+    for pod in pods:
+        status = pod.get("status") or {}
+        if status.get("phase") in ("Running", "Pending"):
+            containers = [
+                *(status.get("initContainerStatuses") or ()),
+                *(status.get("containerStatuses") or ()),
+            ]
+            restarts += sum(one.get("restartCount", 0) for one in containers)
+    limit: int = job["spec"].get("backoffLimit", 6)
+    return restarts > 0 if limit == 0 else restarts >= limit
+
+
+def seconds_until_deadline(job: Obj, now: float) -> float | None:
+    """Seconds until the Job has been active for too long: at most 0 if it has; None for never.
+
+    The start is a stamp cut to seconds, so a deadline comes up to a second early, as upstream.
+    """
+    limit = job["spec"].get("activeDeadlineSeconds")
+    start = (job.get("status") or {}).get("startTime")
+    if limit is None or start is None or job["spec"].get("suspend"):
+        return None
+    return parse_timestamp(start) + float(limit) - now

@@ -1,0 +1,282 @@
+"""Namespaces: what is in each from the start, and how one goes with everything in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["DELETION_DELAY", "NamespaceController", "NamespaceDefaults", "make_deletion_conditions"]
+
+# Seconds between the deletion of a namespace and that of its content.
+# Source: kube-controller-manager, namespace_controller.go, `namespaceDeletionGracePeriod`.
+DELETION_DELAY = 5.0
+# Seconds after which finalizers of others are looked at again; ditto, `finalizerEstimateSeconds`.
+_FINALIZER_ESTIMATE = 15.0
+# Seconds after the last pod went until the rest follows.
+_DELAY_AFTER_PODS = 0.5
+
+_FINALIZER = "kubernetes"
+_ROOT_CA = "kube-root-ca.crt"
+_ROOT_CA_NOTE = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "
+    "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is "
+    "guaranteed across distributions of Kubernetes clusters."
+)
+
+# (type, reason and message while nothing is wrong), in the order of the status.
+# Source: kube-controller-manager, status_condition_utils.go.
+_NO_FAILURE_CONDITIONS = (
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
+    (
+        "NamespaceFinalizersRemaining",
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+)
+
+
+def make_deletion_conditions(
+    last: Iterable[Obj], wrong: dict[str, tuple[str, str]], stamp: str
+) -> list[Obj]:
+    """Return the five conditions of a namespace that is going.
+
+    Args:
+        last: its conditions so far; one keeps its transition time while its status stays.
+        wrong: reason and message by type for what is not fine.
+        stamp: now.
+    """
+    before = {one["type"]: one for one in last}
+    conditions = []
+    for kind, reason, message in _NO_FAILURE_CONDITIONS:
+        status = "True" if kind in wrong else "False"
+        reason, message = wrong.get(kind, (reason, message))
+        old = before.get(kind)
+        since = old["lastTransitionTime"] if old is not None and old["status"] == status else stamp
+        conditions.append(
+            {
+                "type": kind,
+                "status": status,
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": message,
+            }
+        )
+    return conditions
+
+
+class NamespaceDefaults:
+    """Gives every namespace its default ServiceAccount and the cluster's root certificates.
+
+    Upstream does so a moment after the namespace was made, and refuses pods until then; here they
+    are there when the namespace is first seen, so that a pod can follow at once. What is refused
+    (by a webhook, for example) is tried again, and pods are refused until then here too.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._fill, "namespace-contents")
+        api.subscribe("namespaces", self._namespace_changed)
+        api.subscribe("serviceaccounts", self._content_changed)
+        api.subscribe("configmaps", self._content_changed)
+
+    def _namespace_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "ADDED":
+            return
+        if self._api.clock.may_suspend():
+            # Nobody sees any change as long as those who are told of this one wait for webhooks.
+            self._queue.add(name_of(new))
+            return
+        try:
+            self._fill(name_of(new))
+        except StatusError:
+            self._queue.add(name_of(new))
+
+    def _content_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if (change == "DELETED" and name_of(new) == "default") or (
+            change != "ADDED" and name_of(new) == _ROOT_CA
+        ):
+            self._queue.add(namespace_of(new))
+
+    def _fill(self, namespace: str) -> None:
+        found = self._api.find("namespaces", namespace)
+        if found is None or is_being_deleted(found):
+            return
+        # Two controllers upstream: neither waits for the other.
+        try:
+            self._account(namespace)
+        finally:
+            self._certificates(namespace)
+
+    def _account(self, namespace: str) -> None:
+        if self._api.find("serviceaccounts", "default", namespace) is None:
+            self._create("serviceaccounts", {"metadata": {"name": "default"}}, namespace)
+
+    def _certificates(self, namespace: str) -> None:
+        data = {"ca.crt": self._api.root_ca}
+        present = self._api.find("configmaps", _ROOT_CA, namespace)
+        if present is None:
+            annotations = {"kubernetes.io/description": _ROOT_CA_NOTE}
+            metadata = {"name": _ROOT_CA, "annotations": annotations}
+            self._create("configmaps", {"metadata": metadata, "data": data}, namespace)
+        elif present.get("data") != data:
+            self._api.update("configmaps", {**clone(present), "data": data})
+
+    def _create(self, resource: str, obj: Obj, namespace: str) -> None:
+        try:
+            self._api.create(resource, obj, namespace)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+
+class NamespaceController:
+    """Empties namespaces that are being deleted, pods first, and lets them go.
+
+    Source: kube-controller-manager, deletion/namespaced_resources_deleter.go.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "namespace-controller")
+        self._going: set[str] = set()
+        api.subscribe("namespaces", self._changed)
+        api.subscribe("pods", self._pod_changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        name = name_of(new)
+        if change == "DELETED":
+            self._going.discard(name)
+            self._queue.forget(name)
+        elif is_being_deleted(new) and name not in self._going:
+            self._going.add(name)
+            self._queue.add_after(name, DELETION_DELAY)
+
+    def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        # Upstream looks again after half the pods' longest grace; nobody is served by waiting.
+        if change == "DELETED" and namespace_of(new) in self._going:
+            namespace = self._api.find("namespaces", namespace_of(new))
+            if namespace is not None and (namespace.get("status") or {}).get("conditions"):
+                self._queue.add_after(namespace_of(new), _DELAY_AFTER_PODS)
+
+    def _sync(self, name: str) -> None:
+        namespace = self._api.find("namespaces", name)
+        if namespace is None or not is_being_deleted(namespace):
+            return
+        if _FINALIZER not in (namespace["spec"].get("finalizers") or ()):
+            return
+        errors: list[str] = []
+        pods = self._empty(self._api.kind_of("pods"), name, errors)
+        wait = self._longest_grace(namespace, pods)
+        wrong: dict[str, tuple[str, str]] = {}
+        remaining: dict[str, list[Obj]] = {}
+        if not pods:
+            for kind in self._api.kinds.stored():
+                if kind.namespaced and "delete" in kind.verbs and kind.qualified != "pods":
+                    left = self._empty(kind, name, errors)
+                    if left:
+                        remaining[f"{kind.plural}.{kind.group}"] = left
+            wrong.update(_format_remaining(remaining))
+        if errors:
+            told = ", ".join(sorted(errors))
+            text = f"Failed to delete all resource types, {len(errors)} remaining: {told}"
+            wrong["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", text)
+        self._write_conditions(namespace, wrong)
+        if pods or remaining or errors:
+            self._queue.add_after(name, (wait or _FINALIZER_ESTIMATE) / 2 + 1)
+            return
+        self._finalize(name)
+
+    def _empty(self, kind: Kind, namespace: str, errors: list[str]) -> list[Obj]:
+        """Delete all objects of a kind; those that are still there then."""
+        resource = kind.qualified
+        for obj in self._api.list(resource, namespace):
+            if is_being_deleted(obj):
+                continue
+            try:
+                self._api.delete(resource, name_of(obj), namespace, propagation="Background")
+            except StatusError as error:
+                if error.reason not in ("NotFound", "Conflict"):
+                    errors.append(error.message)
+        return self._api.list(resource, namespace)
+
+    def _longest_grace(self, namespace: Obj, pods: Iterable[Obj]) -> float:
+        grace = max(
+            (
+                pod["spec"].get("terminationGracePeriodSeconds") or 0
+                for pod in pods
+                if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+            ),
+            default=0,
+        )
+        elapsed = self._api.clock.time() - parse_timestamp(
+            namespace["metadata"]["deletionTimestamp"]
+        )
+        return float(max(grace - elapsed, 0.0))
+
+    def _write_conditions(self, namespace: Obj, wrong: dict[str, tuple[str, str]]) -> None:
+        stamp = self._api.clock.stamp()
+
+        def write(changed: Obj) -> None:
+            status = changed.setdefault("status", {})
+            status["conditions"] = make_deletion_conditions(
+                status.get("conditions") or (), wrong, stamp
+            )
+
+        self._api.modify("namespaces", name_of(namespace), "", write, subresource="status")
+
+    def _finalize(self, name: str) -> None:
+        namespace = clone(self._api.get("namespaces", name))
+        left = [one for one in namespace["spec"]["finalizers"] if one != _FINALIZER]
+        namespace["spec"] = {**namespace["spec"], "finalizers": left}
+        self._api.update("namespaces", namespace, subresource="finalize")
+
+
+def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, str]]:
+    wrong: dict[str, tuple[str, str]] = {}
+    if remaining:
+        told = ", ".join(
+            sorted(f"{name} has {len(left)} resource instances" for name, left in remaining.items())
+        )
+        wrong["NamespaceContentRemaining"] = (
+            "SomeResourcesRemain",
+            f"Some resources are remaining: {told}",
+        )
+    finalizers = Counter(
+        finalizer
+        for left in remaining.values()
+        for obj in left
+        for finalizer in obj["metadata"].get("finalizers") or ()
+    )
+    if finalizers:
+        told = ", ".join(
+            sorted(f"{name} in {count} resource instances" for name, count in finalizers.items())
+        )
+        message = f"Some content in the namespace has finalizers remaining: {told}"
+        wrong["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
+    return wrong

@@ -1,0 +1,269 @@
+"""Nodes that are no longer heard of: what is said of them and of their pods, who has to leave.
+
+Source: kube-controller-manager, nodelifecycle/node_lifecycle_controller.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.conditions import get_condition
+from pytest_kwait.simulator.controllers.node_taints import NOT_READY, UNREACHABLE, swap_taints
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["NodeLifecycleController"]
+
+# Seconds: between two looks, until a silent node is Unknown, the same for one that never spoke.
+_MONITOR_PERIOD = 5.0
+_MONITOR_GRACE_PERIOD = 50.0
+_STARTUP_GRACE_PERIOD = 60.0
+# Seconds between two nodes of a zone whose pods have to leave: `node-eviction-rate` is 0.1.
+_EVICTION_PERIOD = 10.0
+# Of more than two nodes that are not ready, this share of a zone stops the eviction there.
+_UNHEALTHY_ZONE_THRESHOLD = 0.55
+_LEASES = "leases.coordination.k8s.io"
+_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_ZONE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+
+
+@dataclass(slots=True)
+class _NodeHealth:
+    """What is known of a node.
+
+    Args:
+        heard: the moment of the last sign of life, of the monotonic clock.
+        beat: the heartbeat of its Ready condition; None where it has none.
+    """
+
+    heard: float
+    beat: object = None
+
+
+class NodeLifecycleController:
+    """Follows leases and heartbeats.
+
+    A node whose kubelet is not part of the process has its real grace, whatever the cluster's
+    time: who keeps it renews its lease at a real pace.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._recorder = EventRecorder(api, "node-controller")
+        self._seen: dict[str, _NodeHealth] = {}
+        self._known: dict[str, Obj] = {}
+        self._ours: set[str] = set()
+        self._leaving: dict[str, None] = {}
+        self._next_eviction: dict[str, float] = {}
+        self._due = api.clock.monotonic() + _MONITOR_PERIOD * api.clock.scale
+        api.subscribe("nodes", self._node_changed)
+        api.subscribe(_LEASES, self._lease_changed)
+        api.clock.call_later(_MONITOR_PERIOD, self._look)
+
+    def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        name = name_of(new)
+        if change == "DELETED":
+            self._seen.pop(name, None)
+            self._leaving.pop(name, None)
+            return
+        ready = get_condition(new, "Ready")
+        beat = None if ready is None else ready.get("lastHeartbeatTime") or ""
+        seen = self._seen.get(name)
+        if seen is None:
+            self._seen[name] = _NodeHealth(self._api.clock.monotonic(), beat)
+        elif seen.beat != beat:
+            seen.beat, seen.heard = beat, self._api.clock.monotonic()
+
+    def _lease_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "DELETED" and namespace_of(new) == "kube-node-lease":
+            seen = self._seen.get(name_of(new))
+            if seen is not None:
+                seen.heard = self._api.clock.monotonic()
+
+    # -- a look at all nodes
+
+    def _look(self) -> None:
+        clock = self._api.clock
+        clock.call_later(_MONITOR_PERIOD, self._look)
+        # While this process was held up nobody could be heard: that is no silence.
+        late = clock.monotonic() - self._due
+        self._due = clock.monotonic() + _MONITOR_PERIOD * clock.scale
+        nodes = self._api.list("nodes")
+        self._tell_of_changes({name_of(node): node for node in nodes})
+        observed: dict[str, str] = {}
+        for node in nodes:
+            name = name_of(node)
+            seen = self._seen[name]
+            seen.heard += late
+            if self._silent(name, seen):
+                self._give_up(node)
+            ready = get_condition(node, "Ready")
+            observed[name] = "Unknown" if ready is None else ready["status"]
+            self._judge(node, observed[name])
+        self._evict(nodes, observed)
+
+    def _tell_of_changes(self, nodes: dict[str, Obj]) -> None:
+        for name, node in nodes.items():
+            if name not in self._known:
+                told = f"Node {name} event: Registered Node {name} in Controller"
+                self._tell(node, "RegisteredNode", told)
+        for name, node in self._known.items():
+            if name not in nodes:
+                told = f"Node {name} event: Removing Node {name} from Controller"
+                self._tell(node, "RemovingNode", told)
+        self._known = nodes
+
+    def _silent(self, name: str, seen: _NodeHealth) -> bool:
+        grace = _STARTUP_GRACE_PERIOD if seen.beat is None else _MONITOR_GRACE_PERIOD
+        if name in self._api.kubelets:
+            self._ours.add(name)
+        if name in self._ours:
+            grace *= self._api.clock.scale
+        return self._api.clock.monotonic() > seen.heard + grace
+
+    def _give_up(self, node: Obj) -> None:
+        """Say of all that the kubelet said that nobody knows."""
+        status = clone(node.get("status") or {})
+        conditions = status.setdefault("conditions", [])
+        stamp, changed = self._api.clock.stamp(), False
+        for kind in _TYPES:
+            present = next((one for one in conditions if one["type"] == kind), None)
+            if present is None:
+                created = node["metadata"]["creationTimestamp"]
+                never = {
+                    "type": kind, "status": "Unknown", "lastHeartbeatTime": created,
+                    "lastTransitionTime": stamp, "reason": "NodeStatusNeverUpdated",
+                    "message": "Kubelet never posted node status.",
+                }  # fmt: skip
+                conditions.append(never)
+                changed = True
+            elif present["status"] != "Unknown":
+                present.update(
+                    status="Unknown",
+                    reason="NodeStatusUnknown",
+                    message="Kubelet stopped posting node status.",
+                    lastTransitionTime=stamp,
+                )
+                changed = True
+        if changed:
+            heard = self._seen[name_of(node)].heard
+            self._update("nodes", {**node, "status": status})
+            self._seen[name_of(node)].heard = heard
+
+    def _judge(self, node: Obj, observed: str) -> None:
+        """Do what follows from a node's readiness, as it was before this look, and as it is."""
+        name = name_of(node)
+        if observed == "True":
+            self._leaving.pop(name, None)
+            swap_taints(self._api, name, "NoExecute", (), (NOT_READY, UNREACHABLE))
+        else:
+            key, other = _taint_key(observed)
+            if _has_taint(node, other):
+                swap_taints(self._api, name, "NoExecute", (key,), (other,))
+            elif not _has_taint(node, key):
+                self._leaving[name] = None
+        now = self._api.find("nodes", name)
+        ready = None if now is None else get_condition(now, "Ready")
+        if observed == "True" and ready is not None and ready["status"] != "True":
+            self._tell(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            self._pods_not_ready(name)
+
+    def _pods_not_ready(self, node: str) -> None:
+        """Source: util/node/controller_utils.go, `MarkPodsNotReady`."""
+        for pod in self._api.list("pods"):
+            if pod["spec"].get("nodeName") != node:
+                continue
+            ready = get_condition(pod, "Ready")
+            if ready is None or ready["status"] == "False":
+                continue
+            changed = clone(pod)
+            told = get_condition(changed, "Ready") or {}
+            told.update(status="False", lastTransitionTime=self._api.clock.stamp())
+            if self._update("pods", changed):
+                kind = ("v1", "Pod")
+                self._recorder.event(pod, kind, WARNING, "NodeNotReady", "Node is not ready")
+
+    # -- who has to leave
+
+    def _evict(self, nodes: list[Obj], observed: dict[str, str]) -> None:
+        """Taint the nodes that are due, so that their pods leave.
+
+        Where no node of the cluster is ready the fault is elsewhere, and all may stay.
+
+        Source: `handleDisruption`, `doNoExecuteTaintingPass`.
+        """
+        if not self._leaving:
+            return
+        if all(observed[name_of(node)] != "True" for node in nodes):
+            for node in nodes:
+                swap_taints(self._api, name_of(node), "NoExecute", (), (NOT_READY, UNREACHABLE))
+            self._leaving.clear()
+            return
+        zones: dict[str, list[str]] = {}
+        for node in nodes:
+            zones.setdefault(_zone(node), []).append(name_of(node))
+        now = self._api.clock.monotonic()
+        for zone, names in zones.items():
+            if _is_disrupted([observed[name] != "True" for name in names]):
+                continue
+            for name in names:
+                if name not in self._leaving or self._next_eviction.get(zone, 0.0) > now:
+                    continue
+                del self._leaving[name]
+                if self._add_no_execute_taint(name):
+                    pause = _EVICTION_PERIOD * self._api.clock.scale
+                    self._next_eviction[zone] = now + pause
+
+    def _add_no_execute_taint(self, name: str) -> bool:
+        node = self._api.find("nodes", name)
+        ready = None if node is None else get_condition(node, "Ready")
+        if ready is None or ready["status"] == "True":
+            return False
+        key, other = _taint_key(ready["status"])
+        return swap_taints(self._api, name, "NoExecute", (key,), (other,))
+
+    # -- writing
+
+    def _update(self, resource: str, obj: Obj) -> bool:
+        try:
+            self._api.update_status(resource, obj)
+        except StatusError as error:
+            if error.reason not in ("NotFound", "Conflict"):
+                raise
+            return False
+        return True
+
+    def _tell(self, node: Obj, reason: str, message: str) -> None:
+        self._recorder.event(node, ("v1", "Node"), NORMAL, reason, message)
+
+
+def _taint_key(ready: str) -> tuple[str, str]:
+    """The taint of a node whose readiness is that, and the one that it has not then."""
+    return (UNREACHABLE, NOT_READY) if ready == "Unknown" else (NOT_READY, UNREACHABLE)
+
+
+def _has_taint(node: Obj, key: str) -> bool:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return any(one["key"] == key and one["effect"] == "NoExecute" for one in taints)
+
+
+def _zone(node: Obj) -> str:
+    labels = node["metadata"].get("labels") or {}
+    return ":".join(labels.get(name, "") for name in _ZONE)
+
+
+def _is_disrupted(not_ready: list[bool]) -> bool:
+    """Whether so much of a zone is down that nobody has to leave.
+
+    Source: `ComputeZoneState`; zones of at most 50 nodes, `HealthyQPSFunc`, `ReducedQPSFunc`.
+    """
+    down = sum(not_ready)
+    return down < len(not_ready) and down > 2 and down >= _UNHEALTHY_ZONE_THRESHOLD * len(not_ready)

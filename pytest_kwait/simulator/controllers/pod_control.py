@@ -1,0 +1,250 @@
+"""What controllers ask of pods and do with them: counting, ranking, making and removing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.conditions import get_condition, is_being_deleted, parse_timestamp
+from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+from pytest_kwait.simulator.request_info import internal_caller
+from pytest_kwait.simulator.suspendable import run_concurrently
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = [
+    "PodControl",
+    "is_active",
+    "is_ready",
+    "is_terminating",
+    "make_pod_from_template",
+    "rank_for_deletion",
+    "seconds_until_available",
+    "slow_start_batch",
+]
+
+
+def _phase(pod: Obj) -> str:
+    return (pod.get("status") or {}).get("phase") or "Pending"
+
+
+def is_active(pod: Obj) -> bool:
+    """Whether the pod counts as a replica: neither finished nor being deleted."""
+    return _phase(pod) not in ("Succeeded", "Failed") and not is_being_deleted(pod)
+
+
+def is_terminating(pod: Obj) -> bool:
+    """Whether the pod is being deleted and has not finished yet."""
+    return _phase(pod) not in ("Succeeded", "Failed") and is_being_deleted(pod)
+
+
+def is_ready(pod: Obj) -> bool:
+    """Whether its Ready condition is True."""
+    condition = get_condition(pod, "Ready")
+    return condition is not None and condition["status"] == "True"
+
+
+def seconds_until_available(pod: Obj, min_ready_seconds: float, now: float) -> float | None:
+    """Seconds until a ready pod counts as available: 0 if it does, None if it is not ready.
+
+    Source: kubernetes pkg/api/v1/pod/util.go, `IsPodAvailable`.
+    """
+    condition = get_condition(pod, "Ready")
+    if condition is None or condition["status"] != "True":
+        return None
+    if min_ready_seconds <= 0:
+        return 0.0
+    since = condition.get("lastTransitionTime")
+    if not since:
+        return None
+    return max(0.0, parse_timestamp(since) + min_ready_seconds - now)
+
+
+def _restarts(pod: Obj) -> int:
+    status = pod.get("status") or {}
+    containers = [
+        *(status.get("containerStatuses") or ()),
+        *(status.get("initContainerStatuses") or ()),
+    ]
+    return max((one.get("restartCount", 0) for one in containers), default=0)
+
+
+def _ready_since(pod: Obj) -> float:
+    condition = get_condition(pod, "Ready")
+    if condition is None or condition["status"] != "True":
+        return 0.0
+    return (
+        parse_timestamp(condition["lastTransitionTime"])
+        if condition.get("lastTransitionTime")
+        else 0.0
+    )
+
+
+def _deletion_cost(pod: Obj) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(
+        "controller.kubernetes.io/pod-deletion-cost", "0"
+    )
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def rank_for_deletion(pods: Iterable[Obj], neighbours: Mapping[str, int]) -> list[Obj]:
+    """Return the pods in the order in which a controller gives them up.
+
+    Unassigned before assigned, Pending before Running, not ready before ready, cheap before dear,
+    on crowded nodes first, ready for a shorter time first, more restarts first, younger first.
+
+    Args:
+        pods: the candidates.
+        neighbours: pods of the same controllers by node name.
+
+    Source: kube-controller-manager, controller_utils.go, `ActivePodsWithRanks.Less`.
+    """
+
+    def order(pod: Obj) -> tuple[float, ...]:
+        node = pod["spec"].get("nodeName") or ""
+        return (
+            1 if node else 0,
+            {"Pending": 0, "Unknown": 1, "Running": 2}.get(_phase(pod), 2),
+            1 if is_ready(pod) else 0,
+            _deletion_cost(pod),
+            -neighbours.get(node, 0),
+            -_ready_since(pod),
+            -_restarts(pod),
+            -parse_timestamp(pod["metadata"]["creationTimestamp"]),
+        )
+
+    return sorted(pods, key=order)
+
+
+def make_pod_from_template(template: Obj, owner: Obj, api_version: str, kind: str) -> Obj:
+    """Return the pod that `owner` makes of its template: named after it and controlled by it."""
+    source = template.get("metadata") or {}
+    # The API server keeps names within 63 characters by cutting what generated ones begin with.
+    metadata: Obj = {"generateName": f"{name_of(owner)}-", "namespace": namespace_of(owner)}
+    for field in ("labels", "annotations", "finalizers"):
+        if source.get(field):
+            metadata[field] = clone(source[field])
+    metadata["ownerReferences"] = [make_controller_ref(owner, api_version, kind)]
+    return {"metadata": metadata, "spec": clone(template["spec"])}
+
+
+def slow_start_batch(count: int, initial: int, create: Callable[[int], None]) -> int:
+    """Call `create(index)` `count` times in growing batches; a batch with an error is the last.
+
+    The calls of a batch wait for webhooks side by side.
+
+    Returns how many calls succeeded, and raises the first error after its batch.
+
+    Source: kube-controller-manager, replica_set.go, `slowStartBatch`.
+    """
+    done = index = 0
+    failures: list[StatusError] = []
+
+    def one(number: int) -> None:
+        nonlocal done
+        try:
+            create(number)
+        except StatusError as error:
+            failures.append(error)
+        else:
+            done += 1
+
+    batch = min(count, initial)
+    while batch > 0:
+        numbers = range(index, index + batch)
+        run_concurrently([partial(one, number) for number in numbers])
+        index += batch
+        if failures:
+            raise SlowStartError(done, failures[0])
+        batch = min(2 * batch, count - index)
+    return done
+
+
+class SlowStartError(Exception):
+    """Some calls of a slow start failed.
+
+    Args:
+        done: how many succeeded.
+        cause: the first refusal.
+    """
+
+    def __init__(self, done: int, cause: StatusError) -> None:
+        super().__init__(done, cause)
+        self.done = done
+        self.cause = cause
+
+
+class PodControl:
+    """Makes and removes the pods of one kind of owner, telling it in events.
+
+    Args:
+        api: where pods live.
+        recorder: tells what was done.
+        api_version: of the owners.
+        kind: of the owners.
+    """
+
+    def __init__(
+        self, api: SimulatedCluster, recorder: EventRecorder, api_version: str, kind: str
+    ) -> None:
+        self._api = api
+        self._recorder = recorder
+        self._kind = (api_version, kind)
+        self._made: tuple[Obj, Obj] = ({}, {})
+        """The pod that was made last, as it was given and as it was decoded."""
+
+    def create(self, pod: Obj, owner: Obj) -> None:
+        """Make `pod` for `owner`; the same once more where it is given again.
+
+        Raises:
+            StatusError: the API server refused; told in a FailedCreate event, unless the
+                namespace is being deleted.
+        """
+        try:
+            if self._made[0] is not pod:
+                self._made = (
+                    pod,
+                    self._api.decode(self._api.kinds["pods"], pod, internal_caller()),
+                )
+            made = clone(self._made[1])
+            created = self._api.create("pods", made, namespace_of(owner), decoded=True)
+        except StatusError as error:
+            if not is_namespace_terminating(error):
+                message = f"Error creating: {error.message}"
+                self._recorder.event(owner, self._kind, WARNING, "FailedCreate", message)
+            raise
+        message = f"Created pod: {name_of(created)}"
+        self._recorder.event(owner, self._kind, NORMAL, "SuccessfulCreate", message)
+
+    def delete(self, pod: Obj, owner: Obj) -> None:
+        """Remove `pod`; one that is gone already is fine.
+
+        Raises:
+            StatusError: the API server refused; told in a FailedDelete event.
+        """
+        name = name_of(pod)
+        try:
+            self._api.delete("pods", name, namespace_of(pod))
+        except StatusError as error:
+            if error.reason == "NotFound":
+                return
+            message = f"Error deleting: {error.message}"
+            self._recorder.event(owner, self._kind, WARNING, "FailedDelete", message)
+            raise
+        message = f"Deleted pod: {name}"
+        self._recorder.event(owner, self._kind, NORMAL, "SuccessfulDelete", message)
+
+
+def is_namespace_terminating(error: StatusError) -> bool:
+    """Whether the refusal says that the namespace is being deleted."""
+    causes: Sequence[Obj] = (error.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

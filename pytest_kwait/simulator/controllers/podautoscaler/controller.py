@@ -1,0 +1,262 @@
+"""HorizontalPodAutoscalers: within their bounds at once, beyond that as metrics ask for.
+
+Source: kube-controller-manager, podautoscaler/horizontal.go, `reconcileAutoscaler`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.conditions import is_being_deleted
+from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.registry.scales import read_scale, replicas_path
+from pytest_kwait.simulator.selectors import parse_labels
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.controllers.podautoscaler.autoscaler_metrics import MetricReading
+    from pytest_kwait.simulator.controllers.podautoscaler.scaling_pace import ScalingHistory
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["HorizontalController", "format_metric_failure"]
+
+_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
+_CURRENT = "Current number of replicas"
+# Seconds between two looks; upstream, `horizontal-pod-autoscaler-sync-period`.
+_RESYNC_PERIOD = 15.0
+_NO_METRICS = (
+    "unable to fetch metrics from resource metrics API: the server could not find the requested"
+    " resource (get pods.metrics.k8s.io)"
+)
+
+
+def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
+    """Return reason, text and summary of a metric that says nothing.
+
+    Args:
+        metric: the metric.
+        fault: why; empty where no server measures it.
+    """
+    kind = metric["type"]
+    if kind in ("Resource", "ContainerResource"):
+        source = metric["resource" if kind == "Resource" else "containerResource"]
+        name = source["name"]
+        wanted = "utilization" if "averageUtilization" in source["target"] else "usage"
+        fault = fault or f"unable to get metrics for resource {name}: {_NO_METRICS}"
+        why = f"failed to get {name} {wanted}: {fault}"
+        what = "resource" if kind == "Resource" else "container resource"
+        return f"FailedGet{kind}Metric", why, f"failed to get {name} {what} metric value: {why}"
+    name = (metric.get(kind[0].lower() + kind[1:]) or {}).get("metric", {}).get("name", "")
+    api = "external" if kind == "External" else "custom"
+    fault = (
+        fault or f"unable to fetch metrics from {api} metrics API: no {api} metrics API registered"
+    )
+    why = f"unable to get metric {name}: {fault}"
+    return f"FailedGet{kind}Metric", why, f"failed to get {kind.lower()} metric value: {why}"
+
+
+class HorizontalController:
+    """Scales what autoscalers name.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
+        self._memories: dict[str, ScalingHistory] = {}
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "horizontal-pod-autoscaler-controller"
+        )
+        api.subscribe(_AUTOSCALERS, self._changed)
+
+    def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        if change == "DELETED":
+            self._queue.forget(key_of(new))
+            self._memories.pop(uid_of(new), None)
+        elif old is None:
+            self._queue.add_after(key_of(new), _RESYNC_PERIOD)
+
+    def _tell(self, obj: Obj, severity: str, reason: str, message: str) -> None:
+        self._recorder.event(obj, _KIND, severity, reason, message)
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        found = self._api.find(_AUTOSCALERS, name, namespace)
+        if found is None:
+            return
+        self._queue.add_after(key, _RESYNC_PERIOD)
+        if is_being_deleted(found):
+            return
+        obj = clone(found)
+        self._look(obj)
+        if obj["status"] != found.get("status"):
+            self._api.update_status(_AUTOSCALERS, obj)
+
+    def _look(self, obj: Obj) -> None:
+        status = obj.setdefault("status", {})
+        status.setdefault("desiredReplicas", 0)
+        try:
+            kind, target = self._target(obj)
+        except StatusError as error:
+            self._tell(obj, WARNING, "FailedGetScale", error.message)
+            text = "the HPA controller was unable to get the target's current scale: "
+            self._say(obj, "AbleToScale", "False", "FailedGetScale", text + error.message)
+            return
+        text = "the HPA controller was able to get the target's current scale"
+        self._say(obj, "AbleToScale", "True", "SucceededGetScale", text)
+        current = read_scale(kind, target)["spec"].get("replicas", 0)
+        spec = obj["spec"]
+        least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+        if current == 0 and least != 0:
+            text = "scaling is disabled since the replica count of the target is zero"
+            self._say(obj, "ScalingActive", "False", "ScalingDisabled", text)
+            status.update(currentReplicas=0, desiredReplicas=0)
+        elif current > most:
+            self._scale(obj, kind, target, current, most, f"{_CURRENT} above Spec.MaxReplicas")
+        elif current < least:
+            self._scale(obj, kind, target, current, least, f"{_CURRENT} below Spec.MinReplicas")
+        elif spec.get("metrics"):
+            status["currentReplicas"] = current
+            self._follow(obj, kind, target, current)
+
+    def _follow(self, obj: Obj, kind: Kind, target: Obj, current: int) -> None:
+        """Scale as the metrics ask for.
+
+        Source: horizontal.go, `reconcileAutoscaler`, `computeReplicasForMetrics`.
+        """
+        proposal = self._measure(obj, self._pods(kind, target), current)
+        if proposal is None:
+            return
+        from pytest_kwait.simulator.controllers.podautoscaler.scaling_pace import (
+            ScalingHistory,
+            limit_scaling_rate,
+            stabilize_recommendation,
+        )
+
+        wish, metric = proposal
+        spec, now = obj["spec"], self._api.clock.time()
+        memory = self._memories.setdefault(uid_of(obj), ScalingHistory())
+        behavior, bounds = (
+            spec.get("behavior") or {},
+            (spec.get("minReplicas", 1), spec["maxReplicas"]),
+        )
+        why = f"{metric} above target" if wish > current else "All metrics below target"
+        scale = self._api.clock.scale
+        agreed, reason, text = stabilize_recommendation(memory, behavior, now, current, wish, scale)
+        self._say(obj, "AbleToScale", "True", reason, text)
+        wanted, reason, text = limit_scaling_rate(memory, behavior, now, current, agreed, bounds)
+        limited = "False" if reason == "DesiredWithinRange" else "True"
+        self._say(obj, "ScalingLimited", limited, reason, text)
+        obj["status"]["desiredReplicas"] = wanted
+        if wanted != current and self._scale(obj, kind, target, current, wanted, why):
+            memory.note(now, wanted - current)
+
+    def _pods(self, kind: Kind, target: Obj) -> list[Obj]:
+        text = read_scale(kind, target)["status"].get("selector", "")
+        selector = parse_labels(text)
+        return [
+            pod
+            for pod in self._api.list("pods", namespace_of(target))
+            if selector.matches(pod["metadata"].get("labels") or {})
+        ]
+
+    def _target(self, obj: Obj) -> tuple[Kind, Obj]:
+        reference = obj["spec"]["scaleTargetRef"]
+        version, name = reference.get("apiVersion", ""), reference["kind"]
+        kind = self._api.kinds.of_kind(version, name)
+        if kind is None or "scale" not in kind.subresources:
+            text = f'no matches for kind "{name}" in group "{version.rpartition("/")[0]}"'
+            raise StatusError(404, "NotFound", text)
+        return kind, self._api.get(kind.bucket, reference["name"], namespace_of(obj))
+
+    def _scale(
+        self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, reason: str
+    ) -> bool:
+        """Have the target scaled; whether that went well."""
+        status = obj["status"]
+
+        def resize(changed: Obj) -> None:
+            *parents, field = replicas_path(kind)
+            place = changed
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[field] = wanted
+
+        try:
+            self._api.modify(kind.bucket, name_of(target), namespace_of(target), resize)
+        except StatusError as error:
+            text = f"New size: {wanted}; reason: {reason}; error: {error.message}"
+            self._tell(obj, WARNING, "FailedRescale", text)
+            text = f"the HPA controller was unable to update the target scale: {error.message}"
+            self._say(obj, "AbleToScale", "False", "FailedUpdateScale", text)
+            status["currentReplicas"] = current
+            return False
+        text = f"the HPA controller was able to update the target scale to {wanted}"
+        self._say(obj, "AbleToScale", "True", "SucceededRescale", text)
+        message = f"New size: {wanted}; reason: {reason}"
+        self._tell(obj, NORMAL, "SuccessfulRescale", message)
+        status.update(currentReplicas=current, desiredReplicas=wanted)
+        status["lastScaleTime"] = self._api.clock.stamp()
+        return True
+
+    def _measure(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
+        """Return how many replicas the metrics ask for, and which one; None for no answer."""
+        metrics = obj["spec"]["metrics"]
+        first: tuple[str, str, str] | None = None
+        most: tuple[int, str] | None = None
+        failed = 0
+        shown: list[Obj] = []
+        for metric in metrics:
+            reading, refusal = self._read(obj, metric, pods, current)
+            if reading is None:
+                failed += 1
+                first = first or refusal
+                self._tell(obj, WARNING, *refusal[:2])
+                shown.append({"type": ""})
+                continue
+            shown.append(reading.status)
+            if most is None or reading.replicas > most[0]:
+                most = (reading.replicas, reading.name)
+        obj["status"]["currentMetrics"] = shown
+        if first is not None and (most is None or most[0] < current):
+            reason, why, summary = first
+            text = f"the HPA was unable to compute the replica count: {why}"
+            self._say(obj, "ScalingActive", "False", reason, text)
+            count = f"{failed} invalid out of {len(metrics)}"
+            text = f"invalid metrics ({count}), first error is: {summary}"
+            self._tell(obj, WARNING, "FailedComputeMetricsReplicas", text)
+            return None
+        if most is not None:
+            text = "the HPA was able to successfully calculate a replica count from "
+            self._say(obj, "ScalingActive", "True", "ValidMetricFound", text + most[1])
+        return most
+
+    def _read(
+        self, obj: Obj, metric: Obj, pods: list[Obj], current: int
+    ) -> tuple[MetricReading | None, tuple[str, str, str]]:
+        """Return what a metric says, or reason, text and summary of why it says nothing."""
+        from pytest_kwait.simulator.controllers.podautoscaler.autoscaler_metrics import read_metric
+        from pytest_kwait.simulator.controllers.podautoscaler.replica_calculator import MetricError
+
+        try:
+            reading = read_metric(self._api, obj, metric, pods, current)
+        except MetricError as error:
+            return None, format_metric_failure(metric, str(error))
+        return reading, format_metric_failure(metric)
+
+    def _say(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
+        conditions = obj["status"].setdefault("conditions", [])
+        told = next((one for one in conditions if one["type"] == kind), None)
+        if told is None:
+            told = {"type": kind}
+            conditions.append(told)
+        if told.get("status") != value:
+            told["lastTransitionTime"] = self._api.clock.stamp()
+        told.update(status=value, reason=reason, message=message)

@@ -1,0 +1,60 @@
+"""What pods and others are said to use: the scriptable source of metrics.
+
+A test writes it in annotations, which a real cluster does not look at:
+
+    metrics.kwait.dev/usage: cpu=250m,memory=64Mi        a pod's containers, each of them
+    metrics.kwait.dev/usage.NAME: cpu=100m               one of its containers
+    metrics.kwait.dev/values: hits=15                   metrics of a pod or of any other object;
+                                                     on an autoscaler, external ones
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import parse_milli_value
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["METRICS", "USAGE", "has_usage_annotation", "read_container_usage", "read_metric_value"]
+
+USAGE = "metrics.kwait.dev/usage"
+METRICS = "metrics.kwait.dev/values"
+
+
+def _parse_amounts(text: str | None) -> dict[str, int]:
+    """Thousandths by name; what cannot be read is left out."""
+    found: dict[str, int] = {}
+    for part in (text or "").split(","):
+        name, equals, amount = part.strip().partition("=")
+        if not equals:
+            continue
+        try:
+            found[name.strip()] = parse_milli_value(amount.strip())
+        except ValueError:
+            continue
+    return found
+
+
+def read_container_usage(pod: Obj) -> dict[str, dict[str, int]]:
+    """What each container of a pod uses, in thousandths; empty where nothing is said."""
+    annotations = pod["metadata"].get("annotations") or {}
+    every = _parse_amounts(annotations.get(USAGE))
+    found: dict[str, dict[str, int]] = {}
+    for container in pod["spec"]["containers"]:
+        own = _parse_amounts(annotations.get(f"{USAGE}.{container['name']}"))
+        if every or own:
+            found[container["name"]] = {**every, **own}
+    return found
+
+
+def has_usage_annotation(pod: Obj) -> bool:
+    """Whether anything is said of what a pod uses."""
+    annotations = pod["metadata"].get("annotations")
+    return bool(annotations) and any(name.startswith(USAGE) for name in annotations)
+
+
+def read_metric_value(obj: Obj, metric: str) -> int | None:
+    """Thousandths of a metric of an object; None where it has none."""
+    return _parse_amounts((obj["metadata"].get("annotations") or {}).get(METRICS)).get(metric)

@@ -1,0 +1,208 @@
+"""ReplicaSets and ReplicationControllers: as many pods as asked for, and a status that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.conditions import is_being_deleted
+from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
+from pytest_kwait.simulator.controllers.pod_control import (
+    PodControl,
+    SlowStartError,
+    is_namespace_terminating,
+    make_pod_from_template,
+    rank_for_deletion,
+    seconds_until_available,
+    slow_start_batch,
+)
+from pytest_kwait.simulator.controllers.pod_owners import PodOwnerIndex
+from pytest_kwait.simulator.controllers.pod_tallies import PodCounters
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.event_recorder import EventRecorder
+from pytest_kwait.simulator.objects import labels_of, uid_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import StatusError
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
+    from pytest_kwait.simulator.controllers.pod_tallies import PodCounter, PodCounts
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "REPLICATION_CONTROLLERS",
+    "REPLICA_SETS",
+    "ReplicaKind",
+    "ReplicaSetController",
+    "calculate_status",
+]
+
+# Upstream makes up to 500 side by side; here they are made in turn, and requests served between.
+# Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
+_BURST_REPLICAS = 100
+_INITIAL_BATCH = 1
+# Seconds of patience per pod. What a look tells is written to the object, so that pods that change
+# one after the other cost a small part of the time, however many there are.
+_PAUSE_PER_POD = 0.00005
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaKind:
+    """What sets the two kinds apart.
+
+    Args:
+        resource: as the API facade names it.
+        api_version: of the kind.
+        kind: its name.
+        component: the source of its events.
+        counts_terminating: whether the status tells how many pods are going.
+    """
+
+    resource: str
+    api_version: str
+    kind: str
+    component: str
+    counts_terminating: bool
+
+    def selector(self, obj: Obj) -> Obj:
+        """Return the pods it wants, as a LabelSelector."""
+        selector = obj["spec"].get("selector") or {}
+        return selector if self.counts_terminating else {"matchLabels": selector}
+
+
+REPLICA_SETS = ReplicaKind(
+    "replicasets.apps", "apps/v1", "ReplicaSet", "replicaset-controller", True
+)
+REPLICATION_CONTROLLERS = ReplicaKind(
+    "replicationcontrollers", "v1", "ReplicationController", "replication-controller", False
+)
+
+
+def calculate_status(
+    kind: ReplicaKind,
+    obj: Obj,
+    counts: PodCounts,
+    available: int,
+    failure: StatusError | None,
+    stamp: str,
+) -> Obj:
+    """Return the status for what is there now.
+
+    Args:
+        kind: which of the kinds it is of.
+        obj: the controller object with its last status.
+        counts: how many pods it has.
+        available: how many of them have been ready for long enough.
+        failure: why pods could not be made or removed.
+        stamp: now, as the API writes it.
+
+    Source: kube-controller-manager, replica_set_utils.go, `calculateStatus`.
+    """
+    spec, last = obj["spec"], obj.get("status") or {}
+    told_counts = {
+        "replicas": counts.active,
+        "fullyLabeledReplicas": counts.labelled,
+        "readyReplicas": counts.ready,
+        "availableReplicas": available,
+    }
+    status: Obj = {
+        name: count for name, count in told_counts.items() if count or name == "replicas"
+    }
+    if kind.counts_terminating:
+        status["terminatingReplicas"] = counts.terminating
+    status["observedGeneration"] = obj["metadata"].get("generation", 0)
+    others = [one for one in last.get("conditions") or () if one["type"] != "ReplicaFailure"]
+    told = [one for one in last.get("conditions") or () if one["type"] == "ReplicaFailure"]
+    if failure is not None and not told:
+        missing = counts.active < spec.get("replicas", 1)
+        told = [{
+            "type": "ReplicaFailure", "status": "True", "lastTransitionTime": stamp,
+            "reason": "FailedCreate" if missing else "FailedDelete", "message": failure.message,
+        }]  # fmt: skip
+    conditions = [*others, *(told if failure is not None else [])]
+    if conditions:
+        status["conditions"] = conditions
+    return status
+
+
+class ReplicaSetController:
+    """Keeps the pods of one of the kinds.
+
+    Args:
+        api: the cluster.
+        kind: which of the kinds.
+        pods: the cluster's pods by owner.
+    """
+
+    def __init__(
+        self, api: SimulatedCluster, kind: ReplicaKind, pods: ControllerRefManager
+    ) -> None:
+        self._api = api
+        self._kind = kind
+        self._pods = pods
+        self._control = PodControl(
+            api, EventRecorder(api, kind.component), kind.api_version, kind.kind
+        )
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
+        # Before the owners, who are looked at because of what is counted here.
+        self._tallies = PodCounters(pods)
+        PodOwnerIndex(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
+        api.subscribe(kind.resource, self._changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "DELETED":
+            self._tallies.forget(uid_of(new))
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        obj = self._api.find(self._kind.resource, name, namespace)
+        if obj is None:
+            return
+        spec, selector = obj["spec"], self._kind.selector(obj)
+        labels = labels_of(spec.get("template") or {})
+        tally = self._tallies.of(uid_of(obj), selector, labels)
+        if tally.counts.strangers or self._pods.has_orphans(namespace):
+            self._pods.claim(obj, self._kind.api_version, self._kind.kind, selector)
+        # What is told is how it was before anything is done about it.
+        counts, patience = tally.counts, spec.get("minReadySeconds") or 0
+        waits: list[float | None] = []
+        available, now = counts.ready, self._api.clock.time()
+        if patience:
+            waits = [seconds_until_available(pod, patience, now) for pod in tally.active()]
+            available = waits.count(0.0)
+        failure = None
+        if not is_being_deleted(obj):
+            failure = self._manage(obj, tally)
+        stamp = self._api.clock.stamp()
+        status = calculate_status(self._kind, obj, counts, available, failure, stamp)
+        if status != obj.get("status"):
+            self._api.update_status(self._kind.resource, {**obj, "status": status})
+        if failure is not None:
+            raise failure
+        if any(waits):
+            self._queue.add_after(key, min(wait for wait in waits if wait), scaled=False)
+
+    def _manage(self, obj: Obj, tally: PodCounter) -> StatusError | None:
+        difference = obj["spec"].get("replicas", 1) - tally.counts.active
+        if difference > 0:
+            pod = make_pod_from_template(
+                obj["spec"]["template"], obj, self._kind.api_version, self._kind.kind
+            )
+            if difference > _BURST_REPLICAS:
+                self._queue.add(key_of(obj))
+            try:
+                slow_start_batch(
+                    min(difference, _BURST_REPLICAS),
+                    _INITIAL_BATCH,
+                    lambda _: self._control.create(pod, obj),
+                )
+            except SlowStartError as error:
+                return None if is_namespace_terminating(error.cause) else error.cause
+        elif difference < 0:
+            active, neighbours = tally.active(), dict[str, int]()
+            for pod in active:
+                node = pod["spec"].get("nodeName") or ""
+                neighbours[node] = neighbours.get(node, 0) + 1
+            for pod in rank_for_deletion(active, neighbours)[: min(-difference, _BURST_REPLICAS)]:
+                self._control.delete(pod, obj)
+        return None

@@ -1,0 +1,142 @@
+"""Resource quotas: what is used is counted anew when something goes.
+
+What comes is counted by admission. Source: kube-controller-manager,
+resource_quota_controller.go, `syncResourceQuota`; pkg/quota/v1/install/update_filter.go.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import Quantity
+from pytest_kwait.simulator.admission.pod_resources import (
+    ResourceList,
+    add_resources,
+    parse_resource_list,
+)
+from pytest_kwait.simulator.admission.quota_evaluator import (
+    is_pod_counted,
+    matching_resource_names,
+    object_usage,
+    resource_of_quota_name,
+)
+from pytest_kwait.simulator.admission.quota_scopes import has_deadline, is_in_scopes
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, namespace_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["ResourceQuotaController"]
+
+_QUOTAS = "resourcequotas"
+# Seconds until everything is counted anew; upstream, `resource-quota-sync-period`.
+_RESYNC_PERIOD = 300.0
+
+
+class ResourceQuotaController:
+    """Keeps `status` of the quotas of one cluster.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "resource-quota-controller")
+        self._by_namespace: dict[str, set[str]] = {}
+        api.subscribe(_QUOTAS, self._quota_changed)
+        api.subscribe_all(self._changed)
+
+    def _quota_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        key, namespace = key_of(new), namespace_of(new)
+        if change == "DELETED":
+            keys = self._by_namespace.get(namespace, set())
+            keys.discard(key)
+            if not keys:
+                self._by_namespace.pop(namespace, None)
+            self._queue.forget(key)
+            return
+        self._by_namespace.setdefault(namespace, set()).add(key)
+        if old is None or old.get("spec") != new.get("spec") or _uncounted(new):
+            self._queue.add(key)
+
+    def _changed(self, resource: str, change: str, new: Obj, old: Obj | None) -> None:
+        if not self._by_namespace:
+            return
+        keys = self._by_namespace.get(namespace_of(new))
+        if not keys:
+            return
+        if change == "DELETED" or (old is not None and self._gives_back(resource, new, old)):
+            for key in keys:
+                quota = self._api.find(_QUOTAS, split_key(key)[1], namespace_of(new))
+                if quota is not None and matching_resource_names(
+                    resource, quota["spec"].get("hard", ())
+                ):
+                    self._queue.add(key)
+
+    def _gives_back(self, resource: str, new: Obj, old: Obj) -> bool:
+        match resource:
+            case "pods":
+                now = self._api.clock.time()
+                return has_deadline(new) != has_deadline(old) or (
+                    is_pod_counted(old, now) and not is_pod_counted(new, now)
+                )
+            case "services":
+                return bool(new["spec"].get("type") != old["spec"].get("type"))
+            case "persistentvolumeclaims":
+                return bool(new.get("status") != old.get("status"))
+        return False
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        quota = self._api.find(_QUOTAS, name, namespace)
+        if quota is None:
+            return
+        hard = quota["spec"].get("hard", {})
+        status = quota.get("status", {})
+        used = {
+            one: amount
+            for one, amount in parse_resource_list(status.get("used")).items()
+            if one in hard
+        }
+        used.update(self._count(quota, namespace))
+        present = parse_resource_list(status.get("used"))
+        if hard != status.get("hard", {}) or used != present or _unwritten(status, hard):
+            shown = {one: str(amount) for one, amount in used.items()}
+            self._api.update_status(_QUOTAS, {**quota, "status": {"hard": hard, "used": shown}})
+        self._queue.add_after(key, _RESYNC_PERIOD)
+
+    def _count(self, quota: Obj, namespace: str) -> ResourceList:
+        spec, now = quota["spec"], self._api.clock.time()
+        by_resource: dict[str, list[str]] = {}
+        for name in spec.get("hard", {}):
+            by_resource.setdefault(resource_of_quota_name(name), []).append(name)
+        by_resource.pop("", None)
+        total: ResourceList = {}
+        for resource, names in by_resource.items():
+            try:
+                kind = self._api.kind_of(resource)
+            except StatusError:
+                continue  # a kind that is not served, or not yet
+            if not kind.namespaced:
+                continue
+            sums: ResourceList = {name: Quantity(Fraction(0)) for name in names}
+            for obj in self._api.list(resource, namespace):
+                if is_in_scopes(spec, resource, obj):
+                    taken = object_usage(resource, obj, now)
+                    add_resources(sums, {name: taken[name] for name in names if name in taken})
+            total.update(sums)
+        return total
+
+
+def _unwritten(status: Obj, hard: Obj) -> bool:
+    return bool(hard) and not ("hard" in status and "used" in status)
+
+
+def _uncounted(quota: Obj) -> bool:
+    hard, used = quota["spec"].get("hard", {}), quota.get("status", {}).get("used", {})
+    return any(name not in used and resource_of_quota_name(name) for name in hard)

@@ -1,0 +1,60 @@
+"""Says in the status of policies what of their expressions cannot be right.
+
+Source: kube-controller-manager, validatingadmissionpolicystatus/controller.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, name_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["POLICIES", "PolicyStatusController"]
+
+POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
+
+
+class PolicyStatusController:
+    """Follows validating policies, and looks at each generation of them once.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "validatingadmissionpolicy-status"
+        )
+        api.subscribe(POLICIES, self._changed)
+
+    def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "DELETED":
+            self._queue.add(name_of(new))
+
+    def _sync(self, name: str) -> None:
+        policy = self._api.find(POLICIES, name)
+        if policy is None:
+            return
+        generation = policy["metadata"].get("generation", 0)
+        if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
+            return
+        # Not at import: the expressions' library is loaded where one is met.
+        from pytest_kwait.simulator.admission.policy_typecheck import type_check_warnings
+
+        warnings = type_check_warnings(policy, self._api.kinds)
+        checked: Obj = {"expressionWarnings": warnings} if warnings else {}
+
+        def told(changed: Obj) -> None:
+            status = changed.get("status") or {}
+            changed["status"] = {
+                **status,
+                "observedGeneration": generation,
+                "typeChecking": checked,
+            }
+
+        self._api.modify(POLICIES, name, "", told, subresource="status")

@@ -1,0 +1,271 @@
+"""The controller that binds claims and volumes, and makes volumes where a class asks for it.
+
+Source: kube-controller-manager, persistentvolume/pv_controller.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
+from pytest_kwait.simulator.controllers.volume.matching import (
+    find_matching_volume,
+    find_mismatch,
+    get_storage_class,
+    is_bound_to_claim,
+)
+from pytest_kwait.simulator.controllers.volume.protection import list_pod_claims
+from pytest_kwait.simulator.controllers.volume.provisioning import (
+    BOUND_BY_CONTROLLER,
+    HOST_PATH,
+    VolumeProvisioner,
+    is_binding_delayed,
+)
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["PersistentVolumeController"]
+
+_CLAIMS = "persistentvolumeclaims"
+_VOLUMES = "persistentvolumes"
+_KIND = ("v1", "PersistentVolumeClaim")
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+# Seconds until a claim without a volume is looked at again.
+# Source: kube-controller-manager, `pvclaimbinder-sync-period`.
+_RESYNC_PERIOD = 15.0
+
+
+class PersistentVolumeController:
+    """Binds claims and volumes.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._recorder = EventRecorder(api, "persistentvolume-controller")
+        self._provisioning = VolumeProvisioner(api, self._recorder)
+        name = "persistentvolume-binder-controller"
+        self._claims: Workqueue[str] = Workqueue(api.clock, self._sync_claim, name)
+        self._volumes: Workqueue[str] = Workqueue(api.clock, self._sync_volume, name)
+        self._by_class: dict[str, dict[str, Obj]] = {}
+        self._by_volume: dict[str, str] = {}
+        api.subscribe(_VOLUMES, self._volume_changed)
+        api.subscribe(_CLAIMS, self._claim_changed)
+
+    def _volume_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        name = name_of(new)
+        for one in (old, new):
+            if one is not None:
+                self._by_class.get(get_storage_class(one), {}).pop(name, None)
+        if change == "DELETED":
+            self._volumes.forget(name)
+            key = self._by_volume.get(name)
+            if key is not None:
+                self._claims.add(key)
+            return
+        self._by_class.setdefault(get_storage_class(new), {})[name] = new
+        self._volumes.add(name)
+
+    def _claim_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        key, name = key_of(new), new["spec"].get("volumeName")
+        if change == "DELETED":
+            self._claims.forget(key)
+            if name and self._by_volume.get(name) == key:
+                del self._by_volume[name]
+            if name:
+                self._volumes.add(name)
+            return
+        if name:
+            self._by_volume.setdefault(name, key)
+        self._claims.add(key)
+
+    # -- claims
+
+    def _sync_claim(self, key: str) -> None:
+        namespace, name = split_key(key)
+        claim = self._api.find(_CLAIMS, name, namespace)
+        if claim is None:
+            return
+        if _BIND_COMPLETED in (claim["metadata"].get("annotations") or {}):
+            self._keep(claim)
+            return
+        volume_name = claim["spec"].get("volumeName")
+        bound = self._find(claim) if not volume_name else self._take(claim, volume_name)
+        if not bound:
+            self._claims.add_after(key, _RESYNC_PERIOD)
+
+    def _find(self, claim: Obj) -> bool:
+        """Bind a claim to what suits it; whether there was something."""
+        delayed = is_binding_delayed(self._api, claim)
+        candidates = self._by_class.get(get_storage_class(claim), {}).values()
+        volume = find_matching_volume(claim, candidates, delayed=delayed)
+        if volume is not None:
+            self._bind(volume, claim)
+            return True
+        if self._provisioning.give_default_class(claim):
+            return True
+        if not get_storage_class(claim):
+            message = "no persistent volumes available for this claim and no storage class is set"
+            self._tell(claim, NORMAL, "FailedBinding", message)
+        elif delayed:
+            self._tell(claim, NORMAL, *self._awaited(claim))
+        else:
+            self._provisioning.provide(claim)
+        return False
+
+    def _awaited(self, claim: Obj) -> tuple[str, str]:
+        """Say what a claim waits for that gets its volume with its first pod's node.
+
+        Source: pv_controller.go, `emitEventForUnboundDelayBindingClaim`.
+        """
+        names = [
+            name_of(pod)
+            for pod in self._api.list("pods", namespace_of(claim))
+            if not pod["spec"].get("nodeName") and name_of(claim) in list_pod_claims(pod)
+        ]
+        if not names:
+            message = "waiting for first consumer to be created before binding"
+            return "WaitForFirstConsumer", message
+        pods = f"pod {names[0]}" if len(names) == 1 else f"pods {','.join(names)}"
+        return "WaitForPodScheduled", f"waiting for {pods} to be scheduled"
+
+    def _take(self, claim: Obj, name: str) -> bool:
+        """Bind a claim to the volume that it names; whether that is its own."""
+        volume = self._api.find(_VOLUMES, name)
+        if volume is None:
+            return False
+        if not volume["spec"].get("claimRef"):
+            why = find_mismatch(volume, claim)
+            if why is not None:
+                message = f'Cannot bind to requested volume "{name}": {why}'
+                self._tell(claim, WARNING, "VolumeMismatch", message)
+                return False
+        elif not is_bound_to_claim(volume, claim):
+            message = f'volume "{name}" already bound to a different claim.'
+            self._tell(claim, WARNING, "FailedBinding", message)
+            return False
+        self._bind(volume, claim)
+        return True
+
+    def _keep(self, claim: Obj) -> None:
+        """Say of a claim that was bound whether it still is."""
+        name = claim["spec"].get("volumeName")
+        volume = self._api.find(_VOLUMES, name) if name else None
+        if not name:
+            lost = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
+            self._lose(claim, "ClaimLost", lost)
+        elif volume is None:
+            lost = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+            self._lose(claim, "ClaimLost", lost)
+        elif not volume["spec"].get("claimRef") or is_bound_to_claim(volume, claim):
+            self._bind(volume, claim)
+        else:
+            lost = "Two claims are bound to the same volume, this one is bound incorrectly"
+            self._lose(claim, "ClaimMisbound", lost)
+
+    def _lose(self, claim: Obj, reason: str, message: str) -> None:
+        if (claim.get("status") or {}).get("phase") == "Lost":
+            return
+        stored = self._api.update_status(_CLAIMS, {**claim, "status": {"phase": "Lost"}})
+        self._tell(stored, WARNING, reason, message)
+
+    def _tell(self, claim: Obj, severity: str, reason: str, message: str) -> None:
+        self._recorder.event(claim, _KIND, severity, reason, message)
+
+    # -- both
+
+    def _bind(self, volume: Obj, claim: Obj) -> None:
+        """Write what is missing of the bond: on the volume first, its phase, then on the claim."""
+        reference = volume["spec"].get("claimRef") or {}
+        if reference.get("uid") != uid_of(claim):
+            changed = clone(volume)
+            if not is_bound_to_claim(volume, claim):
+                changed["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
+            changed["spec"]["claimRef"] = {
+                "kind": "PersistentVolumeClaim",
+                "namespace": namespace_of(claim),
+                "name": name_of(claim),
+                "uid": uid_of(claim),
+                "apiVersion": "v1",
+                "resourceVersion": claim["metadata"]["resourceVersion"],
+            }
+            volume = self._api.update(_VOLUMES, changed)
+        volume = self._phase(volume, "Bound")
+        changed = clone(claim)
+        annotations = changed["metadata"].setdefault("annotations", {})
+        if claim["spec"].get("volumeName") != name_of(volume):
+            annotations[BOUND_BY_CONTROLLER] = "yes"
+            changed["spec"]["volumeName"] = name_of(volume)
+        annotations[_BIND_COMPLETED] = "yes"
+        if changed != claim:
+            claim = self._api.update(_CLAIMS, changed)
+        status = {
+            **(claim.get("status") or {}),
+            "phase": "Bound",
+            "accessModes": volume["spec"].get("accessModes") or [],
+        }
+        status.setdefault("capacity", volume["spec"].get("capacity") or {})
+        if status != claim.get("status"):
+            self._api.update_status(_CLAIMS, {**claim, "status": status})
+
+    def _phase(self, volume: Obj, phase: str) -> Obj:
+        status = volume.get("status") or {}
+        if status.get("phase") == phase:
+            return volume
+        told = {"phase": phase, "lastPhaseTransitionTime": self._api.clock.stamp()}
+        return self._api.update_status(_VOLUMES, {**volume, "status": told})
+
+    # -- volumes
+
+    def _sync_volume(self, name: str) -> None:
+        volume = self._api.find(_VOLUMES, name)
+        if volume is None:
+            return
+        reference = volume["spec"].get("claimRef")
+        if not reference:
+            self._phase(volume, "Available")
+            return
+        claim_name, namespace = reference["name"], reference.get("namespace") or ""
+        claim = self._api.find(_CLAIMS, claim_name, namespace)
+        if not reference.get("uid"):
+            self._phase(volume, "Available")
+            if claim is not None:
+                self._claims.add(key_of(claim))
+        elif claim is None or uid_of(claim) != reference["uid"]:
+            self._reclaim(self._phase(volume, "Released"))
+        elif not claim["spec"].get("volumeName"):
+            self._claims.add(key_of(claim))
+        elif claim["spec"]["volumeName"] == name:
+            self._phase(volume, "Bound")
+            self._claims.add(key_of(claim))
+        else:
+            self._let_go(volume)
+
+    def _reclaim(self, volume: Obj) -> None:
+        spec = volume["spec"]
+        ours = spec.get("hostPath") is not None or _provisioner(volume) == HOST_PATH
+        going = "deletionTimestamp" in volume["metadata"]
+        if spec.get("persistentVolumeReclaimPolicy") == "Delete" and ours and not going:
+            self._api.delete(_VOLUMES, name_of(volume))
+
+    def _let_go(self, volume: Obj) -> None:
+        """Free a volume whose claim got another one."""
+        changed = clone(volume)
+        annotations = changed["metadata"].get("annotations") or {}
+        if annotations.pop(BOUND_BY_CONTROLLER, None) is not None:
+            del changed["spec"]["claimRef"]
+        else:
+            changed["spec"]["claimRef"].pop("uid", None)
+        self._phase(self._api.update(_VOLUMES, changed), "Available")
+
+
+def _provisioner(volume: Obj) -> str | None:
+    annotations = volume["metadata"].get("annotations") or {}
+    found: str | None = annotations.get("pv.kubernetes.io/provisioned-by")
+    return found

@@ -1,0 +1,140 @@
+"""Claims stay while a pod uses them, volumes while they are bound, classes while they are named.
+
+Source: kube-controller-manager, volume/{pvcprotection,pvprotection,vacprotection}.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.conditions import is_being_deleted
+from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["ProtectionController", "list_pod_claims"]
+
+_CLAIM = "kubernetes.io/pvc-protection"
+_VOLUME = "kubernetes.io/pv-protection"
+_CLASS = "kubernetes.io/vac-protection"
+_CLASSES = "volumeattributesclasses.storage.k8s.io"
+
+
+def list_pod_claims(pod: Obj) -> list[str]:
+    """Return the names of the claims that the pod mounts."""
+    names = []
+    for volume in pod["spec"].get("volumes") or ():
+        source = volume.get("persistentVolumeClaim")
+        if source is not None:
+            names.append(str(source["claimName"]))
+        elif volume.get("ephemeral") is not None:
+            names.append(f"{name_of(pod)}-{volume['name']}")
+    return names
+
+
+class ProtectionController:
+    """Lets go of claims, volumes and classes that are being deleted, once nobody uses them.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._users: dict[str, set[str]] = {}
+        name = "pvc-protection-controller"
+        self._claims: Workqueue[str] = Workqueue(api.clock, self._release_claim, name)
+        self._volumes: Workqueue[str] = Workqueue(
+            api.clock, self._release_volume, "pv-protection-controller"
+        )
+        self._classes: Workqueue[str] = Workqueue(
+            api.clock, self._release_class, "vac-protection-controller"
+        )
+        api.subscribe("pods", self._pod_changed)
+        api.subscribe("persistentvolumeclaims", self._claim_changed)
+        api.subscribe("persistentvolumes", self._volume_changed)
+        api.subscribe(_CLASSES, self._class_changed)
+
+    def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        # Only what is on a node can use a volume.
+        if not new["spec"].get("nodeName") and change != "DELETED":
+            return
+        for name in list_pod_claims(new):
+            key = f"{namespace_of(new)}/{name}"
+            if change != "DELETED":
+                self._users.setdefault(key, set()).add(uid_of(new))
+                continue
+            users = self._users.get(key, set())
+            users.discard(uid_of(new))
+            if not users:
+                self._users.pop(key, None)
+                self._claims.add(key)
+
+    def _claim_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        self._release_classes(new, old)
+        if change != "DELETED" and is_being_deleted(new):
+            self._claims.add(key_of(new))
+
+    def _volume_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        self._release_classes(new, old)
+        if change != "DELETED" and is_being_deleted(new):
+            self._volumes.add(name_of(new))
+
+    def _class_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change != "DELETED" and is_being_deleted(new):
+            self._classes.add(name_of(new))
+
+    def _release_classes(self, new: Obj, old: Obj | None) -> None:
+        """Look again at the classes that were named."""
+        for name in _list_attribute_classes(new) | (
+            _list_attribute_classes(old) if old is not None else set()
+        ):
+            self._classes.add(name)
+
+    def _release_claim(self, key: str) -> None:
+        namespace, name = split_key(key)
+        claim = self._api.find("persistentvolumeclaims", name, namespace)
+        if claim is not None and is_being_deleted(claim) and not self._users.get(key):
+            self._release("persistentvolumeclaims", claim, _CLAIM)
+
+    def _release_volume(self, name: str) -> None:
+        volume = self._api.find("persistentvolumes", name)
+        if volume is None or not is_being_deleted(volume):
+            return
+        if (volume.get("status") or {}).get("phase") != "Bound":
+            self._release("persistentvolumes", volume, _VOLUME)
+
+    def _release_class(self, name: str) -> None:
+        found = self._api.find(_CLASSES, name)
+        if found is None or not is_being_deleted(found):
+            return
+        kinds = ("persistentvolumeclaims", "persistentvolumes")
+        if not any(
+            name in _list_attribute_classes(one) for kind in kinds for one in self._api.list(kind)
+        ):
+            self._release(_CLASSES, found, _CLASS)
+
+    def _release(self, resource: str, obj: Obj, finalizer: str) -> None:
+        finalizers = obj["metadata"].get("finalizers") or []
+        if finalizer not in finalizers:
+            return
+        left = [one for one in finalizers if one != finalizer]
+
+        def release(changed: Obj) -> None:
+            changed["metadata"]["finalizers"] = left
+
+        self._api.modify(resource, name_of(obj), namespace_of(obj), release)
+
+
+def _list_attribute_classes(user: Obj) -> set[str]:
+    """The classes of attributes that a claim or a volume has or is to get."""
+    spec, status = user.get("spec") or {}, user.get("status") or {}
+    names = {
+        spec.get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    }
+    return {name for name in names if name}

@@ -1,0 +1,194 @@
+"""What the scheduler must know of claims: which a pod waits for, and who waits for which.
+
+Source: kube-scheduler, framework/plugins/volumebinding/volume_binding.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.scheduler.framework.cycle_state import NoNodeError, PerPod, Rejection
+from pytest_kwait.scheduler.framework.node_affinity import RequiredNodeAffinity
+from pytest_kwait.simulator.conditions import is_being_deleted
+from pytest_kwait.simulator.controllers.controller_refs import key_of
+from pytest_kwait.simulator.controllers.volume.ephemeral import find_ownership_problem
+from pytest_kwait.simulator.controllers.volume.matching import (
+    find_matching_volume,
+    get_storage_class,
+)
+from pytest_kwait.simulator.controllers.volume.protection import list_pod_claims
+from pytest_kwait.simulator.controllers.volume.provisioning import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    is_binding_delayed,
+)
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kwait.scheduler.framework.cycle_state import CycleState, NodeCheck, PredicatePerPod
+    from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["VolumeBinding"]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE_AFFINITY_CONFLICT = Rejection(("node(s) didn't match PersistentVolume's node affinity",))
+_NO_VOLUMES_FOUND = Rejection(("node(s) didn't find available persistent volumes to bind",))
+
+
+class VolumeBinding:
+    """Holds pods back until their claims have volumes.
+
+    Args:
+        api: the cluster.
+        retry: called with the key of a pod that may fit now.
+    """
+
+    def __init__(self, api: SimulatedCluster, retry: Callable[[str], None]) -> None:
+        self._api = api
+        self._retry = retry
+        self._waiting: dict[str, set[str]] = {}
+        self.predicate: PerPod[PredicatePerPod] = PerPod(self._check)
+        api.subscribe("persistentvolumeclaims", self._claim_changed)
+        api.subscribe("persistentvolumes", self._volume_changed)
+
+    def _claim_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if self._waiting and change != "DELETED":
+            for key in self._waiting.pop(key_of(new), ()):
+                self._retry(key)
+
+    def _volume_changed(self, change: str, _new: Obj, _old: Obj | None) -> None:
+        if self._waiting and change != "DELETED":
+            for keys in [*self._waiting.values()]:
+                for key in keys:
+                    self._retry(key)
+
+    def _wait(self, pod: Obj, claim: str) -> None:
+        key = f"{namespace_of(pod)}/{claim}"
+        self._waiting.setdefault(key, set()).add(key_of(pod))
+
+    def _claims(self, pod: Obj) -> tuple[list[Obj], list[Obj]]:
+        """Return the claims that get their volume with the pod's node, and the volumes of others.
+
+        Raises:
+            NoNodeError: a claim is missing, lost, going, or waits for its volume alone.
+        """
+        delayed, volumes = [], []
+        own = {
+            f"{name_of(pod)}-{volume['name']}"
+            for volume in pod["spec"].get("volumes") or ()
+            if volume.get("ephemeral") is not None
+        }
+        for name in list_pod_claims(pod):
+            claim = self._api.find("persistentvolumeclaims", name, namespace_of(pod))
+            if claim is None:
+                self._wait(pod, name)
+                told = f'persistentvolumeclaim "{name}"'
+                if name in own:
+                    awaited = f"waiting for ephemeral volume controller to create the {told}"
+                    raise NoNodeError(awaited)
+                raise NoNodeError(f"{told} not found")
+            if (claim.get("status") or {}).get("phase") == "Lost":
+                volume = claim["spec"].get("volumeName", "")
+                raise NoNodeError(
+                    f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume'
+                    f' "{volume}"'
+                )
+            if is_being_deleted(claim):
+                raise NoNodeError(f'persistentvolumeclaim "{name}" is being deleted')
+            alien = find_ownership_problem(claim, pod) if name in own else None
+            if alien is not None:
+                self._wait(pod, name)
+                raise NoNodeError(alien)
+            if (claim.get("status") or {}).get("phase") == "Bound":
+                found = self._api.find("persistentvolumes", claim["spec"].get("volumeName") or "")
+                if found is not None:
+                    volumes.append(found)
+                continue
+            annotations = claim["metadata"].get("annotations") or {}
+            if not is_binding_delayed(self._api, claim) and SELECTED_NODE not in annotations:
+                self._wait(pod, name)
+                raise NoNodeError("pod has unbound immediate PersistentVolumeClaims")
+            delayed.append(claim)
+        return delayed, volumes
+
+    def _check(self, cycle: CycleState) -> NodeCheck | None:
+        pod = cycle.pod.pod
+        delayed, volumes = self._claims(pod)
+        if not delayed and not any(volume["spec"].get("nodeAffinity") for volume in volumes):
+            return None
+
+        def check(info: NodeInfo) -> Rejection | None:
+            node = info.name, info.labels
+            if not all(_is_volume_usable_on(volume, *node) for volume in volumes):
+                return _NODE_AFFINITY_CONFLICT
+            return _NO_VOLUMES_FOUND if self._plan(pod, delayed, *node) is None else None
+
+        return check
+
+    def _plan(
+        self, pod: Obj, claims: list[Obj], node: str, labels: Mapping[str, str]
+    ) -> list[tuple[Obj, Obj | None]] | None:
+        """Return what each claim gets on a node, None where one gets none.
+
+        A volume of None is one that is made.
+        """
+        plan: list[tuple[Obj, Obj | None]] = []
+        for claim in claims:
+            taken = {uid_of(volume) for _, volume in plan if volume is not None}
+            free = [
+                one
+                for one in self._api.list("persistentvolumes")
+                if uid_of(one) not in taken and _is_volume_usable_on(one, node, labels)
+            ]
+            volume = find_matching_volume(claim, free)
+            if volume is None:
+                found = self._api.find("storageclasses.storage.k8s.io", get_storage_class(claim))
+                if found is None or found["provisioner"].startswith("kubernetes.io/"):
+                    self._wait(pod, name_of(claim))
+                    return None
+            plan.append((claim, volume))
+        return plan
+
+    def reserve(self, pod: Obj, node: str) -> bool:
+        """Give the pod's claims their volumes; whether they all have them already."""
+        claims, _ = self._claims(pod)
+        if not claims:
+            return True
+        labels = self._api.get("nodes", node)["metadata"].get("labels") or {}
+        for claim, volume in self._plan(pod, claims, node, labels) or ():
+            if volume is None:
+                changed = clone(claim)
+                changed["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
+                if changed != claim:
+                    self._api.update("persistentvolumeclaims", changed)
+            elif not volume["spec"].get("claimRef"):
+                changed = clone(volume)
+                changed["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
+                changed["spec"]["claimRef"] = {
+                    "kind": "PersistentVolumeClaim",
+                    "apiVersion": "v1",
+                    "namespace": namespace_of(claim),
+                    "name": name_of(claim),
+                    "uid": uid_of(claim),
+                    "resourceVersion": claim["metadata"]["resourceVersion"],
+                }
+                self._api.update("persistentvolumes", changed)
+            # Only now: its own changes are no news for the pod.
+            self._wait(pod, name_of(claim))
+        return False
+
+
+def _is_volume_usable_on(volume: Obj, node: str, labels: Mapping[str, str]) -> bool:
+    """Whether a volume can be used on a node.
+
+    Source: component-helpers, storage/volume/helpers.go, `CheckNodeAffinity`.
+    """
+    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
+    if not required:
+        return True
+    return RequiredNodeAffinity({"affinity": {"nodeAffinity": {_REQUIRED: required}}}).matches(
+        node, labels
+    )

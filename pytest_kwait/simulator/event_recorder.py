@@ -1,0 +1,269 @@
+"""Writing Events the way the recorders of Kubernetes' own components do.
+
+Repeated ones are counted in one object, many similar ones about one object are combined, and an
+object that causes more than a burst of them is cut off: the owner of 1,000 pods writes a handful.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["NORMAL", "WARNING", "EventRecorder", "SchedulingRecorder"]
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+# Source: client-go tools/record/events_cache.go, `NewEventCorrelator`.
+_REMEMBERED = 4096
+_MAX_SIMILAR = 10
+_SIMILAR_WINDOW = 600.0
+_BURST = 25
+_REFILL_PER_SECOND = 1.0 / 300.0
+# Source: client-go tools/events/event_broadcaster.go, `finishTime`.
+_SERIES_WINDOW = 360.0
+
+
+def _make_event(
+    obj: Obj, api_version: str, kind: str, field_path: str | None, **fields: Any
+) -> Obj:
+    """An event as decoding would leave it: what is empty is not there.
+
+    An event is made for everything that happens, so that it is worth not to be decoded.
+    """
+    metadata = obj["metadata"]
+    reference = {
+        "kind": kind,
+        "namespace": namespace_of(obj),
+        "name": name_of(obj),
+        "uid": uid_of(obj),
+        "apiVersion": api_version,
+        "resourceVersion": metadata.get("resourceVersion"),
+        "fieldPath": field_path,
+    }
+    event: Obj = {"kind": "Event", "apiVersion": "v1", "metadata": {}}
+    event["involvedObject"] = {name: text for name, text in reference.items() if text}
+    event.update(fields)
+    for name in ("reason", "message", "action"):
+        if not event.get(name, True):
+            del event[name]
+    return event
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+@dataclass(slots=True)
+class _Similar:
+    messages: set[str] = field(default_factory=set)
+    at: float = 0.0
+
+
+class EventRecorder:
+    """Events of one component (`core/v1` style: count, first and last time).
+
+    Args:
+        api: where they are written.
+        component: their `source.component`, for example `job-controller`.
+        host: their `source.host`; a kubelet's node.
+        remembered: how many events are kept in mind to count and to combine them.
+    """
+
+    def __init__(
+        self, api: SimulatedCluster, component: str, host: str = "", remembered: int = _REMEMBERED
+    ) -> None:
+        self._api = api
+        self._most = remembered
+        self._source = {"component": component, **({"host": host} if host else {})}
+        self._component = component
+        self._host = host
+        self._written: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
+        self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
+        self._spam: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def event(
+        self,
+        obj: Obj,
+        kind: tuple[str, str],
+        severity: str,
+        reason: str,
+        message: str,
+        *,
+        field_path: str | None = None,
+    ) -> None:
+        """Tell that something happened to `obj`; never raises for what the API refuses.
+
+        Args:
+            obj: what it happened to.
+            kind: its apiVersion and kind.
+            severity: `NORMAL` or `WARNING`.
+            reason: the machine-readable reason.
+            message: the text for people.
+            field_path: the part of `obj`, for example `spec.containers{c}`.
+        """
+        uid = uid_of(obj)
+        similar_key = (uid, field_path or "", severity, reason)
+        message, key = self._combined(similar_key, message)
+        if not self._allowed(uid):
+            return
+        written = self._written.get(key)
+        if written is not None and self._count(key, written, message):
+            return
+        self._create(key, obj, kind, severity, reason, message, field_path)
+
+    def _combined(self, key: tuple[str, ...], message: str) -> tuple[str, tuple[str, ...]]:
+        now = self._api.clock.time()
+        similar = _get_or_remember(self._similar, key, _Similar, self._most)
+        if now - similar.at > _SIMILAR_WINDOW:
+            similar.messages.clear()
+        similar.at = now
+        similar.messages.add(message)
+        if len(similar.messages) < _MAX_SIMILAR:
+            return message, (*key, message)
+        similar.messages.pop()
+        return f"(combined from similar events): {message}", key
+
+    def _allowed(self, uid: str) -> bool:
+        now = self._api.clock.time()
+        bucket = _get_or_remember(self._spam, uid, lambda: _Bucket(_BURST, now), self._most)
+        bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.at) * _REFILL_PER_SECOND)
+        bucket.at = now
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+    def _count(self, key: tuple[str, ...], written: tuple[str, str], message: str) -> bool:
+        namespace, name = written
+
+        def count(event: Obj) -> None:
+            event["count"] = event.get("count", 1) + 1
+            event["lastTimestamp"] = self._api.clock.stamp()
+            event["message"] = message
+
+        try:
+            self._api.modify("events", name, namespace, count)
+        except StatusError:
+            # Deleted meanwhile, or its namespace is: write a new one.
+            self._written.pop(key, None)
+            return False
+        self._written.move_to_end(key)
+        return True
+
+    def _create(
+        self,
+        key: tuple[str, ...],
+        obj: Obj,
+        kind: tuple[str, str],
+        severity: str,
+        reason: str,
+        message: str,
+        field_path: str | None,
+    ) -> None:
+        now = self._api.clock.stamp()
+        event = _make_event(
+            obj, *kind, field_path, reason=reason, message=message, source=self._source,
+            firstTimestamp=now, lastTimestamp=now, count=1, type=severity,
+            reportingComponent=self._component, reportingInstance=self._host, eventTime=None,
+        )  # fmt: skip
+        written = _create(self._api, event, obj)
+        if written is not None:
+            self._written[key] = written
+            _forget_oldest(self._written, self._most)
+
+
+class SchedulingRecorder:
+    """Events of the scheduler (`events.k8s.io` style: event time, action, series)."""
+
+    def __init__(self, api: SimulatedCluster, component: str) -> None:
+        self._api = api
+        self._component = component
+        self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
+
+    def event(self, pod: Obj, severity: str, reason: str, action: str, message: str) -> None:
+        """Tell what happened to `pod`; the same again about the same version is counted."""
+        metadata = pod["metadata"]
+        key = (metadata["uid"], metadata.get("resourceVersion", ""), severity, reason, message)
+        now = self._api.clock.time()
+        written = self._written.get(key)
+        if written is not None and now - written[2] < _SERIES_WINDOW and self._count(written):
+            self._written[key] = (written[0], written[1], now)
+            return
+        event = _make_event(
+            pod, "v1", "Pod", None, reason=reason, message=message, source={}, type=severity,
+            eventTime=self._api.clock.micro_stamp(), action=action,
+            reportingComponent=self._component, reportingInstance=f"{self._component}-kwait",
+            firstTimestamp=None, lastTimestamp=None,
+        )  # fmt: skip
+        created = _create(self._api, event, pod)
+        if created is not None:
+            self._written[key] = (*created, now)
+            _forget_oldest(self._written, _REMEMBERED)
+
+    def _count(self, written: tuple[str, str, float]) -> bool:
+        stamp = self._api.clock.micro_stamp()
+
+        def count(event: Obj) -> None:
+            series = event.get("series") or {"count": 1}
+            event["series"] = {"count": series["count"] + 1, "lastObservedTime": stamp}
+
+        try:
+            self._api.modify("events", written[1], written[0], count)
+        except StatusError:
+            return False
+        return True
+
+
+def _create(api: SimulatedCluster, event: Obj, about: Obj) -> tuple[str, str] | None:
+    """Store an event; where it is, None where nobody is left to tell."""
+    namespace, name = namespace_of(about) or "default", _event_name(api, about)
+    event["metadata"] = {"name": name, "namespace": namespace}
+    try:
+        api.create("events", event, namespace, decoded=True)
+    except StatusError:
+        # The namespace is going or gone.
+        return None
+    return namespace, name
+
+
+_Remembered = TypeVar("_Remembered")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _get_or_remember(
+    memory: OrderedDict[_Key, _Remembered], key: _Key, make: Callable[[], _Remembered], most: int
+) -> _Remembered:
+    found = memory.get(key)
+    if found is None:
+        found = memory[key] = make()
+        _forget_oldest(memory, most)
+    return found
+
+
+def _forget_oldest(memory: OrderedDict[_Key, _Remembered], most: int) -> None:
+    if len(memory) > most:
+        memory.popitem(last=False)
+
+
+_sequence = itertools.count()
+
+
+def _event_name(api: SimulatedCluster, obj: Obj) -> str:
+    """`web-1.18e9f2df4b1c7def`: the object and the nanoseconds of now, never twice the same."""
+    # Below a microsecond the clock says nothing; a counter there keeps names apart.
+    nanoseconds = int(api.clock.time() * 1e6) * 1000 + next(_sequence) % 1000
+    return f"{name_of(obj)}.{nanoseconds:x}"

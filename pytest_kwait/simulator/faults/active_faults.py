@@ -1,0 +1,170 @@
+"""What is broken now, and who holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_kwait.clock import async_sleep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from pytest_kwait.simulator.faults.request_faults import FaultScope, RequestFault
+
+__all__ = ["ActiveFault", "ActiveFaults", "FaultableNode", "OpenWatch", "PullFault"]
+
+
+class OpenWatch(Protocol):
+    """A watch that is being served."""
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Namespace, client and resource; a namespace that is empty is all of them."""
+        ...
+
+    def cut(self) -> None:
+        """End its connection in the middle."""
+        ...
+
+
+class FaultableNode(Protocol):
+    """A node, as far as it can be broken."""
+
+    def begin(self, *, dead: bool) -> None:
+        """Cut it off, or end its kubelet."""
+        ...
+
+    def end(self, *, dead: bool) -> None:
+        """Take that back."""
+        ...
+
+    def press(self, what: str) -> None:
+        """Have it run short of `memory` or `disk`."""
+        ...
+
+    def release(self, what: str) -> None:
+        """Take that back."""
+        ...
+
+    def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
+        """Have the kernel kill a container; whether it ran."""
+        ...
+
+
+@dataclass(slots=True)
+class PullFault:
+    """What happens to pulls.
+
+    Args:
+        namespace: for pods there; empty for all.
+        image: of images in whose full name this is found; empty for all.
+        delay: seconds that a pull takes longer.
+        failure: what a pull ends with, in the container runtime's words; empty where it succeeds.
+    """
+
+    namespace: str = ""
+    image: str = ""
+    delay: float = 0.0
+    failure: str = ""
+    hits: int = 0
+    """How many it has met."""
+
+
+@dataclass(slots=True)
+class ActiveFault:
+    """One fault that is there.
+
+    Args:
+        id: what it is known by.
+        holder: who holds it.
+        undo: ends it.
+        hits: how many it has met so far.
+    """
+
+    id: str
+    holder: str
+    undo: Callable[[], None]
+    hits: Callable[[], int] = field(default=lambda: 0)
+
+
+class ActiveFaults:
+    """The faults of one cluster; while there are none, nobody pays for asking."""
+
+    def __init__(self) -> None:
+        self.requests: list[RequestFault] = []
+        self.pulls: list[PullFault] = []
+        self.watches: set[OpenWatch] = set()
+        self.nodes: dict[str, FaultableNode] = {}
+        self.records: dict[str, ActiveFault] = {}
+        self._holders: set[str] = set()
+        self._numbers = count(1)
+
+    # -- who holds what
+
+    def enter(self) -> str:
+        """Make a holder; what it holds ends with it."""
+        holder = f"holder-{next(self._numbers)}"
+        self._holders.add(holder)
+        return holder
+
+    def leave(self, holder: str) -> None:
+        """End a holder, and all that it holds, the newest first."""
+        self._holders.discard(holder)
+        for record in reversed(list(self.records.values())):
+            if record.holder == holder:
+                self.undo(record.id)
+
+    def has_holder(self, holder: str) -> bool:
+        """Whether there is such a holder."""
+        return holder in self._holders
+
+    def add(
+        self, holder: str, undo: Callable[[], None], hits: Callable[[], int] = lambda: 0
+    ) -> ActiveFault:
+        """Note a fault that is there from now on."""
+        record = ActiveFault(f"fault-{next(self._numbers)}", holder, undo, hits)
+        self.records[record.id] = record
+        return record
+
+    def undo(self, fault: str) -> bool:
+        """End a fault; whether there was one of that id."""
+        record = self.records.pop(fault, None)
+        if record is None:
+            return False
+        record.undo()
+        return True
+
+    # -- what they do
+
+    async def meet(self, request: ApiRequest, target: RequestInfo) -> None:
+        """Let the faults of requests happen to this one.
+
+        Raises:
+            StatusError: one of them refuses it.
+        """
+        met = [fault for fault in self.requests if fault.applies_to(request, target)]
+        seconds = sum(fault.delay for fault in met)
+        if seconds:
+            await async_sleep(seconds)
+        for fault in met:
+            fault.refuse(request)
+
+    def pull(self, namespace: str, image: str) -> tuple[float, str]:
+        """How many seconds longer a pull takes, and what it ends with; empty where it succeeds."""
+        delay, failure = 0.0, ""
+        for fault in self.pulls:
+            if fault.namespace in ("", namespace) and fault.image in image:
+                fault.hits += 1
+                delay += fault.delay
+                failure = failure or fault.failure
+        return delay, failure
+
+    def cut_watches(self, scope: FaultScope) -> int:
+        """End the open watches of a scope; how many there were."""
+        found = [watch for watch in self.watches if scope.covers(*watch.place, "watch")]
+        for watch in found:
+            watch.cut()
+        return len(found)

@@ -1,0 +1,169 @@
+"""What pods are given of their node: what they ask for later waits until there is room.
+
+Source: pkg/kubelet/allocation/allocation_manager.go; status/status_manager.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.kubelet.resizes import record_pending_resize
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["DeferredResizes", "PodAllocation", "to_allocated_pod"]
+
+# Seconds between tries where nothing makes room; source: allocation_manager.go, `retryDelay`.
+_RETRY = 180.0
+_FIELDS = ("initContainers", "containers")
+_QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
+
+
+def to_allocated_pod(pod: Obj) -> object:
+    """Return what of a pod the kubelet acts on: its spec, and conditions for its gates."""
+    if not pod["spec"].get("readinessGates"):
+        return pod["spec"]
+    gates = {gate["conditionType"] for gate in pod["spec"]["readinessGates"]}
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return pod["spec"], [(one["type"], one["status"]) for one in conditions if one["type"] in gates]
+
+
+def _resources(pod: Obj) -> list[object]:
+    spec = pod["spec"]
+    found = [one.get("resources") for field in _FIELDS for one in spec.get(field) or ()]
+    return [spec.get("resources"), *found]
+
+
+def _with_resources(pod: Obj, resources: list[object]) -> Obj:
+    """The pod with other resources."""
+    whole, *left = resources
+    spec = {**pod["spec"], "resources": whole}
+    if whole is None:
+        del spec["resources"]
+    for field in _FIELDS:
+        if spec.get(field):
+            spec[field] = [{**one, "resources": left.pop(0)} for one in spec[field]]
+    return {**pod, "spec": spec}
+
+
+class PodAllocation:
+    """What one pod is given.
+
+    Args:
+        worker: the pod.
+    """
+
+    __slots__ = ("_given", "_judged", "_wanted", "_worker", "pending")
+
+    def __init__(self, worker: PodWorker) -> None:
+        self._worker = worker
+        self._given = _resources(worker.pod)
+        self._wanted = worker.pod
+        self._judged = 0
+        self.pending: Obj | None = None
+        """The condition of a pod that is not given what it asks for."""
+
+    def view(self, pod: Obj) -> Obj:
+        """The pod as it is acted on: with the resources that it is given."""
+        resources = _resources(pod)
+        if resources == self._given:
+            if self.pending is not None:
+                self.pending = None
+                self._worker.sync()
+            return pod
+        self._wanted = pod
+        if self._worker.finished:
+            return pod
+        generation = pod["metadata"].get("generation", 1)
+        if self._judged != generation:
+            self._judged = generation
+            if self._judge():
+                return pod
+        return _with_resources(pod, self._given)
+
+    def retry(self) -> None:
+        """Look whether there is room by now."""
+        worker = self._worker
+        waits = self.pending is not None and not worker.finished and not worker.deleted
+        if waits and self._judge():
+            worker.pod = self._wanted
+
+    @property
+    def rank(self) -> tuple[float, int, str]:
+        """Who is asked first.
+
+        Source: allocation_manager.go, `sortPendingResizes`.
+        """
+        pod, pending = self._wanted, self.pending or {}
+        quality = (pod.get("status") or {}).get("qosClass", "BestEffort")
+        since: str = pending.get("lastTransitionTime", "")
+        return -float(pod["spec"].get("priority") or 0), _QOS_CLASSES.index(quality), since
+
+    def _judge(self) -> bool:
+        """Give the pod what it asks for if there is room; whether there is.
+
+        Source: allocation_manager.go, `handlePodResourcesResize`.
+        """
+        worker, wanted = self._worker, self._wanted
+        refusal = worker.node.deferred_resizes.judge(worker, wanted)
+        worker.sync()
+        if refusal is None:
+            self._given, self.pending = _resources(wanted), None
+            return True
+        before, stamp = self.pending or {}, worker.node.clock.stamp()
+        generation = wanted["metadata"].get("generation", 1)
+        self.pending = {
+            "type": "PodResizePending",
+            "observedGeneration": generation,
+            "status": "True",
+            "lastProbeTime": stamp,
+            "lastTransitionTime": before.get("lastTransitionTime", stamp),
+            "reason": "Deferred",
+            "message": refusal[1],
+        }
+        if before.get("observedGeneration") != generation:
+            record_pending_resize(worker, wanted, *refusal)
+        return False
+
+
+class DeferredResizes:
+    """The pods of one node that wait for room.
+
+    Args:
+        node: its kubelet.
+    """
+
+    def __init__(self, node: NodeKubelet) -> None:
+        self._node = node
+        self._waiting: dict[PodWorker, None] = {}
+        self._planned = False
+        self._late = False
+
+    def judge(self, worker: PodWorker, wanted: Obj) -> tuple[str, str] | None:
+        """Take note of what a pod is given now; why it cannot be, with reason and message."""
+        refusal = self._node.admit_resize(worker.pod, wanted)
+        if refusal is not None:
+            self._waiting[worker] = None
+            if not self._late:
+                self._late = True
+                self._node.clock.call_later(_RETRY, self._again)
+        return refusal
+
+    def retry(self) -> None:
+        """Ask all of them again: there may be room."""
+        if self._waiting and not self._planned:
+            self._planned = True
+            self._node.clock.call_later(0, self._try)
+
+    def _again(self) -> None:
+        self._late = False
+        self._try()
+
+    def _try(self) -> None:
+        self._planned = False
+        waiting, self._waiting = sorted(self._waiting, key=lambda one: one.allocation.rank), {}
+        for worker in waiting:
+            worker.allocation.retry()

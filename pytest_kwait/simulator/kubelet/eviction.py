@@ -1,0 +1,238 @@
+"""Pods that a node gives up: who keeps more than it may, and whose turn it is when much is short.
+
+Source: eviction/eviction_manager.go, `synchronize`, `Admit`; eviction/helpers.go.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.scheduler.framework.resource_requests import PodRequests
+from pytest_kwait.simulator.event_recorder import WARNING
+from pytest_kwait.simulator.kubelet.storage import find_excess_usage, has_storage_limit
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["EVICTED", "EvictionManager", "ResourceShortage", "TerminationReason"]
+
+EVICTED = "Evicted"
+
+# Seconds between looks at what is short, each of which gives up one pod.
+# Source: cmd/kubelet/app, `evictionMonitoringPeriod`.
+_SYNC_SECONDS = 10.0
+# Looks after which what is in volumes is counted anew.
+# Source: kubelet config defaults, `volumeStatsAggPeriod`; upstream takes up to twice as long.
+_STORAGE_SYNC_EVERY = 6
+# Source: pkg/apis/scheduling/types.go, `SystemCriticalPriority`.
+_CRITICAL_PRIORITY = 2_000_000_000
+# Bytes that a container holds and keeps at least while it runs, whatever it does.
+_MIN_MEMORY_USAGE = 256 << 10
+_MIN_DISK_USAGE = 16 << 10
+_MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
+
+
+class TerminationReason(NamedTuple):
+    """Why a kubelet ends a pod.
+
+    Args:
+        reason: the pod's reason then.
+        message: its message.
+        disrupted: whether it has a condition that says so.
+    """
+
+    reason: str
+    message: str
+    disrupted: bool = False
+
+
+class ResourceShortage(NamedTuple):
+    """What a node runs short of.
+
+    Args:
+        condition: what its condition is called.
+        resource: what it is called to those who are given up.
+        threshold: how much there should be.
+        available: how much there is.
+    """
+
+    condition: str
+    resource: str
+    threshold: str
+    available: str
+
+
+class EvictionManager:
+    """What one node gives up.
+
+    Args:
+        node: its kubelet.
+    """
+
+    def __init__(self, node: NodeKubelet) -> None:
+        self._node = node
+        self._limited: dict[PodWorker, dict[str, int]] = {}
+        self._short: list[ResourceShortage] = []
+        self._looks = 0
+        self._timer: Timer | None = None
+
+    # -- what is looked at
+
+    def watch(self, worker: PodWorker) -> None:
+        """Look at a pod that is new here, if it may keep only so much."""
+        if has_storage_limit(worker.pod):
+            self._limited[worker] = {}
+            self._plan(_SYNC_SECONDS)
+
+    def begin(self, shortage: ResourceShortage) -> None:
+        """Give up pods, one after the other, as long as something is short."""
+        self._short.append(shortage)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._plan(0)
+
+    def end(self, shortage: ResourceShortage) -> None:
+        """There is enough again."""
+        self._short.remove(shortage)
+
+    def _plan(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = self._node.clock.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._looks += 1
+        for worker in [one for one in self._limited if one.finished]:
+            del self._limited[worker]
+        if not self._node.node_faults.dead and not self._evict_over_limit() and self._short:
+            self._reclaim(self._short[0])
+        if self._short or self._limited:
+            self._plan(_SYNC_SECONDS)
+
+    # -- who keeps too much
+
+    def _evict_over_limit(self) -> bool:
+        """Give up all who keep more than they may; whether there was any."""
+        found = False
+        for worker, volumes in list(self._limited.items()):
+            if not _can_evict(worker):
+                continue
+            starts = worker.runtime_manager
+            if self._looks % _STORAGE_SYNC_EVERY == 0 or not volumes:
+                volumes.update(starts.volumes.sizes())
+            message = find_excess_usage(worker.pod, volumes, starts.written, starts.logged)
+            if message:
+                found = True
+                self._evict(worker, message, disrupted=False)
+        return found
+
+    # -- what is short
+
+    def _reclaim(self, shortage: ResourceShortage) -> None:
+        node = self._node
+        found = node.api.find("nodes", node.name)
+        if found is not None and not node.node_faults.cut:
+            told = f"Attempting to reclaim {shortage.resource}"
+            node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", told)
+        workers = [one for one in node.workers if _can_evict(one)]
+        if not workers:
+            return
+        worker = min(workers, key=lambda one: _rank_pod(one, shortage.resource))
+        self._evict(worker, _make_message(worker, shortage), disrupted=True)
+
+    def _evict(self, worker: PodWorker, message: str, *, disrupted: bool) -> None:
+        worker.evicted = TerminationReason(EVICTED, message, disrupted)
+        worker.event(WARNING, EVICTED, message)
+        worker.sync()
+
+    # -- who may come
+
+    def refusal(self, pod: Obj) -> tuple[str, str] | None:
+        """Why a pod may not run here while something is short: reason and message.
+
+        Source: `managerImpl.Admit`.
+        """
+        short = sorted({one.condition for one in self._short})
+        if not short or _is_critical(pod):
+            return None
+        if short == ["MemoryPressure"]:
+            quality = (pod.get("status") or {}).get("qosClass", "BestEffort")
+            if quality != "BestEffort" or _tolerates_memory_pressure(pod):
+                return None
+        return EVICTED, f"The node had condition: [{' '.join(short)}]. "
+
+
+def _is_critical(pod: Obj) -> bool:
+    """Source: pkg/kubelet/types/pod_update.go, `IsCriticalPod`."""
+    return (pod["spec"].get("priority") or 0) >= _CRITICAL_PRIORITY
+
+
+def _tolerates_memory_pressure(pod: Obj) -> bool:
+    return any(
+        one.get("key") in (None, "", _MEMORY_TAINT)
+        and one.get("effect") in (None, "", "NoSchedule")
+        and (one.get("operator") == "Exists" or one.get("key"))
+        and (one.get("operator") == "Exists" or not one.get("value"))
+        for one in pod["spec"].get("tolerations") or ()
+    )
+
+
+def _can_evict(worker: PodWorker) -> bool:
+    return (
+        not worker.finished
+        and not worker.deleted
+        and worker.evicted is None
+        and not _is_critical(worker.pod)
+    )
+
+
+def _get_usage(worker: PodWorker, name: str, resource: str) -> int:
+    """The bytes that a container has of what is short."""
+    starts = worker.runtime_manager
+    current = starts.slot(name).current
+    running = current is not None and current.running
+    if resource == "memory":
+        return starts.held(name) + _MIN_MEMORY_USAGE * running
+    return starts.written(name) + starts.logged(name) + _MIN_DISK_USAGE * running
+
+
+def _get_request(container: Obj, resource: str) -> Quantity:
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return parse_quantity(requests.get(resource, 0))
+
+
+def _rank_pod(worker: PodWorker, resource: str) -> tuple[float, ...]:
+    """The order in which pods are given up.
+
+    Source: eviction/helpers.go, `rankMemoryPressure`, `rankDiskPressureFunc`.
+    """
+    spec = worker.pod["spec"]
+    asked = PodRequests(worker.pod, started=True).total().get(resource, 0)
+    used = sum(_get_usage(worker, one["name"], resource) for one in spec["containers"])
+    if resource != "memory":
+        used += sum(worker.runtime_manager.volumes.sizes().values())
+    return (0 if used > asked else 1, float(spec.get("priority") or 0), asked - used)
+
+
+def _make_message(worker: PodWorker, shortage: ResourceShortage) -> str:
+    """Source: eviction/helpers.go, `evictionMessage`."""
+    message = (
+        f"The node was low on resource: {shortage.resource}. Threshold quantity: "
+        f"{shortage.threshold}, available: {shortage.available}. "
+    )
+    spec = worker.pod["spec"]
+    for one in [*spec["containers"], *(spec.get("initContainers") or ())]:
+        used = Quantity(Fraction(_get_usage(worker, one["name"], shortage.resource)), "BinarySI")
+        asked = _get_request(one, shortage.resource)
+        if used > asked:
+            message += (
+                f"Container {one['name']} was using {used}, request is {asked}, has larger "
+                f"consumption of {shortage.resource}. "
+            )
+    return message

@@ -1,0 +1,355 @@
+"""A node and its kubelet: the Node object and its lease, the pods bound to it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import rfc3339_micro
+from pytest_kwait.scheduler.framework.node_info import NodeInfo
+from pytest_kwait.scheduler.framework.pod_info import PodInfo
+from pytest_kwait.scheduler.plugins.predicates import find_rejection
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.busybox.os.network import Network
+from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
+from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
+from pytest_kwait.simulator.kubelet.eviction import EvictionManager
+from pytest_kwait.simulator.kubelet.images import Image, is_preloaded
+from pytest_kwait.simulator.kubelet.outages import NodeFaults
+from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+from pytest_kwait.simulator.kubelet.runtime.backoff import Backoff
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = ["NodeKubelet"]
+
+# Seconds between looks at the containers; source: kubelet.go, `genericPlegRelistPeriod`.
+_RELIST_SECONDS = 1.0
+# Seconds between renewals of the lease and of the Node's status.
+# Source: kubelet config defaults, `nodeLeaseDurationSeconds` / 4, `nodeStatusReportFrequency`.
+_RENEW_SECONDS = 10.0
+_REPORT_SECONDS = 300.0
+_LEASE_SECONDS = 40
+_MAX_REMEMBERED_EVENTS = 512
+"""Events that one node keeps in mind to count them; ten of each of its pods."""
+_LEASES = "kube-node-lease"
+_KUBELET_PORT = 10250
+
+_CAPACITY = {
+    "cpu": "8",
+    "ephemeral-storage": "104857600Ki",
+    "hugepages-1Gi": "0",
+    "hugepages-2Mi": "0",
+    "memory": "32505856Ki",
+    "pods": "110",
+}
+_CONDITIONS = (
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+class NodeKubelet:
+    """One node's kubelet.
+
+    Args:
+        api: the cluster.
+        name: the node's name.
+        number: from 1; what addresses are made of.
+    """
+
+    def __init__(self, api: SimulatedCluster, name: str, number: int) -> None:
+        self.api = api
+        self.clock = api.clock
+        self.name = name
+        self.address = f"172.30.{number // 250}.{number % 250 + 1}"
+        self.network = Network()
+        self.peers: dict[str, NodeKubelet] = {name: self}
+        """All nodes of the cluster, by their names."""
+        self.recorder = EventRecorder(api, "kubelet", name, _MAX_REMEMBERED_EVENTS)
+        self.backoff = Backoff(api.clock.scale)
+        self._phase = (number - 1) * 0.381966 % 1
+        self._subnet = f"10.{244 + number // 250}.{number % 250}"
+        self._next_address = 1
+        self._addresses: dict[str, str] = {}
+        self._images: dict[str, Image] = {}
+        self._workers: dict[str, PodWorker] = {}
+        self._by_name: dict[tuple[str, str], PodWorker] = {}
+        self._dirty: dict[PodWorker, None] = {}
+        self._relisting = False
+        self.conditions = {kind: told for kind, *told in _CONDITIONS}
+        self.eviction_manager = EvictionManager(self)
+        self.deferred_resizes = DeferredResizes(self)
+        self.node_faults = NodeFaults(self)
+        self._info: NodeInfo | None = None
+
+    # -- the Node
+
+    def register(self) -> None:
+        """Make the Node, Ready, and its lease; keep both fresh from then on."""
+        stamp = self.clock.stamp()
+        allocatable = {**_CAPACITY, "memory": "32403456Ki", "ephemeral-storage": "96636764160"}
+        machine = uuid.uuid5(uuid.NAMESPACE_DNS, self.name)
+        node: Obj = {
+            "metadata": {
+                "name": self.name,
+                "labels": {
+                    "beta.kubernetes.io/arch": "amd64",
+                    "beta.kubernetes.io/os": "linux",
+                    "kubernetes.io/arch": "amd64",
+                    "kubernetes.io/hostname": self.name,
+                    "kubernetes.io/os": "linux",
+                },
+                "annotations": {
+                    "node.alpha.kubernetes.io/ttl": "0",
+                    "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+                },
+            },
+            "spec": {"podCIDR": f"{self._subnet}.0/24", "podCIDRs": [f"{self._subnet}.0/24"]},
+        }
+        created = self.api.create("nodes", node)
+        status: Obj = {
+            "addresses": [
+                {"type": "InternalIP", "address": self.address},
+                {"type": "Hostname", "address": self.name},
+            ],
+            "capacity": dict(_CAPACITY),
+            "allocatable": allocatable,
+            "conditions": [
+                {
+                    "type": kind, "status": value, "lastHeartbeatTime": stamp,
+                    "lastTransitionTime": stamp, "reason": reason, "message": message,
+                }
+                for kind, value, reason, message in _CONDITIONS
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": _KUBELET_PORT}},
+            "nodeInfo": {
+                "architecture": "amd64", "bootID": str(uuid.uuid4()), "containerRuntimeVersion": "containerd://2.1.0",
+                "kernelVersion": "6.12.0", "kubeProxyVersion": "", "machineID": machine.hex,
+                "kubeletVersion": self.api.kinds.version.get("gitVersion", ""),
+                "operatingSystem": "linux", "osImage": "pytest-kwait embedded",
+                "systemUUID": str(machine),
+            },
+        }  # fmt: skip
+        stored = self.api.update_status("nodes", {**clone(created), "status": status})
+        self._info = NodeInfo(stored)
+        self._create_lease(stored)
+        self.recorder.event(stored, ("v1", "Node"), NORMAL, "Starting", "Starting kubelet.")
+        # Each node at its own moment, so that many of them do not take the process for long.
+        self.clock.call_later(_RENEW_SECONDS * (1 - self._phase), self._renew)
+        self.clock.call_later(_REPORT_SECONDS * (1 - self._phase / 2), self._report)
+
+    def _create_lease(self, node: Obj) -> None:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(node)}
+        lease: Obj = {
+            "metadata": {"name": self.name, "namespace": _LEASES, "ownerReferences": [owner]},
+            "spec": {
+                "holderIdentity": self.name,
+                "leaseDurationSeconds": _LEASE_SECONDS,
+                "renewTime": rfc3339_micro(self.clock.time()),
+            },
+        }
+        self.api.create("leases.coordination.k8s.io", lease, _LEASES)
+
+    def _renew(self) -> None:
+        if not self.node_faults.cut:
+            self.beat()
+        self.clock.call_later(_RENEW_SECONDS, self._renew)
+
+    def beat(self) -> None:
+        """Renew the lease."""
+        if not self.api.renew(_LEASES, self.name):
+            # The lease, or the node with it, was deleted: a real kubelet makes the lease again.
+            node = self.api.find("nodes", self.name)
+            if node is not None:
+                self._create_lease(node)
+
+    def _report(self) -> None:
+        self.report(anew=False)
+        self.clock.call_later(_REPORT_SECONDS, self._report)
+
+    def report(self, *, anew: bool = True) -> None:
+        """Say how the node is, or with `anew` False only that this is still heard."""
+        stamp = self.clock.stamp()
+
+        def tell(node: Obj) -> None:
+            for condition in node["status"].get("conditions") or ():
+                own = self.conditions.get(condition["type"]) if anew else None
+                condition["lastHeartbeatTime"] = stamp
+                if own is not None and condition["status"] != own[0]:
+                    condition["lastTransitionTime"] = stamp
+                if own is not None:
+                    condition["status"], condition["reason"], condition["message"] = own
+
+        if self.node_faults.cut:
+            return
+        try:
+            self.api.modify("nodes", self.name, "", tell, subresource="status")
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+    # -- pods
+
+    def pod_changed(self, change: str, pod: Obj) -> None:
+        """Take note of a change of a pod that is bound to this node."""
+        if self.node_faults.cut:
+            return
+        uid = uid_of(pod)
+        worker = self._workers.get(uid)
+        if change == "DELETED":
+            if worker is not None:
+                worker.gone()
+                self._forget(worker, pod)
+        elif worker is not None:
+            worker.updated(pod)
+        else:
+            self._admit(pod)
+
+    def _admit(self, pod: Obj) -> None:
+        worker = PodWorker(self, pod)
+        self._workers[uid_of(pod)] = worker
+        self._by_name[namespace_of(pod), name_of(pod)] = worker
+        rejection = self._find_rejection_reason(pod)
+        if rejection is not None:
+            self.clock.call_later(0, lambda: worker.reject(*rejection))
+            return
+        if self._info is not None:
+            self._info.add(pod)
+        self.eviction_manager.watch(worker)
+        worker.sync()
+
+    def _find_rejection_reason(self, pod: Obj) -> tuple[str, str] | None:
+        """Why a pod that is bound may not run here: reason and message.
+
+        Source: lifecycle/predicate.go, `predicateAdmitHandler.Admit`.
+        """
+        if self._info is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return None
+        refusal = self.eviction_manager.refusal(pod)
+        if refusal is not None:
+            return refusal
+        # Its labels may be others than at the start.
+        node = self.api.find("nodes", self.name)
+        if node is not None and node is not self._info.node:
+            self._info.set_node(node)
+        asking = PodInfo(pod)
+        found = find_rejection(asking, self._info)
+        if found is None:
+            return None
+        reason = found.reasons[0]
+        if reason.startswith("node(s) didn't match Pod's node affinity"):
+            return (
+                "NodeAffinity",
+                "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+            )
+        if "free ports" in reason:
+            return "NodePorts", f"Predicate NodePorts failed: {reason}"
+        name = "pods" if reason == "Too many pods" else reason.removeprefix("Insufficient ")
+        asked = 1 if name == "pods" else asking.requests.get(name, 0)
+        used = self._info.pod_count if name == "pods" else self._info.requested.get(name, 0)
+        capacity = self._info.allocatable.get(name, 0)
+        message = (
+            f"Node didn't have enough resource: {name}, requested: {asked}, used: {used}, "
+            f"capacity: {capacity}"
+        )
+        return f"OutOf{name}", message
+
+    def admit_resize(self, pod: Obj, wanted: Obj) -> tuple[str, str] | None:
+        """Let a pod that is here have other resources; why it cannot: reason and message."""
+        if self._info is None or not self._info.remove(pod):
+            return None
+        refusal = self._find_rejection_reason(wanted)
+        # What the status says of it is what it had before.
+        self._info.add({**(wanted if refusal is None else pod), "status": {}})
+        if refusal is None:
+            # It may take less than before.
+            self.deferred_resizes.retry()
+        return refusal
+
+    def ended(self, worker: PodWorker) -> None:
+        """None of the pod's containers will run again: it takes no room any more."""
+        if self._info is not None:
+            self._info.remove(worker.pod)
+        self.deferred_resizes.retry()
+        self._addresses.pop(uid_of(worker.pod), None)
+        worker.runtime_manager.volumes.close()
+
+    def _forget(self, worker: PodWorker, pod: Obj) -> None:
+        self.ended(worker)
+        uid = uid_of(pod)
+        self._workers.pop(uid, None)
+        self._dirty.pop(worker, None)
+        self.backoff.forget(f"{uid}/")
+        key = (namespace_of(pod), name_of(pod))
+        if self._by_name.get(key) is worker:
+            del self._by_name[key]
+
+    def relist(self, worker: PodWorker) -> None:
+        """Containers of the pod changed: it is synced with the next look at all containers."""
+        self._dirty[worker] = None
+        if not self._relisting:
+            self._relisting = True
+            period = _RELIST_SECONDS * self.clock.scale
+            # Each node looks at its own moment, so that not all work falls into one.
+            left = period - (self.clock.monotonic() + self._phase * period) % period
+            self.clock.call_later(left, self._look, scaled=False)
+
+    def _look(self) -> None:
+        self._relisting = False
+        dirty, self._dirty = self._dirty, {}
+        for worker in dirty:
+            worker.sync()
+
+    def assign_address(self, pod: Obj) -> str:
+        """Return an address for the pod, free again when it has ended."""
+        if pod["spec"].get("hostNetwork"):
+            return self.address
+        taken = set(self._addresses.values())
+        for _ in range(254):
+            self._next_address = self._next_address % 254 + 1
+            address = f"{self._subnet}.{self._next_address}"
+            if address not in taken:
+                break
+        self._addresses[uid_of(pod)] = address
+        return address
+
+    def find_network(self, address: str) -> Network | None:
+        """Return the ports behind an address of some pod or node; None where nobody has it."""
+        for agent in self.peers.values():
+            if agent.address == address:
+                return agent.network
+            for worker in agent.workers:
+                if worker.pod_ip == address and worker.runtime_manager.running():
+                    return worker.network
+        return None
+
+    def has_image(self, image: Image) -> bool:
+        """Whether the image is on the node."""
+        return is_preloaded(image) or str(image) in self._images
+
+    def record_image(self, image: Image) -> None:
+        """Remember that the image was pulled."""
+        self._images[str(image)] = image
+
+    # -- what others look at
+
+    @property
+    def workers(self) -> Collection[PodWorker]:
+        """The pods that are here."""
+        return self._workers.values()
+
+    def worker(self, namespace: str, pod: str) -> PodWorker | None:
+        """The pod of that name, None where it is not here."""
+        return self._by_name.get((namespace, pod))

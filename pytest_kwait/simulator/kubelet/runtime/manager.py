@@ -1,0 +1,400 @@
+"""Which containers of a pod run, which are started next, and what keeps one from starting."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
+from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
+from pytest_kwait.simulator.kubelet.container_probes import ContainerProbes
+from pytest_kwait.simulator.kubelet.environment import (
+    ContainerConfigError,
+    expand,
+    make_environment,
+)
+from pytest_kwait.simulator.kubelet.handlers import start_hook
+from pytest_kwait.simulator.kubelet.host_names import get_hostname, make_hosts_file
+from pytest_kwait.simulator.kubelet.image_pulls import ImageManager
+from pytest_kwait.simulator.kubelet.resizes import needs_restart, record_resize
+from pytest_kwait.simulator.kubelet.runtime.backoff import format_go_seconds
+from pytest_kwait.simulator.kubelet.runtime.container_slots import ContainerRecord, ContainerRecords
+from pytest_kwait.simulator.kubelet.runtime.container_stops import terminate_containers
+from pytest_kwait.simulator.kubelet.runtime.containers import SIGKILL_EXIT_CODE, Container
+from pytest_kwait.simulator.kubelet.runtime.restart_policy import (
+    is_sidecar,
+    restarts_after_probe_failure,
+    should_restart,
+)
+from pytest_kwait.simulator.kubelet.runtime.security import (
+    find_run_as_root_error,
+    find_seccomp_error,
+)
+from pytest_kwait.simulator.kubelet.scratch import find_read_only_paths, make_container_files
+from pytest_kwait.simulator.kubelet.scripted_container import ScriptedContainer
+from pytest_kwait.simulator.kubelet.volumes import make_volume_files
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from pytest_kwait.simulator.kubelet.outcomes import HandlerResult
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+
+__all__ = ["RuntimeManager"]
+
+# Seconds, scaled: what making and starting a container takes.
+_CREATE_SECONDS = 0.1
+# Seconds until a failed start is tried again: 10 and up to half as much of jitter, its middle here.
+# Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
+_RETRY_SECONDS = 12.5
+
+_RESTARTING_ALL = "RestartingAllContainers"
+_REMOVED = "The container is removed because RestartAllContainers in place"
+
+
+class RuntimeManager(ContainerRecords):
+    """Starts the containers of one pod.
+
+    Args:
+        worker: the pod.
+    """
+
+    def __init__(self, worker: PodWorker) -> None:
+        super().__init__(worker)
+        self._pulls = ImageManager(worker, self._record_image_error)
+        self._begun = False
+
+    def run(self) -> Generator[float | None, None, None]:
+        """Start whatever is due, and plan when to look again at what is not.
+
+        Source: kuberuntime_manager.go, `computePodActions`, `SyncPod`.
+        """
+        spec = self.worker.pod["spec"]
+        if not self._begun:
+            self._begun = True
+            self._pulls.record_missing_secrets()
+        if self.all_restart():
+            yield from self._reset_all()
+            return
+        resizing = self._is_resizing()
+        if resizing:
+            record_resize(worker := self.worker, over=False)
+            worker.record_resize_progress()
+        yield from self._kill_scheduled()
+        if resizing:
+            self._apply_resources()
+        waits: list[float] = []
+        for container in spec.get("ephemeralContainers") or ():
+            if container["name"] not in self.slots or self._retries(container["name"]):
+                yield from self._run_one(container, waits)
+        initialized = yield from self._run_init(spec.get("initContainers") or [], waits)
+        if initialized:
+            for container in spec["containers"]:
+                yield from self._run_one(container, waits)
+        self.worker.sync_in(min(waits) if waits else None)
+        if resizing:
+            record_resize(self.worker, over=True)
+            self.worker.sync()
+
+    def _retries(self, name: str) -> bool:
+        """Whether an ephemeral container, which starts but once, has not come to start."""
+        slot = self.slots[name]
+        return slot.current is None
+
+    def _run_init(
+        self, containers: list[Obj], waits: list[float]
+    ) -> Generator[float | None, None, bool]:
+        """Start init containers in their order; True once the others may start."""
+        regular = self.worker.pod["spec"]["containers"]
+        begun = any(self.current(one["name"]) is not None for one in regular)
+        for container in containers:
+            name = container["name"]
+            current = self.current(name)
+            if is_sidecar(container):
+                yield from self._run_one(container, waits)
+                current = self.current(name)
+                if not begun and not (
+                    current is not None and current.running and self.is_started(name)
+                ):
+                    return False
+            elif begun or (current is not None and current.exit_code == 0):
+                continue
+            else:
+                yield from self._run_one(container, waits)
+                return False
+        return True
+
+    def _run_one(self, spec: Obj, waits: list[float]) -> Generator[float | None, None, None]:
+        slot = self.slot(spec["name"])
+        current = slot.current
+        if current is not None and (
+            current.running
+            or not (
+                slot.configured.get("image") != spec["image"]
+                or slot.resized
+                or should_restart(self.worker.pod, spec, current.exit_code or 0)
+            )
+        ):
+            return
+        wait = yield from self._start(spec, slot)
+        if wait is not None:
+            waits.append(wait)
+
+    def _start(
+        self, spec: Obj, slot: ContainerRecord
+    ) -> Generator[float | None, None, float | None]:
+        """Try to start a container; real seconds until the next try, None where it runs."""
+        worker, name = self.worker, spec["name"]
+        clock, node = worker.node.clock, worker.node
+        wait = self._remaining_crash_backoff(name, slot)
+        if wait is not None:
+            return wait
+        retry = _RETRY_SECONDS * clock.scale
+        script = worker.container_scripts.of(spec)
+        image = yield from self._pulls.ensure_image_exists(spec, script)
+        if image is None:
+            return retry
+        if script.start is not None:
+            if script.start == math.inf:
+                return None
+            yield script.start / clock.scale
+        refusal = find_run_as_root_error(worker.pod, spec, image)
+        try:
+            if refusal:
+                raise ContainerConfigError(refusal)
+            env = make_environment(worker.api, worker.pod, spec, self._places())
+            files = make_volume_files(worker.api, worker.pod, spec, env, self._places())
+            mounts = self.volumes.mounts(worker.pod, spec, env)
+            if not worker.pod["spec"].get("hostNetwork"):
+                files["/etc/hosts"] = make_hosts_file(worker.pod, worker.pod_ip).encode()
+            files["/etc/get_hostname"] = f"{get_hostname(worker.pod)}\n".encode()
+        except ContainerConfigError as error:
+            self._failed(name, slot, "CreateContainerConfigError", str(error))
+            return retry
+        unconfined = find_seccomp_error(worker.pod, spec)
+        if unconfined:
+            self._failed(name, slot, "CreateContainerError", unconfined, told=unconfined)
+            return retry
+        scripted = script.replaces_command
+        make: Callable[..., Container] = Container
+        if scripted:
+            make = partial(ScriptedContainer, script=script)
+        container = make(
+            clock, name, image, self._next_count(slot), self.ended, worker.network,
+            stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
+            message_path=spec.get("terminationMessagePath") or "",
+            message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+            directory=spec.get("workingDir") or "", memory=_get_memory_limit(spec),
+        )  # fmt: skip
+        yield _CREATE_SECONDS
+        worker.container_event(name, NORMAL, "Created", "Container created")
+        argv = [
+            expand(one, env) for one in [*(spec.get("command") or ()), *(spec.get("args") or ())]
+        ]
+        slot.last, slot.current, slot.trouble = slot.current, container, None
+        slot.restarts, slot.configured, slot.resized = container.restart_count, spec, False
+        network = worker.network
+        if network.world is None:
+            network.world = ClusterNetwork(worker.api, node.find_network, namespace_of(worker.pod))
+        network.address = worker.pod_ip
+        scratch = make_container_files(
+            clock.time, get_hostname(worker.pod), network, files,
+            mounts, find_read_only_paths(worker.pod, spec),
+        )  # fmt: skip
+        failure = container.start(argv, env, scratch, get_hostname(worker.pod))
+        if failure:
+            self._failed(name, slot, "RunContainerError", failure, told=failure)
+            return retry
+        worker.container_event(name, NORMAL, "Started", "Container started")
+        if container.assumed and not scripted:
+            told = f'Image "{spec["image"]}" is not run here: it is taken to work until it is ended'
+            worker.container_event(name, NORMAL, "NotSimulated", told)
+        handler = (spec.get("lifecycle") or {}).get("postStart")
+        if handler and not (yield from self._post_start(spec, slot, container, handler)):
+            return retry
+        if container.running:
+            slot.probes = ContainerProbes(worker, spec, container, self._doom, script.ready)
+            worker.container_scripts.schedule_failure()
+        node.relist(worker)
+        return None
+
+    def _places(self) -> dict[str, str]:
+        """Return what variables read of the node."""
+        node = self.worker.node
+        return {
+            "spec.nodeName": node.name,
+            "status.hostIP": node.address,
+            "status.hostIPs": node.address,
+            "status.podIP": self.worker.pod_ip,
+            "status.podIPs": self.worker.pod_ip,
+        }
+
+    def _next_count(self, slot: ContainerRecord) -> int:
+        return slot.current.restart_count + 1 if slot.current is not None else slot.restarts
+
+    def _post_start(
+        self, spec: Obj, slot: ContainerRecord, container: Container, handler: Obj
+    ) -> Generator[float | None, None, bool]:
+        """Run the hook of a started container; False where it failed, which ends the container.
+
+        Source: kuberuntime_container.go, `startContainer`.
+        """
+        worker, name = self.worker, spec["name"]
+        outcomes: list[HandlerResult] = []
+
+        def done(outcome: HandlerResult) -> None:
+            outcomes.append(outcome)
+            worker.resume_waiting()
+
+        action = start_hook(worker, spec, container, handler, done)
+        try:
+            while not outcomes and container.running:
+                yield None
+        finally:
+            action.cancel()
+        if not outcomes or outcomes[0].good:
+            return True
+        worker.container_event(name, WARNING, "FailedPostStartHook", "PostStartHook failed")
+        worker.container_event(name, NORMAL, "Killing", "FailedPostStartHook")
+        yield from terminate_containers(worker, [container], worker.grace())
+        slot.trouble = ("PostStartHookError", outcomes[0].text)
+        worker.node.relist(worker)
+        return False
+
+    def _record_image_error(self, name: str, reason: str, message: str) -> None:
+        self._failed(name, self.slot(name), reason, message)
+
+    def _failed(
+        self, name: str, slot: ContainerRecord, reason: str, message: str, told: str = ""
+    ) -> None:
+        slot.trouble = (reason, message)
+        text = told or (message if reason == "CreateContainerConfigError" else reason)
+        self.worker.container_event(name, WARNING, "Failed", f"Error: {text}")
+
+    def _remaining_crash_backoff(self, name: str, slot: ContainerRecord) -> float | None:
+        """Real seconds of the crash back-off that are left; None where it may be started.
+
+        Source: kuberuntime_manager.go, `doBackOff`.
+        """
+        # A container that a probe ended is started in the same sync, which has not seen its end.
+        ended = slot.last if slot.probed else slot.current
+        slot.probed = False
+        if ended is None or ended.finished_at is None:
+            return None
+        worker = self.worker
+        clock, pod = worker.node.clock, worker.pod
+        key = f"{uid_of(pod)}/crash/{name}"
+        left = worker.node.backoff.left(key, ended.finished_at, clock.time())
+        if left <= 0:
+            worker.node.backoff.grow(key, ended.finished_at)
+            return None
+        where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
+        told = f"Back-off restarting failed container {name} in pod {where}"
+        worker.container_event(name, WARNING, "BackOff", told)
+        delay = format_go_seconds(worker.node.backoff.delay(key))
+        slot.trouble = (
+            "CrashLoopBackOff",
+            f"back-off {delay} restarting failed container={name} pod={where}",
+        )
+        return left
+
+    # -- ending what is to start again
+
+    def _doom(self, name: str, why: str, grace: float | None) -> None:
+        """End a container with the next sync: a probe says so."""
+        spec = self.worker.container_spec(name)
+        init = any(
+            one["name"] == name for one in self.worker.pod["spec"].get("initContainers") or ()
+        )
+        message = f"{'Init container' if init else 'Container'} {name} {why}"
+        if not init and restarts_after_probe_failure(self.worker.pod, spec):
+            message += ", will be restarted"
+        self.slot(name).doomed = (message, self.worker.grace() if grace is None else grace)
+
+    def _kill_scheduled(self) -> Generator[float | None, None, None]:
+        """End containers whose probe failed, whose image is another one, or that are resized so.
+
+        They are started again like any other that ended.
+        """
+        worker = self.worker
+        last_ones = self._has_none_left_to_run()
+        for spec in tuple(self.specs()):
+            slot = self.slots.get(spec["name"])
+            container = slot.current if slot is not None else None
+            if slot is None or container is None or not container.running:
+                continue
+            doomed, slot.doomed = slot.doomed, None
+            if slot.configured.get("image") != spec["image"]:
+                message = f"Container {spec['name']} definition changed, will be restarted"
+                doomed = (message, worker.grace())
+            elif doomed is not None and last_ones:
+                # Nobody is left to run: that ends the pod.
+                doomed = (f"Stopping container {spec['name']}", worker.grace())
+            elif doomed is None and needs_restart(spec, slot.configured):
+                message = f"Container {spec['name']} resize requires restart"
+                doomed = (message, worker.grace())
+            if doomed is None:
+                continue
+            message, grace = doomed
+            worker.container_event(spec["name"], NORMAL, "Killing", message)
+            yield from terminate_containers(worker, [container], grace)
+            slot.probed = True
+            slot.resized = slot.configured.get("resources") != spec.get("resources")
+
+    def _has_none_left_to_run(self) -> bool:
+        """Whether no regular container would run once those that are doomed have ended."""
+        pod = self.worker.pod
+        for spec in pod["spec"]["containers"]:
+            slot = self.slot(spec["name"])
+            current = slot.current
+            if current is None or slot.configured.get("image") != spec["image"]:
+                return False
+            if current.running:
+                if slot.doomed is None or restarts_after_probe_failure(pod, spec):
+                    return False
+            elif should_restart(pod, spec, current.exit_code or 0):
+                return False
+        return True
+
+    def _is_resizing(self) -> bool:
+        """Whether a running container has other resources than it should."""
+        return any(
+            slot.current is not None
+            and slot.current.running
+            and slot.configured.get("resources") != spec.get("resources")
+            for spec in self.specs()
+            if (slot := self.slots.get(spec["name"])) is not None
+        )
+
+    def _apply_resources(self) -> None:
+        """Take the new resources for given where nothing has to start again."""
+        for spec in self.specs():
+            slot = self.slots.get(spec["name"])
+            if slot is not None and slot.current is not None and slot.current.running:
+                slot.configured = spec
+
+    def _reset_all(self) -> Generator[float | None, None, None]:
+        """End and forget all containers, so that the pod begins again in its sandbox.
+
+        Source: kuberuntime_manager.go, `SyncPod`, ContainersToReset.
+        """
+        worker = self.worker
+        for container in self.running():
+            worker.container_event(container.name, NORMAL, "Killing", "killing")
+            yield from terminate_containers(worker, [container], 0.0)
+        removed = {"exitCode": SIGKILL_EXIT_CODE, "reason": _RESTARTING_ALL, "message": _REMOVED}
+        for slot in self.slots.values():
+            slot.restarts = self._next_count(slot)
+            slot.current = slot.last = None
+            slot.removed = {"terminated": {**removed, "startedAt": None, "finishedAt": None}}
+            slot.trouble = (_RESTARTING_ALL, _REMOVED)
+        worker.sync()
+
+
+def _get_memory_limit(spec: Obj) -> int | None:
+    """The bytes that a container may hold; None without a limit."""
+    limit = ((spec.get("resources") or {}).get("limits") or {}).get("memory")
+    return math.ceil(parse_quantity(limit).amount) if limit is not None else None

@@ -1,0 +1,175 @@
+"""Where a container's script comes from: rules, annotations of the pod, KWOK's keys."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.durations import to_seconds
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.container_scripts import (
+    EMPTY,
+    MAX_EXIT_CODE,
+    Script,
+    ScriptError,
+    parse_script,
+)
+from pytest_kwait.simulator.event_recorder import WARNING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["ContainerScripts", "get_script_keys"]
+
+_KWAIT_PREFIX = "sim.kwait.dev/"
+_KWOK_SUFFIX = ".stage.kwok.x-k8s.io"
+_FAILED_LABEL = f"pod-container-running-failed{_KWOK_SUFFIX}"
+# What KWOK's stages are called, and what of a script their delays are.
+_STAGES = {"pod-create": "start", "pod-ready": "ready", "pod-complete": "run"}
+
+
+def get_script_keys(pod: Obj) -> dict[str, str]:
+    """Return the labels and annotations of a pod that say what its containers do."""
+    metadata = pod["metadata"]
+    return {
+        key: value
+        for field in ("labels", "annotations")
+        for key, value in (metadata.get(field) or {}).items()
+        if key.startswith(_KWAIT_PREFIX) or _KWOK_SUFFIX in key
+    }
+
+
+class ContainerScripts:
+    """The scripts of one pod's containers, and failures that KWOK's label asks for.
+
+    Args:
+        worker: the pod.
+    """
+
+    def __init__(self, worker: PodWorker) -> None:
+        self._worker = worker
+        self._told: set[str] = set()
+        self._failure: Timer | None = None
+
+    def of(self, container: Obj) -> Script:
+        """Return what a container does, as far as anybody says so."""
+        pod, name = self._worker.pod, container["name"]
+        script = self._worker.api.scripts.script(pod, name)
+        keys = get_script_keys(pod)
+        if keys:
+            self._check_names(keys)
+            script = script.over(self._own(name, keys)).over(self._stages(name, keys))
+        return script
+
+    def _tell(self, key: str, why: str) -> None:
+        if key not in self._told:
+            self._told.add(key)
+            self._worker.event(WARNING, "InvalidScript", f"Ignored {key}: {why}")
+
+    def _names(self) -> list[str]:
+        spec = self._worker.pod["spec"]
+        every = [*(spec.get("initContainers") or ()), *spec["containers"]]
+        return [one["name"] for one in [*every, *(spec.get("ephemeralContainers") or ())]]
+
+    def _check_names(self, keys: Mapping[str, str]) -> None:
+        names = self._names()
+        for key in keys:
+            name = key.removeprefix(_KWAIT_PREFIX)
+            if key.startswith(_KWAIT_PREFIX) and name not in names:
+                why = f"the pod has no container {name!r}, only {', '.join(names)}"
+                self._tell(f"annotation {key}", why)
+
+    def _own(self, name: str, keys: Mapping[str, str]) -> Script:
+        text = keys.get(f"{_KWAIT_PREFIX}{name}")
+        if text is None:
+            return EMPTY
+        try:
+            return parse_script(text)
+        except ScriptError as error:
+            self._tell(f"annotation {_KWAIT_PREFIX}{name}", str(error))
+            return EMPTY
+
+    # -- KWOK's keys
+
+    def _stages(self, name: str, keys: Mapping[str, str]) -> Script:
+        """Return the delays of KWOK's stages; that of the end is for pods of jobs alone."""
+        pod = self._worker.pod
+        found: dict[str, float] = {}
+        owners = pod["metadata"].get("ownerReferences") or ()
+        for stage, field in _STAGES.items():
+            if stage == "pod-complete" and not any(one["kind"] == "Job" for one in owners):
+                continue
+            delay = self._delay(stage, keys)
+            if delay is not None and name in [one["name"] for one in pod["spec"]["containers"]]:
+                found[field] = delay
+        return Script(start=found.get("start"), ready=found.get("ready"), run=found.get("run"))
+
+    def _delay(self, stage: str, keys: Mapping[str, str]) -> float | None:
+        """Return a stage's delay, anything up to its `jitter-delay` where it has one."""
+        delay = self._duration(f"{stage}{_KWOK_SUFFIX}/delay", keys)
+        most = self._duration(f"{stage}{_KWOK_SUFFIX}/jitter-delay", keys)
+        if delay is None or most is None or most <= delay:
+            return delay
+        return random.uniform(delay, most)  # noqa: S311
+
+    def _duration(self, key: str, keys: Mapping[str, str]) -> float | None:
+        text = keys.get(key)
+        if text is None:
+            return None
+        try:
+            return to_seconds(text)
+        except InvalidArgument:
+            why = f"{text!r} is no duration: use one as 500ms, 3s or 1m30s"
+            self._tell(f"annotation {key}", why)
+            return None
+
+    def schedule_failure(self) -> None:
+        """Let running containers fail in a while, where KWOK's label asks for it.
+
+        As KWOK does with its stage `pod-container-running-failed`; what becomes of a pod whose
+        container has failed is then up to its restart policy.
+        """
+        if self._failure is not None:
+            return
+        keys = get_script_keys(self._worker.pod)
+        if keys.get(_FAILED_LABEL) != "true" or not self._worker.runtime_manager.running():
+            return
+        delay = self._delay(_FAILED_LABEL.removesuffix(_KWOK_SUFFIX), keys)
+        self._failure = self._worker.node.clock.call_later(
+            1.0 if delay is None else delay, self._fail, scaled=False
+        )
+
+    def _fail(self) -> None:
+        self._failure = None
+        worker = self._worker
+        keys = get_script_keys(worker.pod)
+        if keys.get(_FAILED_LABEL) != "true" or worker.deleted:
+            return
+        code = keys.get(f"{_FAILED_LABEL}/exit-code", "1")
+        if not (code.isascii() and code.isdigit() and int(code) <= MAX_EXIT_CODE):
+            why = f"{code!r} is no whole number from 0 to {MAX_EXIT_CODE}"
+            self._tell(f"annotation {_FAILED_LABEL}/exit-code", why)
+            code = "1"
+        names = [one["name"] for one in worker.pod["spec"]["containers"]]
+        wanted = keys.get(f"{_FAILED_LABEL}/container-name", "")
+        if wanted and wanted not in names:
+            why = f"the pod has no container {wanted!r}, only {', '.join(names)}"
+            self._tell(f"annotation {_FAILED_LABEL}/container-name", why)
+            return
+        for container in worker.runtime_manager.running():
+            if container.name in names and wanted in ("", container.name):
+                container.finish(
+                    int(code),
+                    keys.get(f"{_FAILED_LABEL}/reason", "containerFailed"),
+                    keys.get(f"{_FAILED_LABEL}/message", "container failed"),
+                )
+
+    def stop(self) -> None:
+        """Plan nothing any more."""
+        if self._failure is not None:
+            self._failure.cancel()
+            self._failure = None

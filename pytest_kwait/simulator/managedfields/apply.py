@@ -1,0 +1,394 @@
+"""Server-side apply: a configuration merged into an object, fields owned, conflicts told.
+
+Source: sigs.k8s.io/structured-merge-diff merge/update.go, k8s.io/apimachinery
+pkg/util/managedfields/internal/{structuredmerge,conflict}.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.api_errors import StatusError, bad_request
+from pytest_kwait.simulator.codec.decode import Decoder
+from pytest_kwait.simulator.codec.schema import Form, struct_of
+from pytest_kwait.simulator.codec.yaml_text import read_yaml
+from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.managedfields.field_manager import (
+    ManagedFieldsEntry,
+    VersionConverter,
+    object_shape,
+    read_managed_fields,
+    strip_unowned,
+    write_managed_fields,
+)
+from pytest_kwait.simulator.managedfields.field_sets import (
+    Changes,
+    Path,
+    Paths,
+    compare_fields,
+    field_set_of,
+    format_path,
+    is_granular,
+    iter_children,
+)
+from pytest_kwait.simulator.managedfields.last_applied import (
+    KUBECTL_MANAGER,
+    last_applied_fields,
+    update_last_applied,
+)
+from pytest_kwait.simulator.managedfields.typed_check import find_type_errors
+from pytest_kwait.simulator.objects import clone, name_of
+from pytest_kwait.simulator.patches import not_a_map_message
+from pytest_kwait.simulator.store import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.codec.schema import Shape
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["apply_object", "check_conflicts", "merge_configuration", "read_apply"]
+
+_TYPE_ERROR = re.compile(
+    r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
+)
+
+
+def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Caller) -> Obj:
+    """The configuration in the body, which may be YAML and may name no object.
+
+    Raises:
+        StatusError: 400, it is none, or one of something else.
+    """
+    try:
+        obj, repeated = read_yaml(data)
+    except ValueError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    if repeated and caller.field_validation == "Strict":
+        text = "yaml: unmarshal errors:\n  " + "\n  ".join(repeated)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
+    if caller.field_validation == "Warn":
+        for text in repeated:
+            caller.warn(text)
+    if not isinstance(obj, dict):
+        why = "error unmarshaling JSON: while decoding JSON: "
+        raise bad_request(f"error decoding YAML: {why}{not_a_map_message(obj)}")
+    if not obj.get("apiVersion") or not obj.get("kind"):
+        group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={obj.get('kind') or ''}")
+    if kind.custom and obj["apiVersion"] != kind.api_version:
+        group, _, version = str(obj["apiVersion"]).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{version}, Kind={obj['kind']}")
+    if obj["apiVersion"] != kind.api_version:
+        raise bad_request(
+            "Incorrect version specified in apply patch. Specified patch version: "
+            f"{obj['apiVersion']}, expected: {kind.api_version}"
+        )
+    if obj["kind"] != kind.kind:
+        raise bad_request(f"invalid object type: {kind.group}/{kind.version}, Kind={obj['kind']}")
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+    if metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    configuration: Obj = obj
+    metadata = configuration["metadata"]
+    _check_types(kind, configuration)
+    if metadata.get("name", name) != name:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL "
+            f"({name})"
+        )
+    if namespace and metadata.setdefault("namespace", namespace) != namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    return configuration
+
+
+def apply_object(
+    api: SimulatedCluster,
+    kind: Kind,
+    configuration: Obj,
+    subresource: str | None,
+    caller: Caller,
+    *,
+    force: bool,
+) -> tuple[Obj, bool]:
+    """Apply; returns the object and whether it is a new one.
+
+    Raises:
+        StatusError: 409 where another manager owns a field that would change, and `force` is not
+            given; 500 for fields that the kind does not have; whatever a write is refused for.
+    """
+    name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
+    shape = object_shape(kind)
+    ours = strip_unowned(kind, field_set_of(configuration, shape), subresource)
+    entry = api.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
+    this = ManagedFieldsEntry(
+        caller.manager, "Apply", kind.api_version, subresource or "", api.clock.stamp(), ours
+    )
+    if entry is None:
+        if subresource is not None:
+            api.entry(kind, name, namespace)
+        if configuration["metadata"].get("uid"):
+            raise StatusError(
+                409,
+                "Conflict",
+                f'Operation cannot be fulfilled on {kind.qualified} "{name}": uid mismatch: the '
+                f"provided object specified uid {configuration['metadata']['uid']}, and no "
+                "existing object was found",
+                {"name": name, "kind": kind.plural},
+            )
+        created = api.create(
+            kind,
+            configuration,
+            namespace,
+            caller=caller,
+            record=lambda new: write_managed_fields(new, [this]),
+        )
+        return created, True
+    live = to_version(kind, entry.obj, caller)
+    managers = read_managed_fields(live)
+    last = next((one for one in managers if one.identity == this.identity), None)
+    others = [one for one in managers if one is not last]
+    plain = clone({**live, "metadata": {**live["metadata"]}})
+    plain["metadata"].pop("managedFields", None)
+    merged = merge_configuration(plain, configuration, shape)
+    if last is not None:
+        held: Paths = set().union(*(one.fields for one in others)) if others else set()
+        _prune_dropped(merged, shape, last.fields - ours, ours | held)
+    changes = compare_fields(plain, merged, shape)
+    touched = changes.added | changes.modified
+    allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
+    versions = VersionConverter(api.kinds, kind, caller)
+    theirs: dict[str, Changes] = {kind.api_version: changes}
+    if kind.custom:
+        for other in [*others]:
+            if other.api_version not in theirs:
+                found = versions.changes(other, plain, merged)
+                if found is None:
+                    others.remove(other)
+                else:
+                    theirs[other.api_version] = found
+    check_conflicts(
+        others,
+        touched - allowed,
+        force=force,
+        elsewhere={
+            version: one.added | one.modified
+            for version, one in theirs.items()
+            if version != kind.api_version
+        },
+    )
+    for other in others:
+        lost = theirs.get(other.api_version, changes)
+        other.fields -= lost.added | lost.modified | lost.removed
+    renoted = caller.manager == KUBECTL_MANAGER and update_last_applied(merged, configuration)
+    if last is not None and last.fields == ours and not (touched or changes.removed or renoted):
+        return live, False
+
+    def record(new: Obj) -> None:
+        write_managed_fields(new, [*others, this])
+
+    new = api.decode(kind, merged, caller)
+    stored = api.replace_decoded(kind, entry, new, subresource, caller, record)
+    return stored, False
+
+
+def _check_types(kind: Kind, configuration: Obj) -> None:
+    """Hold the configuration to the kind's type, then to what its Go type can hold.
+
+    Raises:
+        StatusError: 500, as upstream has it.
+    """
+    if kind.structure is not None:
+        return
+    errors = find_type_errors(configuration, object_shape(kind))
+    if errors:
+        text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
+        raise _typed_value_error(kind, configuration, f"create typed patch object ({{}}): {text}")
+    try:
+        Decoder(kind).struct(configuration, struct_of(kind.group, kind.version, kind.kind))
+    except StatusError as error:
+        why = _conversion_message(error.message.partition(f" handled as a {kind.kind}: ")[2])
+        group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
+        text = f"unable to convert unstructured object to {group}, Kind={kind.kind}: {why}"
+        raise _typed_value_error(
+            kind, configuration, f"convert new object ({{}}) to proper version: {text}"
+        ) from None
+
+
+def _conversion_message(why: str) -> str:
+    """What the conversion of an object says of what its decoding would say."""
+    match = _TYPE_ERROR.fullmatch(why)
+    if match is None:
+        return f"error decoding from json: {why}" if why.startswith("illegal base64") else why
+    if "." in match["given"]:
+        return f"cannot convert float64 to {match['go']}"
+    return f"json: cannot unmarshal {match['given']} into Go value of type {match['go']}"
+
+
+def _typed_value_error(kind: Kind, configuration: Obj, why: str) -> StatusError:
+    metadata = configuration.get("metadata") or {}
+    group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
+    this = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}, Kind={kind.kind}"
+    return StatusError(500, "", "failed to " + why.replace("{}", this, 1))
+
+
+def merge_configuration(live: Any, applied: Any, shape: Shape | None) -> Any:
+    """`live` with `applied` over it, lists item by item where their items have owners."""
+    if isinstance(applied, dict) and isinstance(live, dict):
+        parts = {element: inner for element, _, inner in iter_children(applied, shape)}
+        if not parts:
+            return clone(applied) if applied or not live else clone(live if shape else applied)
+        merged = dict(live)
+        for key, value in applied.items():
+            inner = parts.get(f"f:{key}")
+            if value is None:
+                merged[key] = None
+            elif key in live and live[key] is not None:
+                merged[key] = merge_configuration(live[key], value, inner)
+            else:
+                merged[key] = clone(value)
+        return merged
+    if isinstance(applied, list) and isinstance(live, list):
+        items = {element: (part, inner) for element, part, inner in iter_children(applied, shape)}
+        present = {element: part for element, part, _ in iter_children(live, shape)}
+        if not is_granular(applied, shape) or (not present and live):
+            return clone(applied)
+        result = []
+        for element, part in present.items():
+            if element in items:
+                inner = items[element][1]
+                result.append(merge_configuration(part, items[element][0], inner))
+            else:
+                result.append(part)
+        result += [clone(part) for element, (part, _) in items.items() if element not in present]
+        return _order_as_applied(result, list(items), shape)
+    return clone(applied)
+
+
+def _order_as_applied(result: list[Any], order: list[str], shape: Shape | None) -> list[Any]:
+    """The applied items in their order, the others where they stood."""
+    elements = [element for element, _, _ in iter_children(result, shape)]
+    by_element = dict(zip(elements, result, strict=False))
+    wanted = iter(order)
+    return [
+        by_element[next(wanted)] if element in order else by_element[element]
+        for element in elements
+    ]
+
+
+def _prune_dropped(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
+    """Remove what is no longer applied and nobody else owns."""
+    prefixes = {path[:length] for path in kept for length in range(1, len(path) + 1)}
+    for path in sorted(dropped, key=len):
+        if path not in prefixes:
+            _remove(obj, shape, path)
+    for path in sorted(dropped, key=len, reverse=True):
+        for length in range(len(path) - 1, 1, -1):
+            if path[:length] not in prefixes:
+                _remove_if_empty(obj, shape, path[:length])
+
+
+def _find(obj: Any, shape: Shape | None, path: Path) -> tuple[Any, Shape | None] | None:
+    value, inner = obj, shape
+    for wanted in path:
+        for element, part, below in iter_children(value, inner):
+            if element == wanted:
+                value, inner = part, below
+                break
+        else:
+            return None
+    return value, inner
+
+
+def _remove(obj: Obj, shape: Shape, path: Path) -> None:
+    parent = _find(obj, shape, path[:-1])
+    if parent is None:
+        return
+    value, inner = parent
+    if isinstance(value, dict):
+        value.pop(path[-1][2:], None)
+    elif isinstance(value, list):
+        for index, (element, _, _) in enumerate(list(iter_children(value, inner))):
+            if element == path[-1]:
+                del value[index]
+                return
+
+
+def _remove_if_empty(obj: Obj, shape: Shape, path: Path) -> None:
+    found = _find(obj, shape, path)
+    if found is None or found[0]:
+        return
+    inner = found[1]
+    if inner is not None and inner.form is Form.STRUCT and inner.default is not None:
+        return
+    if isinstance(found[0], dict | list):
+        _remove(obj, shape, path)
+
+
+def check_conflicts(
+    others: list[ManagedFieldsEntry],
+    touched: Paths,
+    *,
+    force: bool,
+    elsewhere: Mapping[str, Paths] | None = None,
+) -> None:
+    """Hold a change of the fields `touched` to those who own them.
+
+    Args:
+        others: those who may.
+        touched: the fields, in the version that is written.
+        force: whether it does not matter.
+        elsewhere: the fields as other versions have them, by version.
+
+    Raises:
+        StatusError: 409, somebody else does, and `force` is not given.
+    """
+    versions = elsewhere or {}
+    conflicts = [
+        (other, path)
+        for other in others
+        for path in sorted(other.fields & versions.get(other.api_version, touched))
+    ]
+    if not conflicts or force:
+        return
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {_format_manager(other)}",
+            "field": format_path(path),
+        }
+        for other, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        other, path = conflicts[0]
+        text = f"Apply failed with 1 conflict: conflict with {_format_manager(other)}: {format_path(path)}"
+    else:
+        lines = []
+        for shown in sorted({_format_manager(other) for other, _ in conflicts}):
+            lines.append(f"conflicts with {shown}:")
+            lines += [
+                f"- {format_path(path)}"
+                for other, path in conflicts
+                if _format_manager(other) == shown
+            ]
+        text = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+    raise StatusError(409, "Conflict", text, {"causes": causes})
+
+
+def _format_manager(manager: ManagedFieldsEntry) -> str:
+    text = f'"{manager.name}"'
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    if manager.operation == "Update":
+        text += f" using {manager.api_version}"
+    return text

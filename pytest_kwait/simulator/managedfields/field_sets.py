@@ -1,0 +1,179 @@
+"""Sets of fields: what an object has, what changed, how both are written down.
+
+A path is a tuple of elements as `fieldsV1` spells them: `f:name` for a field or a key, `k:{...}`
+for an item of a list with keys, `v:...` for a member of a set.
+
+Source: sigs.k8s.io/structured-merge-diff fieldpath, typed/tofieldset.go, typed/compare.go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kwait.simulator.codec.schema import Form, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "Changes",
+    "Path",
+    "Paths",
+    "compare_fields",
+    "decode_set",
+    "encode_set",
+    "field_set_of",
+    "format_path",
+    "is_granular",
+    "iter_children",
+]
+
+Path = tuple[str, ...]
+Paths = set[Path]
+
+
+class Changes(NamedTuple):
+    """What differs between two objects."""
+
+    added: Paths
+    modified: Paths
+    removed: Paths
+
+
+def _item_element(item: Any, shape: Shape) -> str:
+    if shape.list_type == "set" or not isinstance(item, dict):
+        return "v:" + json.dumps(item, separators=(",", ":"))
+    fields = shape.item.struct.fields if shape.item.form is Form.STRUCT else {}
+    keys = {}
+    for key in shape.map_keys:
+        value = item.get(key)
+        if value is None and key in fields:
+            value = fields[key].default
+        if value is not None:
+            keys[key] = value
+    return "k:" + json.dumps(keys, separators=(",", ":"), sort_keys=True)
+
+
+def iter_children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape | None]]:
+    """The parts of `value` that have owners of their own: element, part, the part's type."""
+    if isinstance(value, dict) and is_granular(value, shape):
+        for key, part in value.items():
+            inner: Shape | None = None
+            if shape is not None and shape.form is Form.STRUCT:
+                inner = shape.struct.fields.get(key)
+            elif shape is not None and shape.form is Form.MAP:
+                inner = shape.item
+            yield f"f:{key}", part, inner
+    elif isinstance(value, list) and shape is not None and is_granular(value, shape):
+        for part in value:
+            yield _item_element(part, shape), part, shape.item
+
+
+def is_granular(value: Any, shape: Shape | None) -> bool:
+    """Whether parts of the value are owned one by one."""
+    if shape is None or shape.form is Form.ANY:
+        return isinstance(value, dict)
+    if isinstance(value, list):
+        return shape.form is Form.LIST and shape.list_type in ("map", "set")
+    return isinstance(value, dict) and not shape.atomic
+
+
+def field_set_of(value: Any, shape: Shape | None, path: Path = ()) -> Paths:
+    """The fields that applying `value` claims."""
+    found: Paths = set()
+    _collect(value, shape, path, found, containers=False)
+    return found
+
+
+def _collect(
+    value: Any, shape: Shape | None, path: Path, found: Paths, *, containers: bool
+) -> None:
+    """Note `value`'s fields; with `containers` those that only hold others as well."""
+    if not is_granular(value, shape):
+        found.add(path)
+        return
+    if containers or (isinstance(value, dict) and not value and path):
+        found.add(path)
+    for element, part, inner in iter_children(value, shape):
+        if element[0] == "k":
+            found.add((*path, element))
+        _collect(part, inner, (*path, element), found, containers=containers)
+
+
+def compare_fields(old: Any, new: Any, shape: Shape | None) -> Changes:
+    """What `new` has more, less and otherwise than `old`."""
+    changes = Changes(set(), set(), set())
+    _compare(old, new, shape, (), changes)
+    return changes
+
+
+def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Changes) -> None:
+    if old == new:
+        return
+    if not is_granular(new, shape) or not is_granular(old, shape) or type(old) is not type(new):
+        changes.modified.add(path)
+        return
+    before = {element: (part, inner) for element, part, inner in iter_children(old, shape)}
+    after = {element: (part, inner) for element, part, inner in iter_children(new, shape)}
+    for element, (part, inner) in after.items():
+        if element in before:
+            _compare(before[element][0], part, inner, (*path, element), changes)
+        else:
+            _collect(part, inner, (*path, element), changes.added, containers=True)
+    for element, (part, inner) in before.items():
+        if element not in after:
+            _collect(part, inner, (*path, element), changes.removed, containers=True)
+
+
+def encode_set(paths: Iterable[Path]) -> Obj:
+    """The set as `fieldsV1`."""
+    root: Obj = {}
+    members = set(paths)
+    for path in sorted(members):
+        node = root
+        for element in path:
+            node = node.setdefault(element, {})
+    for path in members:
+        node = root
+        for element in path:
+            node = node[element]
+        if node:
+            node["."] = {}
+    return _sort_set(root)
+
+
+def _sort_set(node: Obj) -> Obj:
+    return {key: _sort_set(node[key]) for key in sorted(node)}
+
+
+def decode_set(node: Obj, path: Path = ()) -> Paths:
+    """The set that `fieldsV1` spells."""
+    found: Paths = set()
+    if path and (not node or "." in node):
+        found.add(path)
+    for element, inner in node.items():
+        if element != ".":
+            found |= decode_set(inner or {}, (*path, element))
+    return found
+
+
+def format_path(path: Path) -> str:
+    """The path as messages show it: `.spec.containers[name="c"].image`."""
+    text = ""
+    for element in path:
+        kind, _, rest = element.partition(":")
+        if kind == "f":
+            text += f".{rest}"
+        elif kind == "k":
+            keys = json.loads(rest)
+            text += (
+                "["
+                + ",".join(f"{key}={json.dumps(value)}" for key, value in sorted(keys.items()))
+                + "]"
+            )
+        else:
+            text += f"[={rest}]"
+    return text

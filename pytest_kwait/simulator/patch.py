@@ -1,0 +1,243 @@
+"""Strategic merge patch: lists of a built-in kind merged by the key that tells their items apart.
+
+Source: k8s.io/apimachinery pkg/util/strategicpatch/patch.go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.simulator.api_errors import StatusError, bad_request
+from pytest_kwait.simulator.codec.schema import Form, Shape
+from pytest_kwait.simulator.managedfields.typed_check import (
+    format_go_typed,
+    format_go_value,
+    go_type,
+)
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.patches import not_a_map_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["apply_strategic_merge"]
+
+_encode = msgspec.json.Encoder().encode
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_VALUES = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
+
+
+def apply_strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
+    """`target`, which has the type `shape`, with `patch` merged in.
+
+    Raises:
+        StatusError: 400 for a patch that does not fit the type.
+    """
+    if patch is None:
+        patch = {}
+    if not isinstance(patch, dict):
+        raise bad_request(not_a_map_message(patch))
+    merged: Obj = _merge_object(target, patch, shape)
+    return merged
+
+
+def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return clone({key: value for key, value in patch.items() if key != _DIRECTIVE})
+    if directive == "delete":
+        return {}
+    if directive not in (None, "merge"):
+        shown = directive if isinstance(directive, str) else f"%!s({format_go_typed(directive)})"
+        raise StatusError(500, "", f"unknown patch type: {shown} in map: {format_go_value(patch)}")
+    merged: Obj = dict(target) if isinstance(target, dict) else {}
+    retained = patch.get(_RETAIN)
+    if retained is not None:
+        if not isinstance(retained, list):
+            raise bad_request("invalid patch format of retainKeys")
+        merged = {key: value for key, value in merged.items() if key in retained}
+    orders = {
+        key.removeprefix(_ORDER): value for key, value in patch.items() if key.startswith(_ORDER)
+    }
+    for order in orders.values():
+        if not isinstance(order, list):
+            text = f"expected a []interface {{}}, but received a {go_type(order)}"
+            raise StatusError(500, "", text)
+    for key, value in patch.items():
+        if key.startswith(_DELETE_VALUES):
+            field = key.removeprefix(_DELETE_VALUES)
+            if isinstance(value, list) and isinstance(merged.get(field), list):
+                merged[field] = [one for one in merged[field] if one not in value]
+        elif key in (_DIRECTIVE, _RETAIN) or key.startswith(_ORDER):
+            continue
+        elif value is None:
+            merged.pop(key, None)
+        elif type(merged.get(key)) is not type(value) and key not in orders:
+            # Nothing to merge with: the patch's value is taken as it is.
+            kept = _without_nulls(_without_directive_keys(value))
+            if kept is None:
+                merged.pop(key, None)
+            else:
+                merged[key] = kept
+        else:
+            merged[key] = _merge_value(
+                merged.get(key), value, _field_shape(shape, key), orders.get(key)
+            )
+    for key, order in orders.items():
+        if key not in patch and isinstance(merged.get(key), list):
+            values = merged[key]
+            merged[key] = _order_items(
+                values, values, order, _merge_key_of(_field_shape(shape, key))
+            )
+    return merged
+
+
+def _without_directive_keys(value: Any) -> Any:
+    """`value` without what has directives; None where it has one itself."""
+    if isinstance(value, dict):
+        if _DIRECTIVE in value:
+            return None
+        found = {key: (one, _without_directive_keys(one)) for key, one in value.items()}
+        return {key: new for key, (one, new) in found.items() if one is None or new is not None}
+    if isinstance(value, list):
+        pairs = [(one, _without_directive_keys(one)) for one in value]
+        return [new for one, new in pairs if one is None or new is not None]
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def _field_shape(shape: Shape | None, name: str) -> Shape | None:
+    if shape is None:
+        return None
+    if shape.form is Form.STRUCT:
+        return shape.struct.fields.get(name)
+    return shape.item if shape.form is Form.MAP else None
+
+
+def _merge_key_of(shape: Shape | None) -> str:
+    return shape.merge_key if shape is not None else ""
+
+
+def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> Any:
+    if isinstance(value, dict):
+        if shape is not None and "replace" in shape.patch_strategy.split(","):
+            return clone({key: one for key, one in value.items() if key != _DIRECTIVE})
+        return _merge_object(target, value, shape)
+    if not isinstance(value, list):
+        return value
+    merges = shape is not None and "merge" in shape.patch_strategy.split(",")
+    if not merges:
+        return _without_directives(value)
+    key = _merge_key_of(shape)
+    present = target if isinstance(target, list) else []
+    if not present and not value:
+        return present
+    _check_same_types(present, value)
+    if not key:
+        merged = [*present, *(one for one in value if one not in present)]
+        return _order_items(merged, present, value if order is None else order, "")
+    return _merge_list(present, value, shape, key, order)
+
+
+def _check_same_types(present: list[Any], patch: list[Any]) -> None:
+    """Hold the elements to being of one type.
+
+    Raises:
+        StatusError: 500, they are not.
+    """
+    types = {type(one) for one in (*present, *patch)}
+    if len(types) > 1:
+        shown = format_go_value([present, patch])
+        raise StatusError(500, "", f"list element types are not identical: {shown}")
+    if types == {list}:
+        raise StatusError(500, "", "lists of lists are not supported")
+
+
+def _without_directives(value: list[Any]) -> list[Any]:
+    return [clone(one) for one in value if not (isinstance(one, dict) and _DIRECTIVE in one)]
+
+
+def _merge_list(
+    present: list[Any], patch: list[Any], shape: Shape | None, key: str, order: Any
+) -> list[Any]:
+    if any(isinstance(one, dict) and one.get(_DIRECTIVE) == "replace" for one in patch):
+        return _without_directives(patch)
+    merged = list(present)
+    item = shape.item if shape is not None else None
+    for one in patch:
+        if not isinstance(one, dict) or key not in one:
+            raise StatusError(
+                500, "", f"map: {format_go_value(one)} does not contain declared merge key: {key}"
+            )
+        at = next(
+            (
+                index
+                for index, old in enumerate(merged)
+                if isinstance(old, dict) and old.get(key) == one[key]
+            ),
+            None,
+        )
+        if one.get(_DIRECTIVE) == "delete":
+            if at is not None:
+                del merged[at]
+        elif at is None:
+            merged.append(_merge_object({}, one, item))
+        else:
+            merged[at] = _merge_object(merged[at], one, item)
+    return _order_items(merged, present, patch if order is None else order, key)
+
+
+def _order_items(merged: list[Any], before: list[Any], wanted: list[Any], key: str) -> list[Any]:
+    """`merged` with what the patch names in its order, and the rest where it stood before.
+
+    Between two items whose places before do not tell, the patch's comes first.
+    """
+
+    def identity(value: Any) -> Any:
+        return value.get(key) if key and isinstance(value, dict) else value
+
+    if key and merged:
+        for index, one in enumerate(wanted):
+            if not isinstance(one, dict):
+                raise StatusError(500, "", f"value for key {index} is not a map")
+    places = _index_identities(identity(one) for one in before)
+    order = _index_identities(identity(one) for one in wanted)
+    named: list[tuple[int, bytes, Any]] = []
+    others: list[tuple[int, bytes, Any]] = []
+    for value in merged:
+        shown = _encode(identity(value))
+        if shown in order:
+            named.append((order[shown], shown, value))
+        else:
+            others.append((places.get(shown, len(places)), shown, value))
+    first, second = (
+        deque(sorted(named, key=itemgetter(0))),
+        deque(sorted(others, key=itemgetter(0))),
+    )
+    result: list[Any] = []
+    while first and second:
+        at = places.get(first[0][1])
+        before_it = at is not None and second[0][0] < at
+        result.append((second if before_it else first).popleft()[2])
+    return [*result, *(one[2] for one in second), *(one[2] for one in first)]
+
+
+def _index_identities(identities: Iterable[Any]) -> dict[bytes, int]:
+    """Where each stands for the first time."""
+    places: dict[bytes, int] = {}
+    for at, identity in enumerate(identities):
+        places.setdefault(_encode(identity), at)
+    return places

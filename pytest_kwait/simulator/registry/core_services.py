@@ -1,0 +1,227 @@
+"""Addresses and node ports of services: what the server hands out before it stores one.
+
+Source: k8s.io/kubernetes pkg/registry/core/service/storage/{alloc,storage}.go.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, ip_address, ip_network
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import internal_error, invalid, invalid_value
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+
+__all__ = ["ServiceAllocator"]
+
+_SERVICE_CIDR = "10.0.0.0/16"
+_FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
+_LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
+_FIRST_PORT, _LAST_PORT = 30000, 32767
+_IP_FAMILIES = ("IPv4",)
+_ADDRESS_FIELDS = ("clusterIP", "clusterIPs")
+
+
+class ServiceAllocator:
+    """Hands them out, over one cluster's services.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._next_address = _FIRST_ADDRESS
+        self._next_port = _FIRST_PORT
+
+    def begin_create(self, service: Obj, caller: Caller) -> None:
+        """Give a new service what it has not yet, in place.
+
+        Raises:
+            StatusError: 422, what it asks for is not to be had.
+        """
+        spec = service["spec"]
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+        self._settle(service, None, caller)
+
+    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> None:
+        """Give a changed service what it keeps and what it lacks, in place.
+
+        Raises:
+            StatusError: 422, what it asks for is not to be had.
+        """
+        spec, before = service["spec"], old["spec"]
+        _keep_allocated(spec, before)
+        had, has = before.get("clusterIP", ""), spec.get("clusterIP", "")
+        same = before.get("clusterIPs") == spec.get("clusterIPs")
+        if had == has and before.get("clusterIPs") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = list(before["clusterIPs"])
+        elif had and not has and same:
+            del spec["clusterIPs"]
+        elif had != has and same:
+            spec["clusterIPs"] = [has]
+        self._settle(service, before, caller)
+
+    def _settle(self, service: Obj, before: Obj | None, caller: Caller) -> None:
+        from pytest_kwait.simulator.validation.core.cluster_ips import init_ip_family_fields
+        from pytest_kwait.simulator.validation.core.services import needs_health_check
+
+        spec = service["spec"]
+        name = service["metadata"].get("name", "")
+        if errors := init_ip_family_fields(spec, before, _IP_FAMILIES):
+            raise invalid("", "Service", name, errors)
+        new_address = before is None or before.get("type") == "ExternalName"
+        if new_address and spec["type"] != "ExternalName" and spec.get("clusterIPs") != ["None"]:
+            self._give_address(spec, name, caller)
+        if spec["type"] in ("NodePort", "LoadBalancer"):
+            self._give_ports(spec, before, name, caller)
+        if needs_health_check(spec) and not (before and needs_health_check(before)):
+            self._give_health_port(spec, caller)
+
+    # -- addresses
+
+    def _give_address(self, spec: Obj, name: str, caller: Caller) -> None:
+        asked = (spec.get("clusterIPs") or [""])[0]
+        if asked and (why := self._refusal(asked, caller)):
+            text = f"failed to allocate IP {asked}: {why}"
+            error = invalid_value("spec.clusterIPs", spec["clusterIPs"], text)
+            raise invalid("", "Service", name, [error])
+        address = asked or caller.once("address", self._free_address)
+        spec["clusterIP"] = address
+        spec["clusterIPs"] = [address]
+
+    def _refusal(self, address: str, caller: Caller) -> str:
+        if ip_address(address) not in ip_network(_SERVICE_CIDR):
+            return (
+                f"the provided IP ({address}) is not in the valid range. The range of valid IPs is "
+                f"{_SERVICE_CIDR}"
+            )
+        if not caller.dry_run and address in self._used_addresses():
+            return "provided IP is already allocated"
+        return ""
+
+    def _used_addresses(self) -> set[str]:
+        return {
+            address
+            for service in self._api.list("services")
+            for address in service["spec"].get("clusterIPs") or ()
+        }
+
+    def _free_address(self) -> str:
+        used = self._used_addresses()
+        while True:
+            address = str(IPv4Address(self._next_address))
+            self._next_address += 1
+            if self._next_address > _LAST_ADDRESS:
+                self._next_address = _FIRST_ADDRESS
+            if address not in used:
+                return address
+
+    # -- ports
+
+    def _give_ports(self, spec: Obj, before: Obj | None, name: str, caller: Caller) -> None:
+        """Each port its own, but for those of one number that differ in the protocol alone."""
+        allocates = (
+            spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
+        )
+        kept = {port.get("nodePort", 0) for port in (before or {}).get("ports") or ()}
+        used = self._used_ports()
+        given: dict[int, int] = {}
+        taken: set[int] = set()
+        ports = spec.get("ports") or []
+        for index, port in enumerate(ports):
+            number, asked = port.get("port", 0), port.get("nodePort", 0)
+            if not asked and not allocates:
+                continue
+            if before is None and number in given and asked in (0, given[number]):
+                port["nodePort"] = given[number]
+                continue
+            wanted = asked or (_count_port_requests(number, ports) if before is None else 0)
+            if not wanted:
+                wanted = int(caller.once(f"port {index}", lambda: str(self._free_port(used))))
+            elif wanted not in kept and not (before is not None and wanted in taken):
+                why = _port_refusal(wanted, used | taken, dry_run=caller.dry_run)
+                if why:
+                    error = invalid_value(f"spec.ports[{index}].nodePort", wanted, why)
+                    raise invalid("", "Service", name, [error])
+            port["nodePort"] = wanted
+            given.setdefault(number, wanted)
+            taken.add(wanted)
+
+    def _give_health_port(self, spec: Obj, caller: Caller) -> None:
+        used = self._used_ports()
+        used |= {port.get("nodePort", 0) for port in spec.get("ports") or ()}
+        asked = spec.get("healthCheckNodePort", 0)
+        if not asked:
+            number = caller.once("health port", lambda: str(self._free_port(used)))
+            spec["healthCheckNodePort"] = int(number)
+        elif why := _port_refusal(asked, used, dry_run=caller.dry_run):
+            text = f"failed to allocate requested HealthCheck NodePort {asked}: {why}"
+            raise internal_error(text)
+
+    def _used_ports(self) -> set[int]:
+        used = set()
+        for service in self._api.list("services"):
+            spec = service["spec"]
+            used |= {port.get("nodePort", 0) for port in spec.get("ports") or ()}
+            used.add(spec.get("healthCheckNodePort", 0))
+        return used - {0}
+
+    def _free_port(self, used: set[int]) -> int:
+        while True:
+            port = self._next_port
+            self._next_port += 1
+            if self._next_port > _LAST_PORT:
+                self._next_port = _FIRST_PORT
+            if port not in used:
+                return port
+
+
+def _keep_allocated(spec: Obj, before: Obj) -> None:
+    """What was handed out stays where the change does not name it."""
+    if "ExternalName" not in (spec["type"], before.get("type")):
+        for field in _ADDRESS_FIELDS:
+            if not spec.get(field) and before.get(field):
+                value = before[field]
+                spec[field] = list(value) if isinstance(value, list) else value
+    if _has_node_ports(spec) and _has_node_ports(before):
+        old, new = before.get("ports") or [], spec.get("ports") or []
+        used = {port.get("nodePort", 0) for port in old}
+        used &= {port.get("nodePort", 0) for port in new}
+        numbers = {port.get("name", ""): port.get("nodePort", 0) for port in old}
+        for port in new:
+            number = numbers.get(port.get("name", ""), 0)
+            if not port.get("nodePort") and number and number not in used - {0}:
+                port["nodePort"] = number
+    local = "externalTrafficPolicy"
+    if all(
+        one.get("type") == "LoadBalancer" and one.get(local) == "Local" for one in (spec, before)
+    ) and before.get("healthCheckNodePort"):
+        spec.setdefault("healthCheckNodePort", before["healthCheckNodePort"])
+
+
+def _has_node_ports(spec: Obj) -> bool:
+    return spec["type"] == "NodePort" or (
+        spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False
+    )
+
+
+def _count_port_requests(number: int, ports: list[Obj]) -> int:
+    """The node port that any port of that number asks for; 0 for none."""
+    for port in ports:
+        if port.get("port") == number and port.get("nodePort"):
+            return int(port["nodePort"])
+    return 0
+
+
+def _port_refusal(port: int, used: set[int], *, dry_run: bool) -> str:
+    if not dry_run and not _FIRST_PORT <= port <= _LAST_PORT:
+        return (
+            "provided port is not in the valid range. The range of valid ports is "
+            f"{_FIRST_PORT}-{_LAST_PORT}"
+        )
+    return "provided port is already allocated" if port in used else ""

@@ -1,0 +1,163 @@
+"""What a pod's spec gets that depends on other fields, and what it makes of the pod.
+
+Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/conversion.go, pkg/api/pod/util.go,
+pkg/apis/core/helper/qos.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import parse_quantity, sum_quantities
+from pytest_kwait.simulator.validation.core.resources import aggregate_container_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kwait.apimachinery.quantities import Quantity
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["default_pod", "default_pod_spec", "drop_disabled_fields", "qos_class"]
+
+_LISTS = ("initContainers", "containers")
+_COMPUTE = ("cpu", "memory")
+_HUGE_PAGES_PREFIX = "hugepages-"
+_IMAGE_REFERENCE = re.compile(
+    # An image's name as far as it may be read: [host[:port]/]path[:tag][@digest].
+    r"(?:[A-Za-z0-9][-A-Za-z0-9.]*(?::\d+)?/|\[[0-9a-fA-F:]+\](?::\d+)?/)?"
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*"
+    r"(?P<tag>:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
+    r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
+)
+_DISABLED_SOURCES = ("clusterTrustBundle", "podCertificate")
+
+
+def default_pod_spec(spec: Obj) -> None:
+    """Defaults that depend on other fields, for pods and templates alike."""
+    for field in (*_LISTS, "ephemeralContainers"):
+        for container in spec.get(field, ()):
+            if not container.get("imagePullPolicy"):
+                container["imagePullPolicy"] = _default_pull_policy(container.get("image", ""))
+            container.setdefault("resources", {})
+    for container in spec.get("ephemeralContainers", ()):
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+    for volume in spec.get("volumes", ()):
+        _default_volume(volume)
+    if "serviceAccountName" in spec:
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    elif "serviceAccount" in spec:
+        spec["serviceAccountName"] = spec["serviceAccount"]
+
+
+def _default_volume(volume: Obj) -> None:
+    if not any(key != "name" for key in volume):
+        volume["emptyDir"] = {}
+    elif "image" in volume and not volume["image"].get("pullPolicy"):
+        volume["image"]["pullPolicy"] = _default_pull_policy(volume["image"].get("reference", ""))
+    elif "azureDisk" in volume:
+        volume["azureDisk"].setdefault("readOnly", False)
+
+
+def _default_pull_policy(image: str) -> str:
+    match = _IMAGE_REFERENCE.fullmatch(image)
+    if match is None:
+        return "IfNotPresent"
+    latest = match["tag"] == ":latest" or (not match["tag"] and not match["digest"])
+    return "Always" if latest else "IfNotPresent"
+
+
+def default_pod(spec: Obj) -> None:
+    """Defaults of pods alone: requests from limits, ports of the host."""
+    for field in _LISTS:
+        for container in spec.get(field, ()):
+            limits = container["resources"].get("limits")
+            if limits:
+                requests = container["resources"].setdefault("requests", {})
+                for name, value in limits.items():
+                    requests.setdefault(name, value)
+            if spec.get("hostNetwork"):
+                for port in container.get("ports", ()):
+                    if not port.get("hostPort") and port.get("containerPort"):
+                        port["hostPort"] = port["containerPort"]
+    if spec.get("resources"):
+        _default_pod_resources(spec, spec["resources"])
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+
+
+def _default_pod_resources(spec: Obj, resources: Obj) -> None:
+    """Requests and limits of the pod as a whole, from those of its containers."""
+    limits: dict[str, str] = resources.get("limits", {})
+    requests: dict[str, str] = resources.get("requests", {})
+    if limits or requests:
+        for name, amount in aggregate_container_resources(spec, "limits").items():
+            if name.startswith(_HUGE_PAGES_PREFIX) and name not in requests and name not in limits:
+                limits[name] = str(amount)
+                resources["limits"] = limits
+    if not limits:
+        return
+    for name, amount in aggregate_container_resources(spec, "requests").items():
+        if name in _COMPUTE and name not in requests:
+            requests[name] = str(amount)
+            resources["requests"] = requests
+    for name, text in limits.items():
+        if name not in requests and (name in _COMPUTE or name.startswith(_HUGE_PAGES_PREFIX)):
+            requests[name] = text
+            resources["requests"] = requests
+
+
+def drop_disabled_fields(spec: Obj) -> None:
+    """Take away what a server does not know by default."""
+    spec.pop("schedulingGroup", None)
+    for volume in spec.get("volumes", ()):
+        if "projected" in volume:
+            for source in volume["projected"].get("sources") or ():
+                for field in _DISABLED_SOURCES:
+                    source.pop(field, None)
+    for field in (*_LISTS, "ephemeralContainers"):
+        for container in spec.get(field, ()):
+            lifecycle = container.get("lifecycle", {})
+            if "stopSignal" in lifecycle:
+                del lifecycle["stopSignal"]
+                if not lifecycle:
+                    del container["lifecycle"]
+
+
+def qos_class(spec: Obj) -> str:
+    """`Guaranteed`, `Burstable` or `BestEffort`."""
+    lists = (
+        [spec["resources"]]
+        if spec.get("resources")
+        else [
+            container["resources"] if container.get("resources") else {}
+            for field in ("containers", "initContainers")
+            for container in spec.get(field, ())
+        ]
+    )
+    if not any(lists):
+        return "BestEffort"
+    limits = _sum_resources(one.get("limits", {}) for one in lists)
+    requests = _sum_resources(one.get("requests", {}) for one in lists)
+    if not limits and not requests:
+        return "BestEffort"
+    bounded = all(len(_parse_positive(one.get("limits", {}))) == len(_COMPUTE) for one in lists)
+    return "Guaranteed" if bounded and requests == limits else "Burstable"
+
+
+def _parse_positive(amounts: dict[str, str]) -> dict[str, Quantity]:
+    return {
+        name: amount
+        for name in _COMPUTE
+        if name in amounts and (amount := parse_quantity(amounts[name])).amount > 0
+    }
+
+
+def _sum_resources(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
+    found = [_parse_positive(one) for one in lists]
+    return {
+        name: sum_quantities([one[name] for one in found if name in one])
+        for name in _COMPUTE
+        if any(name in one for one in found)
+    }

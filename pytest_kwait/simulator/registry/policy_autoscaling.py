@@ -1,0 +1,72 @@
+"""Pod disruption budgets and horizontal pod autoscalers.
+
+Source: pkg/registry/policy/poddisruptionbudget/strategy.go,
+pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go, pkg/apis/autoscaling/v2/defaults.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.registry.strategy import Strategy
+from pytest_kwait.simulator.validation.autoscaling import validate_horizontal_pod_autoscaler_spec
+from pytest_kwait.simulator.validation.findings import ErrorList
+from pytest_kwait.simulator.validation.policy import (
+    validate_pod_disruption_budget_spec,
+    validate_pod_disruption_budget_status,
+)
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["HorizontalPodAutoscalerStrategy", "PodDisruptionBudgetStrategy"]
+
+
+class PodDisruptionBudgetStrategy(Strategy):
+    """Pod disruption budgets."""
+
+    validates_metadata = False
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """The spec."""
+        found = ErrorList()
+        validate_pod_disruption_budget_spec(obj.get("spec", {}), found)
+        return found
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The numbers."""
+        del old
+        found = ErrorList()
+        validate_pod_disruption_budget_status(new.get("status") or {}, found)
+        return found
+
+
+class HorizontalPodAutoscalerStrategy(Strategy):
+    """Horizontal pod autoscalers."""
+
+    def default(self, obj: Obj) -> None:
+        """Who says anything of growing waits for nothing before it."""
+        super().default(obj)
+        rules = ((obj.get("spec") or {}).get("behavior") or {}).get("scaleUp")
+        if rules is not None:
+            rules.setdefault("stabilizationWindowSeconds", 0)
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """The spec."""
+        found = ErrorList()
+        validate_horizontal_pod_autoscaler_spec(obj.get("spec", {}), None, found)
+        return found
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The spec; what it scales may stay unusable."""
+        found = ErrorList()
+        validate_horizontal_pod_autoscaler_spec(new.get("spec", {}), old.get("spec", {}), found)
+        return found
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The numbers."""
+        del old
+        found = ErrorList()
+        found.not_negative(new.get("status") or {}, "status", "currentReplicas", "desiredReplicas")
+        return found

@@ -1,0 +1,222 @@
+"""What is done to every object before it is stored: status apart, generation counted.
+
+Source: k8s.io/apiserver pkg/registry/rest/{create,update,delete}.go and the strategies under
+k8s.io/kubernetes pkg/registry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.simulator.codec.decode import Decoder
+from pytest_kwait.simulator.codec.schema import learned_defaults, struct_of
+from pytest_kwait.simulator.objects import clone
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = ["Strategy", "fill_defaults"]
+
+_UPDATE_NEEDS_RESOURCE_VERSION = frozenset(
+    [
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "leases.coordination.k8s.io",
+        "poddisruptionbudgets.policy",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "csistoragecapacities.storage.k8s.io",
+        "mutatingadmissionpolicies.admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "runtimeclasses.node.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "volumeattachments.storage.k8s.io",
+        "apiservices.apiregistration.k8s.io",
+    ]
+)
+_ALLOW_CREATE_ON_UPDATE = frozenset(
+    [
+        "services",
+        "endpoints",
+        "events",
+        "limitranges",
+        "leases.coordination.k8s.io",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "runtimeclasses.node.k8s.io",
+    ]
+)
+_RETURN_DELETED_OBJECT = frozenset(
+    [
+        "pods",
+        "services",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "podtemplates",
+        "resourcequotas",
+        "storageclasses.storage.k8s.io",
+        "csidrivers.storage.k8s.io",
+        "csinodes.storage.k8s.io",
+        "deviceclasses.resource.k8s.io",
+        "namespaces",
+        "resourceclaims.resource.k8s.io",
+        "resourceclaimtemplates.resource.k8s.io",
+        "resourceslices.resource.k8s.io",
+        "volumeattachments.storage.k8s.io",
+    ]
+)
+
+
+def fill_defaults(obj: Obj, defaults: Obj) -> None:
+    """Set what `defaults` has and `obj` has not; a part that `obj` lacks gets none."""
+    for name, value in defaults.items():
+        if isinstance(value, dict) and name in obj and isinstance(obj[name], dict):
+            fill_defaults(obj[name], value)
+        elif name not in obj and not isinstance(value, dict):
+            obj[name] = clone(value)
+
+
+class Strategy:
+    """The generic strategy.
+
+    Args:
+        kind: the kind it is for.
+    """
+
+    default_propagation: str | None = None
+    """What deleting does to dependents where the request does not say; None: by the object."""
+
+    validates_metadata = True
+    """Whether the kind's own rules look at metadata, beside the rules for all kinds."""
+
+    validates_metadata_on_update = False
+    """Whether an update is held to the rules of new metadata as well."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        facts: dict[str, Any] = learned_defaults().get("resources", {}).get(kind.bucket, {})
+        self.generation = bool(facts.get("generation")) or kind.custom
+        self.learned: Obj = facts.get("defaults", {})
+        self.needs_resource_version = kind.custom or kind.bucket in _UPDATE_NEEDS_RESOURCE_VERSION
+        self.allows_create_on_update = kind.bucket in _ALLOW_CREATE_ON_UPDATE
+        self.returns_deleted_object = kind.bucket in _RETURN_DELETED_OBJECT
+
+    def default(self, obj: Obj) -> None:
+        """Fill what the kind's version defaults; done whenever an object is decoded."""
+        if self.learned:
+            fill_defaults(obj, self.learned)
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Clear and set what is not the client's; status first of all."""
+        if self.kind.has_status:
+            obj.pop("status", None)
+            empty = self.empty_status()
+            if empty is not None:
+                obj["status"] = empty
+        if self.generation:
+            obj["metadata"]["generation"] = 1
+
+    def record_creator(self, obj: Obj, caller: Caller) -> None:
+        """Write into a new object who makes it, where the kind tells that."""
+
+    def empty_status(self) -> Obj | None:
+        """The status of a new object: what is always written; None for no such field."""
+        kind = self.kind
+        if kind.custom:
+            return None
+        shape = struct_of(kind.group, kind.version, kind.kind).fields.get("status")
+        if shape is None or shape.default is None:
+            return None
+        return Decoder(kind).struct({}, shape.struct)
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Undo what an update of the main resource may not change, and count generations."""
+        if self.kind.has_status:
+            if "status" in old:
+                new["status"] = old["status"]
+            else:
+                new.pop("status", None)
+        if self.generation and self.counts(new, old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def counts(self, new: Obj, old: Obj) -> bool:
+        """Whether the change is one that gets a generation of its own."""
+        if not self.kind.custom and "spec" in (new.keys() | old.keys()):
+            return bool(new.get("spec") != old.get("spec"))
+        apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}
+        return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart)
+
+    def prepare_status(self, new: Obj, old: Obj) -> None:
+        """Undo what an update of the status may not change: all but status and some metadata."""
+        for field in (new.keys() | old.keys()) - {"metadata", "status"}:
+            if field in old:
+                new[field] = old[field]
+            else:
+                del new[field]
+        metadata, before = new["metadata"], old["metadata"]
+        kept = ["deletionTimestamp", "generation", "ownerReferences"]
+        if self.kind.custom:
+            kept += ["labels", "annotations", "finalizers"]
+        for field in kept:
+            if field in before:
+                metadata[field] = before[field]
+            else:
+                metadata.pop(field, None)
+
+    def marked(self, obj: Obj, stamp: str) -> Obj | None:
+        """The object once it is to be deleted, where its kind marks that in a way of its own."""
+        return None
+
+    def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
+        """Undo what an update of another subresource may not change, and stamp what it may."""
+
+    def validate_subresource(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+        """What is wrong with a change by another subresource."""
+        del subresource
+        return self.validate_update(new, old) if self.kind.custom else []
+
+    def prepare_delete(self, obj: Obj) -> Obj:
+        """The object as its deletion starts from."""
+        return obj
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """What is wrong with a new object, beyond its metadata."""
+        del obj
+        return []
+
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What never changes; told before metadata is looked at again."""
+        del new, old
+        return []
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is wrong with a change, beyond its metadata."""
+        del old
+        return self.validate_create(new)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is wrong with a change of the status."""
+        del new, old
+        return []
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """Tell the client what is legal and yet likely a mistake."""
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Tell the client what is legal and yet likely a mistake in a change."""
+
+    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Tell the client what is legal and yet likely a mistake in a status."""
+
+    def grace(self, obj: Obj, asked: int | None) -> int | None:
+        """Seconds of graceful deletion, None where the kind knows none."""
+        del obj, asked
+        return None

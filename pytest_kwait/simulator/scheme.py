@@ -1,0 +1,217 @@
+"""The kinds that the cluster serves: names, verbs, subresources, scopes.
+
+The built-in ones come from `data/resources.json.gz`, which `tools/simulator_data/generate.py` makes from a
+running API server; custom ones are added and removed while the cluster runs.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.simulator.api_errors import qualified_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytest_kwait.simulator.apiextensions.custom_resource_schema import CustomResourceSchema
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["Kind", "Scheme", "SubResource", "read_data"]
+
+
+def read_data(name: str) -> Any:
+    """The content of one of the package's generated data files."""
+    file = resources.files("pytest_kwait.simulator") / "data" / name
+    return msgspec.json.decode(gzip.decompress(file.read_bytes()))
+
+
+@dataclass(frozen=True, slots=True)
+class SubResource:
+    """What is served beneath an object, for example `pods/status`."""
+
+    name: str
+    group: str
+    version: str
+    kind: str
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """One resource in one version of its group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    subresources: Mapping[str, SubResource] = field(default_factory=dict)
+    storage_version_hash: str = ""
+    storage: str = ""
+    list_kind: str = ""
+    converted: bool = False
+    """Whether its objects are stored as another version of it has them."""
+    structure: CustomResourceSchema | None = None
+    """The schema and the rules of a custom kind; None for built-in ones."""
+    hidden: bool = False
+    """Whether its objects are stored in this version, but nobody can ask for it."""
+
+    @cached_property
+    def api_version(self) -> str:
+        """`v1`, `batch/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @cached_property
+    def qualified(self) -> str:
+        """`pods`, `jobs.batch`: the name of the resource whatever its version."""
+        return qualified_resource(self.group, self.plural)
+
+    @cached_property
+    def bucket(self) -> str:
+        """Where its objects are stored; kinds of one bucket show the same objects."""
+        return self.storage or self.qualified
+
+    @cached_property
+    def stored(self) -> bool:
+        """Whether its objects are stored as it shows them."""
+        return self.bucket == self.qualified and not self.converted
+
+    @cached_property
+    def has_status(self) -> bool:
+        """Whether status is written apart from the rest."""
+        return "status" in self.subresources
+
+    @property
+    def custom(self) -> bool:
+        """Whether a CustomResourceDefinition made it."""
+        return self.structure is not None
+
+
+class Scheme:
+    """The kinds by every way they are looked up."""
+
+    def __init__(self) -> None:
+        data = read_data("resources.json.gz")
+        self.version: Obj = data["version"]
+        self.groups: list[Obj] = data["groups"]
+        self._served: dict[tuple[str, str], dict[str, Kind]] = {}
+        self._preferred: dict[str, Kind] = {}
+        self._built_in: set[str] = set()
+        self.elsewhere: dict[tuple[str, str], Obj] = {}
+        """The APIServices of groups and versions that others serve."""
+        self.discovered: dict[tuple[str, str], list[Obj]] = {}
+        """What those have said that they serve, in the aggregated form."""
+        for group_version, entries in data["resources"].items():
+            group, _, version = group_version.rpartition("/")
+            self._built_in.add(group)
+            for kind in _build_kinds(group, version, entries):
+                self._place(kind)
+
+    def _place(self, kind: Kind) -> None:
+        self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
+        self._preferred.setdefault(kind.qualified, kind)
+
+    def group_versions(self) -> Iterator[tuple[str, str]]:
+        """Every group and version that is served."""
+        return iter(self._served)
+
+    def built_in(self, group: str) -> bool:
+        """Whether a group has kinds of the server's own."""
+        return group in self._built_in
+
+    def served(self, group: str, version: str) -> dict[str, Kind] | None:
+        """The kinds of one version of a group by plural name, None if it is not served."""
+        return self._served.get((group, version))
+
+    def find(self, resource: str) -> Kind | None:
+        """The kind of `pods` or `jobs.batch` in its preferred version."""
+        return self._preferred.get(resource)
+
+    def __getitem__(self, resource: str) -> Kind:
+        return self._preferred[resource]
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(tuple(self._preferred.values()))
+
+    def of_kind(self, api_version: str, kind: str) -> Kind | None:
+        """The kind by the two fields that every object carries."""
+        group, _, version = api_version.rpartition("/")
+        for candidate in (self._served.get((group, version)) or {}).values():
+            if candidate.kind == kind:
+                return candidate
+        return None
+
+    def stored(self) -> Iterator[Kind]:
+        """One kind per bucket: what there can be objects of."""
+        for kind in tuple(self._preferred.values()):
+            if "list" in kind.verbs and kind.stored:
+                yield kind
+
+    def add(self, kinds: Iterable[Kind]) -> None:
+        """Serve the versions of a custom kind; the one that is stored stands for all of them."""
+        for kind in kinds:
+            if not kind.hidden:
+                self._served.setdefault((kind.group, kind.version), {})[kind.plural] = kind
+            if kind.stored:
+                self._preferred[kind.qualified] = kind
+
+    def remove(self, resource: str) -> None:
+        """No longer serve a custom kind in any version."""
+        self._preferred.pop(resource, None)
+        for group_version, kinds in tuple(self._served.items()):
+            for plural, kind in tuple(kinds.items()):
+                if kind.qualified == resource and kind.custom:
+                    del kinds[plural]
+            if not kinds:
+                del self._served[group_version]
+
+
+_STORED_AS_OTHER_VERSION = frozenset({("autoscaling", "v1", "horizontalpodautoscalers")})
+"""Older versions whose objects are converted."""
+
+_SHARED = {"events.events.k8s.io": "events"}
+"""Kinds that show the objects of another group's bucket."""
+
+
+def _build_kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:
+    subresources: dict[str, dict[str, SubResource]] = {}
+    for entry in entries:
+        plural, slash, name = entry["name"].partition("/")
+        if slash:
+            subresources.setdefault(plural, {})[name] = SubResource(
+                name=name,
+                group=entry.get("group", group),
+                version=entry.get("version", version),
+                kind=entry["kind"],
+                verbs=tuple(entry["verbs"]),
+            )
+    for entry in entries:
+        if "/" in entry["name"]:
+            continue
+        name = qualified_resource(group, entry["name"])
+        yield Kind(
+            group=group,
+            version=version,
+            plural=entry["name"],
+            kind=entry["kind"],
+            namespaced=entry["namespaced"],
+            singular=entry["singularName"],
+            short_names=tuple(entry.get("shortNames", ())),
+            categories=tuple(entry.get("categories", ())),
+            verbs=tuple(entry["verbs"]),
+            subresources=subresources.get(entry["name"], {}),
+            storage_version_hash=entry.get("storageVersionHash", ""),
+            storage=_SHARED.get(name, ""),
+            list_kind=entry["kind"] + "List",
+            converted=(group, version, entry["name"]) in _STORED_AS_OTHER_VERSION,
+        )

@@ -1,0 +1,180 @@
+"""IP addresses, networks and domain names in fields: why they are none, and what is odd of them.
+
+Source: k8s.io/apimachinery pkg/util/validation/{ip,validation}.go;
+k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateEndpointIP.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import FieldError, invalid_value, required
+from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts, ip_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+__all__ = [
+    "Network",
+    "get_cidr_warnings",
+    "get_ip_family",
+    "get_ip_warnings",
+    "is_ip",
+    "parse_cidr",
+    "validate_cidr",
+    "validate_domain_prefixed_path",
+    "validate_endpoint_ip",
+    "validate_fqdn",
+    "validate_ip",
+]
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+
+
+def _strip_leading_zeros(value: str) -> str:
+    """`value` without the leading zeros that the server reads over."""
+    return re.sub(r"(?<![0-9a-fA-F:])0+(?=\d)", "", value) if "." in value else value
+
+
+def _parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(_strip_leading_zeros(value))
+    except ValueError:
+        return None
+
+
+def parse_cidr(value: str) -> Network | None:
+    """The network that `value` writes, its host bits aside; None if it writes none."""
+    head, slash, bits = value.partition("/")
+    if not slash or not bits.isdigit() or _parse_ip(head) is None:
+        return None
+    try:
+        return ipaddress.ip_network(f"{_strip_leading_zeros(head)}/{int(bits)}", strict=False)
+    except ValueError:
+        return None
+
+
+def is_ip(value: str) -> bool:
+    """Whether `value` is an IP address, leading zeros aside."""
+    return _parse_ip(value) is not None
+
+
+def get_ip_family(value: str) -> str:
+    """`IPv4` or `IPv6`; empty for what is no address."""
+    address = _parse_ip(value)
+    return "" if address is None else f"IPv{address.version}"
+
+
+def validate_ip(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
+    """Why `value` is no IP address; what was `kept` from before is not looked at."""
+    return [] if value in kept else [invalid_value(path, value, text) for text in ip_texts(value)]
+
+
+def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
+    """Why `value` is no network; what was `kept` from before is not looked at."""
+    if value in kept:
+        return []
+    found = parse_cidr(value)
+    if found is None:
+        return [invalid_value(path, value, _CIDR_TEXT)]
+    head, _, bits = value.partition("/")
+    try:
+        address = ipaddress.ip_address(head)
+    except ValueError:
+        address = None
+    if address is None or (len(bits) > 1 and bits[0] == "0"):
+        return [invalid_value(path, value, "must not have leading 0s in IP or prefix length")]
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        return [invalid_value(path, value, "must not have an IPv4-mapped IPv6 address")]
+    if address != found.network_address:
+        return [invalid_value(path, value, "must not have bits set beyond the prefix length")]
+    return []
+
+
+def validate_endpoint_ip(path: str, value: str) -> list[FieldError]:
+    """Why nothing can be reached at `value`."""
+    address = _parse_ip(value)
+    if address is None:
+        return [invalid_value(path, value, "must be a valid IP address")]
+    multicast = address.is_multicast and (
+        address in ipaddress.ip_network("224.0.0.0/24")
+        if address.version == 4
+        else str(address).startswith("ff02:")
+    )
+    checks = (
+        (address.is_unspecified, f"may not be unspecified ({value})"),
+        (address.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (
+            address.is_link_local,
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)",
+        ),
+        (
+            multicast,
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
+        ),
+    )
+    return [invalid_value(path, value, text) for wrong, text in checks if wrong]
+
+
+def validate_fqdn(path: str, value: str) -> list[FieldError]:
+    """Why `value` is no domain name of two labels or more."""
+    if not value:
+        return [required(path)]
+    name = value.removesuffix(".")
+    if texts := dns_subdomain_texts(name):
+        return [invalid_value(path, name, ",".join(texts))]
+    labels = name.split(".")
+    if len(labels) < 2:
+        text = "should be a domain with at least two segments separated by dots"
+        return [invalid_value(path, name, text)]
+    for label in labels:
+        if texts := dns_label_texts(label):
+            return [invalid_value(path, label, ",".join(texts))]
+    return []
+
+
+def validate_domain_prefixed_path(path: str, value: str) -> list[FieldError]:
+    """Why `value` is no path below a domain, as in `example.com/name`."""
+    if not value:
+        return [required(path)]
+    domain, slash, rest = value.partition("/")
+    if not slash or not domain or not rest:
+        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        return [invalid_value(path, value, text)]
+    errors = [invalid_value(path, domain, text) for text in dns_subdomain_texts(domain)]
+    if not _PATH.fullmatch(rest):
+        text = f"Invalid path (regex used for validation is '{_PATH.pattern}')"
+        errors.append(invalid_value(path, rest, text))
+    return errors
+
+
+def get_ip_warnings(path: str, value: str) -> list[str]:
+    """What is said of an address that is legal and written in an odd way."""
+    address = _parse_ip(value)
+    if address is None:
+        return []
+    strange = bool(ip_texts(value))
+    if strange:
+        shown = getattr(address, "ipv4_mapped", None) or address
+        return [f'{path}: non-standard IP address "{value}" is invalid: use "{shown}"']
+    if address.version == 6 and str(address) != value:
+        return [
+            f'{path}: IPv6 address "{value}" should be in RFC 5952 canonical format ("{address}")'
+        ]
+    return []
+
+
+def get_cidr_warnings(path: str, value: str) -> list[str]:
+    """What is said of a network that is legal and written in an odd way."""
+    found = parse_cidr(value)
+    if found is None:
+        return []
+    if found.version == 6 and str(found) != value:
+        return [
+            f'{path}: IPv6 CIDR value "{value}" should be in RFC 5952 canonical format ("{found}")'
+        ]
+    return []

@@ -1,0 +1,126 @@
+"""Nodes: taints, what they have, networks of pods, and what never changes.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateNode, ValidateNodeUpdate;
+pkg/registry/core/node/strategy.go, nodeWarnings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    render_json,
+    required,
+)
+from pytest_kwait.simulator.validation.addresses import get_cidr_warnings, parse_cidr, validate_cidr
+from pytest_kwait.simulator.validation.core.quantities import validate_resource_quantity
+from pytest_kwait.simulator.validation.formats import label_key_texts, label_value_texts
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import Rendered
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = ["get_node_warnings", "validate_node", "validate_node_update"]
+
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_UPDATE_FORBIDDEN = 'node updates may not change {} except from "" to valid'
+
+
+def validate_node(node: Obj) -> list[FieldError]:
+    """What is wrong with any node."""
+    spec = node.get("spec") or {}
+    errors = _validate_taints(spec.get("taints") or []) + _validate_node_resources(node)
+    networks = spec.get("podCIDRs") or []
+    for index, value in enumerate(networks):
+        errors += validate_cidr(f"spec.podCIDRs[{index}]", value)
+    found = [parse_cidr(value) for value in networks]
+    families = {one.version for one in found if one is not None}
+    if len(networks) > 1 and None in found:
+        first = found.index(None)
+        text = (
+            "Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid "
+            f"CIDR[{first}]: <nil> (invalid CIDR address: {networks[first]})"
+        )
+        errors.append(FieldError("InternalError", "spec.podCIDRs", text))
+    if len(networks) > 1 and (len(families) < 2 or len(networks) > 2):
+        text = "may specify no more than one CIDR for each IP family"
+        errors.append(invalid_value("spec.podCIDRs", networks, text))
+    return errors
+
+
+def validate_node_update(new: Obj, old: Obj) -> list[FieldError]:
+    """What is wrong with a change of a node or of its status."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    errors = _validate_node_resources(new)
+    addresses: list[tuple[str, str]] = []
+    for index, address in enumerate((new.get("status") or {}).get("addresses") or []):
+        pair = (address.get("type", ""), address.get("address", ""))
+        if pair in addresses:
+            shown = render_json({"Type": pair[0], "Address": pair[1]})
+            errors.append(make_duplicate_error(f"status.addresses[{index}]", shown))
+        addresses.append(pair)
+    now, then = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
+    if then and len(now) != len(then):
+        errors.append(forbidden_field("spec.podCIDRs", _UPDATE_FORBIDDEN.format("podCIDR")))
+    elif then:
+        changed = sum(new != old for new, old in zip(now, then, strict=True))
+        errors += [forbidden_field("spec.podCIDRs", _UPDATE_FORBIDDEN.format("podCIDR"))] * changed
+    if before.get("providerID") and spec.get("providerID") != before["providerID"]:
+        errors.append(forbidden_field("spec.providerID", _UPDATE_FORBIDDEN.format("providerID")))
+    errors += _validate_taints(spec.get("taints") or [])
+    if spec.get("externalID", "") != before.get("externalID", ""):
+        errors.append(forbidden_field("spec.externalID", "may not be updated"))
+    return errors
+
+
+def get_node_warnings(node: Obj) -> list[str]:
+    """What is deprecated or odd about a node."""
+    spec = node.get("spec") or {}
+    texts = []
+    if spec.get("externalID"):
+        texts.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for index, value in enumerate(spec.get("podCIDRs") or []):
+        texts += get_cidr_warnings(f"spec.podCIDRs[{index}]", value)
+    return texts
+
+
+def _validate_node_resources(node: Obj) -> list[FieldError]:
+    status = node.get("status") or {}
+    return [
+        error
+        for field in ("capacity", "allocatable")
+        for name, amount in sorted((status.get(field) or {}).items())
+        for error in validate_resource_quantity(name, amount, f"status.{field}.{name}")
+    ]
+
+
+def _validate_taints(taints: list[Obj]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        at = f"metadata.taints[{index}]"
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        errors += [invalid_value(f"{at}.key", key, text) for text in label_key_texts(key)]
+        if texts := label_value_texts(value):
+            errors.append(invalid_value(f"{at}.value", value, ";".join(texts)))
+        if not effect:
+            errors.append(required(f"{at}.effect"))
+        elif effect not in _TAINT_EFFECTS:
+            errors.append(not_supported(f"{at}.effect", effect, _TAINT_EFFECTS))
+        if (key, effect) in seen:
+            added = taint.get("timeAdded")
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": added}
+            text = "taints must be unique by key and effect pair"
+            errors.append(make_duplicate_error(at, render_json(shown), text))
+        seen.add((key, effect))
+    return errors
+
+
+def make_duplicate_error(at: str, shown: Rendered, detail: str = "") -> FieldError:
+    """The value, as the server's own type writes it, is there already."""
+    text = f"Duplicate value: {shown}"
+    return FieldError("FieldValueDuplicate", at, f"{text}: {detail}" if detail else text)

@@ -1,0 +1,146 @@
+"""Annotations that mean something to pods, and must agree with its fields.
+
+Source: pkg/apis/core/validation/validation.go, ValidatePodSpecificAnnotations,
+ValidatePodSpecificAnnotationUpdates, validateSeccompAnnotationsAndFields,
+validateAppArmorAnnotationsAndFieldsMatchOnCreate.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
+from pytest_kwait.simulator.validation.core.volumes.paths import validate_local_descending_path
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.validation.findings import ErrorList
+
+__all__ = [
+    "APP_ARMOR_ANNOTATION_PREFIX",
+    "SECCOMP_CONTAINER_ANNOTATION_PREFIX",
+    "SECCOMP_POD_ANNOTATION",
+    "validate_pod_annotation_update",
+    "validate_pod_annotations",
+    "validate_profile_annotations",
+]
+
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER_ANNOTATION_PREFIX = "container.seccomp.security.alpha.kubernetes.io/"
+APP_ARMOR_ANNOTATION_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
+_LOCALHOST_PREFIX = "localhost/"
+_INTEGER = re.compile(r"0|-?[1-9]\d*")
+_MAX_DELETION_COST = 2**31 - 1
+_SECCOMP: dict[str, tuple[str, ...]] = {
+    "Unconfined": ("unconfined",),
+    "RuntimeDefault": ("runtime/default", "docker/default"),
+}
+_ARMOR: dict[str, tuple[str, ...]] = {
+    "Unconfined": ("unconfined",),
+    "RuntimeDefault": ("runtime/default",),
+}
+
+
+def validate_pod_annotations(
+    annotations: dict[str, str], spec: Obj, at: str, found: ErrorList
+) -> None:
+    """The values that such annotations may have."""
+    if _MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        found.invalid(f"{at}[{_MIRROR_ANNOTATION}]", annotations[_MIRROR_ANNOTATION], text)
+    cost = annotations.get(_DELETION_COST)
+    if cost is not None and not (
+        _INTEGER.fullmatch(cost) and -_MAX_DELETION_COST - 1 <= int(cost) <= _MAX_DELETION_COST
+    ):
+        found.invalid(f"{at}[{_DELETION_COST}]", cost, "must be a 32bit integer")
+    if SECCOMP_POD_ANNOTATION in annotations:
+        _validate_seccomp_annotation(
+            annotations[SECCOMP_POD_ANNOTATION], f"{at}.{SECCOMP_POD_ANNOTATION}", found
+        )
+    for key, value in sorted(annotations.items()):
+        if key.startswith(SECCOMP_CONTAINER_ANNOTATION_PREFIX):
+            _validate_seccomp_annotation(value, f"{at}.{key}", found)
+    for key, value in sorted(annotations.items()):
+        if key.startswith(APP_ARMOR_ANNOTATION_PREFIX):
+            name = key.removeprefix(APP_ARMOR_ANNOTATION_PREFIX)
+            if all(one.get("name") != name for one, _ in visit_containers_with_path(spec, "")):
+                found.invalid(f"{at}[{key}]", name, "container not found")
+            if value not in ("", "runtime/default", "unconfined") and not value.startswith(
+                _LOCALHOST_PREFIX
+            ):
+                text = f'invalid AppArmor profile name: "{value}"'
+                found.invalid(f"{at}[{key}]", value, text)
+
+
+def _validate_seccomp_annotation(profile: str, at: str, found: ErrorList) -> None:
+    if profile.startswith(_LOCALHOST_PREFIX):
+        validate_local_descending_path(profile.removeprefix(_LOCALHOST_PREFIX), at, found)
+    elif profile not in ("runtime/default", "docker/default", "unconfined"):
+        found.invalid(at, profile, "must be a valid seccomp profile")
+
+
+def validate_profile_annotations(metadata: Obj, spec: Obj, at: str, found: ErrorList) -> None:
+    """Profiles that are given twice are the same."""
+    annotations = metadata.get("annotations")
+    if not annotations:
+        return
+    of_pod = spec.get("securityContext") or {}
+    if "seccompProfile" in of_pod and SECCOMP_POD_ANNOTATION in annotations:
+        here = f"{at}.securityContext.seccompProfile"
+        value = annotations[SECCOMP_POD_ANNOTATION]
+        _validate_profile_match(value, of_pod["seccompProfile"], _SECCOMP, "seccomp", here, found)
+    for container, place in visit_containers_with_path(spec, at):
+        profile = (container.get("securityContext") or {}).get("seccompProfile")
+        value = annotations.get(SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.get("name", ""))
+        if profile is not None and value is not None:
+            here = f"{place}.securityContext.seccompProfile"
+            _validate_profile_match(value, profile, _SECCOMP, "seccomp", here, found)
+    if (spec.get("os") or {}).get("name") == "windows":
+        return
+    for container, place in visit_containers_with_path(spec, at):
+        own = (container.get("securityContext") or {}).get("appArmorProfile")
+        profile = own or of_pod.get("appArmorProfile")
+        value = annotations.get(APP_ARMOR_ANNOTATION_PREFIX + container.get("name", ""))
+        if profile is not None and value is not None:
+            here = f"{place}.securityContext.appArmorProfile"
+            _validate_profile_match(value, profile, _ARMOR, "apparmor", here, found)
+
+
+def _validate_profile_match(
+    value: str,
+    profile: Obj,
+    known: dict[str, tuple[str, ...]],
+    called: str,
+    at: str,
+    found: ErrorList,
+) -> None:
+    kind = profile.get("type", "")
+    if kind == "Localhost":
+        if not value.startswith(_LOCALHOST_PREFIX):
+            found.forbidden(f"{at}.type", f"{called} type in annotation and field must match")
+        elif value.removeprefix(_LOCALHOST_PREFIX) != profile.get("localhostProfile"):
+            text = f"{called} profile in annotation and field must match"
+            found.forbidden(f"{at}.localhostProfile", text)
+    elif kind in known and value not in known[kind]:
+        found.forbidden(f"{at}.type", f"{called} type in annotation and field must match")
+
+
+def validate_pod_annotation_update(
+    new: dict[str, str], old: dict[str, str], at: str, found: ErrorList
+) -> None:
+    """What describes how a pod was made stays as it was."""
+    for key in sorted(old):
+        if new.get(key) != old[key]:
+            _validate_annotation_immutable(key, "remove or update", at, found)
+    for key in sorted(new.keys() - old.keys()):
+        _validate_annotation_immutable(key, "add", at, found)
+
+
+def _validate_annotation_immutable(key: str, what: str, at: str, found: ErrorList) -> None:
+    if key.startswith(APP_ARMOR_ANNOTATION_PREFIX):
+        found.forbidden(f"{at}[{key}]", f"may not {what} AppArmor annotations")
+    if key == _MIRROR_ANNOTATION:
+        found.forbidden(f"{at}[{key}]", f"may not {what} mirror pod annotation")

@@ -1,0 +1,198 @@
+"""What is legal in a pod or a template and yet likely a mistake.
+
+Source: pkg/api/pod/warnings.go, pkg/api/node/util.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.simulator.validation.address_warnings import iterate_ip_warnings
+from pytest_kwait.simulator.validation.core.node_labels import DEPRECATED_NODE_LABELS
+from pytest_kwait.simulator.validation.core.pods.annotations import (
+    APP_ARMOR_ANNOTATION_PREFIX,
+    SECCOMP_CONTAINER_ANNOTATION_PREFIX,
+    SECCOMP_POD_ANNOTATION,
+)
+from pytest_kwait.simulator.validation.core.pods.port_warnings import get_port_warnings
+from pytest_kwait.simulator.validation.core.pods.volume_warnings import get_volume_warnings
+from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
+from pytest_kwait.simulator.validation.formats import dns_label_texts, label_value_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+
+__all__ = ["get_name_warning", "get_pod_warnings"]
+
+_DEPRECATED_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": (
+        'non-functional in v1.11+; use the "sysctls" field instead'
+    ),
+    "security.alpha.kubernetes.io/unsafe-sysctls": (
+        'non-functional in v1.11+; use the "sysctls" field instead'
+    ),
+}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NO_SELECTOR = "a null labelSelector results in matching no pod"
+_SECCOMP_ANNOTATION_WARNING = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_BYTE_RESOURCES = ("memory", "ephemeral-storage")
+
+
+def get_name_warning(obj: Obj, where: str, caller: Caller) -> None:
+    """Names become names of hosts."""
+    texts = dns_label_texts(obj["metadata"].get("name", ""))
+    if texts:
+        caller.warn(
+            f"metadata.name: this is used in {where}, which can result in surprising behavior; a "
+            f"DNS label is recommended: [{' '.join(texts)}]"
+        )
+
+
+def get_pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
+    """The warnings of a pod, or of the template at the path `at`."""
+    prefix = f"{at}." if at else ""
+    here = f"{prefix}spec"
+    for key in sorted(spec.get("nodeSelector", ())):
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{here}.nodeSelector[{key}]: {DEPRECATED_NODE_LABELS[key]}"
+    if "affinity" in spec:
+        yield from _get_node_warnings(spec["affinity"].get("nodeAffinity", {}), here)
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
+        place = f"{here}.topologySpreadConstraints[{index}]"
+        key = constraint.get("topologyKey", "")
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{place}.topologyKey: {key} is {DEPRECATED_NODE_LABELS[key]}"
+        if "labelSelector" not in constraint:
+            yield f"{place}.labelSelector: {_NO_SELECTOR}"
+    annotations = metadata.get("annotations") or {}
+    for key, text in _DEPRECATED_ANNOTATIONS.items() if annotations else ():
+        if key in annotations:
+            yield f"{prefix}metadata.annotations[{key}]: {text}"
+    if "volumes" in spec:
+        yield from get_volume_warnings(spec["volumes"], here)
+    if "hostAliases" in spec or "imagePullSecrets" in spec:
+        yield from _get_duplicate_warnings(spec, here)
+    if "overhead" in spec:
+        yield from _get_fractional_byte_warnings(spec["overhead"], f"{here}.overhead")
+    if SECCOMP_POD_ANNOTATION in annotations and "seccompProfile" not in (
+        spec.get("securityContext") or {}
+    ):
+        yield f"{prefix}metadata.annotations[{SECCOMP_POD_ANNOTATION}]: {_SECCOMP_ANNOTATION_WARNING}"
+    for container, place in visit_containers_with_path(spec, here):
+        if annotations:
+            yield from _get_profile_warnings(container, spec, annotations, at)
+        if container.get("resources"):
+            for field in _BYTE_RESOURCES:
+                for kind in ("limits", "requests"):
+                    amounts = container["resources"].get(kind, {})
+                    yield from _get_fractional_byte_warnings(
+                        amounts, f"{place}.resources.{kind}", (field,)
+                    )
+        if len(container.get("env", ())) > 1:
+            yield from _get_duplicate_variable_warnings(container["env"], f"{place}.env")
+    yield from get_port_warnings(spec, here)
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        text = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{here}.terminationGracePeriodSeconds: {text}"
+    if "affinity" in spec:
+        yield from _get_pod_affinity_warnings(spec["affinity"], f"{here}.affinity")
+    for index, server in enumerate(spec.get("dnsConfig", {}).get("nameservers", ())):
+        yield from iterate_ip_warnings(server, f"{here}.dnsConfig.nameservers[{index}]")
+    for index, alias in enumerate(spec.get("hostAliases", ())):
+        yield from iterate_ip_warnings(alias.get("ip", ""), f"{here}.hostAliases[{index}].ip")
+
+
+def _get_node_warnings(affinity: Obj, at: str) -> Iterator[str]:
+    at = f"{at}.affinity.nodeAffinity"
+    for index, term in enumerate(affinity.get(_REQUIRED, {}).get("nodeSelectorTerms") or ()):
+        yield from _get_term_warnings(term, f"{at}.{_REQUIRED}.nodeSelectorTerms[{index}]")
+    for index, preferred in enumerate(affinity.get(_PREFERRED, ())):
+        place = f"{at}.{_PREFERRED}[{index}].preference"
+        yield from _get_term_warnings(preferred.get("preference", {}), place, values=True)
+
+
+def _get_term_warnings(term: Obj, at: str, *, values: bool = False) -> Iterator[str]:
+    for index, rule in enumerate(term.get("matchExpressions", ())):
+        key, place = rule.get("key", ""), f"{at}.matchExpressions[{index}]"
+        if key in DEPRECATED_NODE_LABELS:
+            yield f"{place}.key: {key} is {DEPRECATED_NODE_LABELS[key]}"
+        for number, value in enumerate(rule.get("values", ()) if values else ()):
+            for text in label_value_texts(value):
+                yield f"{place}.values[{number}]: {value} is invalid, {text}"
+
+
+def _get_duplicate_warnings(spec: Obj, at: str) -> Iterator[str]:
+    for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
+        seen: set[str] = set()
+        for index, item in enumerate(spec.get(field, ())):
+            value = item.get(key, "")
+            if value in seen:
+                yield f'{at}.{field}[{index}].{key}: duplicate {key} "{value}"'
+            seen.add(value)
+    for index, item in enumerate(spec.get("imagePullSecrets", ())):
+        if not item.get("name"):
+            yield f'{at}.imagePullSecrets[{index}].name: invalid empty name ""'
+
+
+def _get_fractional_byte_warnings(
+    amounts: Obj, at: str, fields: tuple[str, ...] = _BYTE_RESOURCES
+) -> Iterator[str]:
+    for field in fields:
+        text = amounts.get(field)
+        if text is not None and text[-1:] in "munk" and parse_quantity(text).amount.denominator > 1:
+            yield f'{at}[{field}]: fractional byte value "{text}" is invalid, must be an integer'
+
+
+def _get_profile_warnings(
+    container: Obj, spec: Obj, annotations: dict[str, str], template: str
+) -> Iterator[str]:
+    context = container.get("securityContext") or {}
+    key = SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.get("name", "")
+    at = f"{template}.metadata.annotations" if template else "metadata.annotations"
+    if "seccompProfile" not in context and key in annotations:
+        yield f"{at}[{key}]: {_SECCOMP_ANNOTATION_WARNING}"
+    key = APP_ARMOR_ANNOTATION_PREFIX + container.get("name", "")
+    if not template or key not in annotations or "appArmorProfile" in context:
+        return
+    of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
+    kinds = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
+    meant: Obj | None = None
+    if annotations[key] in kinds:
+        meant = {"type": kinds[annotations[key]]}
+    elif local := annotations[key].removeprefix("localhost/"):
+        meant = {"type": "Localhost", "localhostProfile": local}
+    if of_pod is None or of_pod != meant:
+        yield f'{at}[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+
+
+def _get_duplicate_variable_warnings(variables: list[Obj], at: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, variable in enumerate(variables):
+        name, value = variable.get("name", ""), variable.get("value", "")
+        if name not in seen:
+            seen.add(name)
+            continue
+        reference = f"$({name})"
+        if "valueFrom" in variable or value == reference or reference not in value:
+            text = f'hides previous definition of "{name}", which may be dropped when using apply'
+            yield f"{at}[{index}]: {text}"
+
+
+def _get_pod_affinity_warnings(affinity: Obj, at: str) -> Iterator[str]:
+    for field in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(field, {})
+        for index, term in enumerate(terms.get(_REQUIRED, ())):
+            if "labelSelector" not in term:
+                yield f"{at}.{field}.{_REQUIRED}[{index}].labelSelector: {_NO_SELECTOR}"
+        for index, weighted in enumerate(terms.get(_PREFERRED, ())):
+            if "labelSelector" not in weighted.get("podAffinityTerm", {}):
+                place = f"{at}.{field}.{_PREFERRED}[{index}].podAffinityTerm.labelSelector"
+                yield f"{place}: {_NO_SELECTOR}"

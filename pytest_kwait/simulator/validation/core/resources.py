@@ -1,0 +1,284 @@
+"""Requests, limits and claims of containers and of pods as a whole.
+
+Source: pkg/apis/core/validation/validation.go, validateResourceRequirements,
+validateResourceClaimNames, validatePodResources; pkg/apis/core/helper/helpers.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_label_texts, label_key_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.validation.findings import ErrorList
+
+__all__ = [
+    "validate_container_resource_name",
+    "validate_overhead",
+    "validate_pod_resources",
+    "validate_resource_requirements",
+]
+
+_STANDARD_RESOURCES = frozenset(
+    [
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "storage",
+        "requests.storage",
+        "services.nodeports",
+        "services.loadbalancers",
+    ]
+)
+_INTEGER_RESOURCES = frozenset(
+    [
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    ]
+)
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_POD_RESOURCES = ("cpu", "memory")
+_HUGE_PAGES_PREFIX = "hugepages-"
+_INTEGER = "must be an integer"
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def _is_extended_resource(name: str) -> bool:
+    """Whether it is a resource that somebody else than Kubernetes defines."""
+    if _is_native(name) or name.startswith("requests."):
+        return False
+    return not label_key_texts(f"requests.{name}")
+
+
+def _validate_resource_name(name: str, at: str, found: ErrorList) -> bool:
+    texts = label_key_texts(name)
+    found.texts(at, name, texts)
+    if texts:
+        return False
+    if (
+        "/" not in name
+        and name not in _STANDARD_RESOURCES
+        and not name.startswith((_HUGE_PAGES_PREFIX, "requests." + _HUGE_PAGES_PREFIX))
+    ):
+        found.invalid(at, name, "must be a standard resource type or fully qualified")
+        return False
+    return True
+
+
+def validate_container_resource_name(name: str, at: str, found: ErrorList) -> None:
+    """The name of a resource that containers can ask for."""
+    if name in _CONTAINER_RESOURCES:
+        return
+    _validate_resource_name(name, at, found)
+    if "/" not in name:
+        if not name.startswith(_HUGE_PAGES_PREFIX):
+            found.invalid(at, name, "must be a standard resource for containers")
+    elif not _is_native(name) and not _is_extended_resource(name):
+        found.invalid(at, name, "doesn't follow extended resource name standard")
+
+
+def _validate_pod_resource_name(name: str, at: str, found: ErrorList) -> None:
+    if name in _POD_RESOURCES or not _validate_resource_name(name, at, found):
+        return
+    if not name.startswith(_HUGE_PAGES_PREFIX):
+        found.unsupported(at, name, ("cpu", "hugepages-", "memory"))
+
+
+def validate_resource_requirements(
+    resources: Obj,
+    claims: Iterable[str],
+    at: str,
+    found: ErrorList,
+    check_name: Callable[[str, str, ErrorList], None] = validate_container_resource_name,
+) -> None:
+    """Names and amounts, requests within limits, and claims that the pod has.
+
+    Args:
+        resources: the requirements.
+        claims: the names of the pod's claims.
+        at: the path of the requirements.
+        found: what is added to.
+        check_name: the rule for the names of resources.
+    """
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for name, amount in limits.items():
+        _validate_resource_amount(name, amount, f"{at}.limits[{name}]", found, check_name)
+    for name, amount in requests.items():
+        _validate_resource_amount(name, amount, f"{at}.requests[{name}]", found, check_name)
+        limit = limits.get(name)
+        overcommit = _is_native(name) and not name.startswith(_HUGE_PAGES_PREFIX)
+        if limit is None:
+            if not overcommit:
+                text = "Limit must be set for non overcommitable resources"
+                found.required(f"{at}.limits", text)
+        elif limit != amount:
+            asked, most = parse_quantity(amount), parse_quantity(limit)
+            if not overcommit and asked != most:
+                found.invalid(f"{at}.requests", amount, f"must be equal to {name} limit of {limit}")
+            elif asked > most:
+                text = f"must be less than or equal to {name} limit of {limit}"
+                found.invalid(f"{at}.requests", amount, text)
+    names = limits.keys() | requests.keys()
+    if any(name.startswith(_HUGE_PAGES_PREFIX) for name in names) and not {"cpu", "memory"} & names:
+        found.forbidden(at, "HugePages require cpu or memory")
+    if "claims" in resources:
+        _validate_resource_claim_names(resources["claims"], sorted(claims), f"{at}.claims", found)
+
+
+def _validate_resource_amount(
+    name: str,
+    amount: str,
+    at: str,
+    found: ErrorList,
+    check_name: Callable[[str, str, ErrorList], None],
+) -> None:
+    check_name(name, at, found)
+    if amount.startswith("-") and parse_quantity(amount).amount < 0:
+        found.invalid(at, amount, NEGATIVE)
+    if name in _CONTAINER_RESOURCES:
+        return
+    if (name in _INTEGER_RESOURCES or _is_extended_resource(name)) and parse_quantity(
+        amount
+    ).amount.denominator != 1:
+        found.invalid(at, amount, _INTEGER)
+    if name.startswith(_HUGE_PAGES_PREFIX) and not _is_whole_page_count(name, amount):
+        found.invalid(at, amount, f"{amount} is not positive integer multiple of {name}")
+
+
+def _is_whole_page_count(name: str, amount: str) -> bool:
+    try:
+        size = parse_quantity(name.removeprefix(_HUGE_PAGES_PREFIX)).amount
+    except ValueError:
+        return False
+    return size > 0 and size.denominator == 1 and parse_quantity(amount).amount % size == 0
+
+
+def _validate_resource_claim_names(
+    claims: Iterable[Obj], known: list[str], at: str, found: ErrorList
+) -> None:
+    taken: set[str] = set()
+    for index, claim in enumerate(claims):
+        here, name, request = f"{at}[{index}]", claim.get("name", ""), claim.get("request", "")
+        if not name:
+            found.required(here)
+            continue
+        key = f"{name}/{request}" if request else name
+        if name in taken:
+            found.duplicate(here, name)
+        else:
+            if request:
+                found.texts(f"{here}.request", request, dns_label_texts(request))
+            if key in taken:
+                found.duplicate(here, key)
+            elif not request:
+                for other in taken:
+                    if other.startswith(f"{name}/"):
+                        found.duplicate(here, name)
+            taken.add(key)
+        if name not in known:
+            names = f": {', '.join(known)}" if known else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{names}"
+            found.unknown(here, name, detail)
+
+
+def validate_overhead(overhead: Mapping[str, str], at: str, found: ErrorList) -> None:
+    """What a runtime class adds, as limits."""
+    validate_resource_requirements({"limits": overhead}, (), at, found)
+
+
+def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: ErrorList) -> None:
+    """The resources of the pod as a whole cover those of its containers."""
+    resources = spec["resources"]
+    if (spec.get("os") or {}).get("name") == "windows":
+        found.forbidden(at, "may not be set for a windows pod")
+        return
+    if resources.get("claims"):
+        found.forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
+    validate_resource_requirements(resources, claims, at, found, _validate_pod_resource_name)
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for name, needed in sorted(aggregate_container_resources(spec, "requests").items()):
+        if name in requests and needed > parse_quantity(requests[name]):
+            found.invalid(
+                f"{at}.requests[{name}]",
+                requests[name],
+                f"must be greater than or equal to aggregate container requests of {needed}",
+            )
+    for name, needed in sorted(aggregate_container_resources(spec, "limits").items()):
+        if (
+            name.startswith(_HUGE_PAGES_PREFIX)
+            and name in limits
+            and needed > parse_quantity(limits[name])
+        ):
+            found.invalid(
+                f"{at}.limits[{name}]",
+                limits[name],
+                f"must be greater than or equal to aggregate container limits of {needed}",
+            )
+    for index, container in enumerate(spec.get("containers", ())):
+        for name, limit in container.get("resources", {}).get("limits", {}).items():
+            if name in limits and parse_quantity(limit) > parse_quantity(limits[name]):
+                here = f"{at}.containers[{index}][{name}].limits"
+                text = f"must be less than or equal to pod limits of {limits[name]}"
+                found.invalid(here, limit, text)
+
+
+def aggregate_container_resources(spec: Obj, field: str) -> dict[str, Quantity]:
+    """What all containers ask for together, at the worst moment.
+
+    Source: k8s.io/component-helpers resource/helpers.go, AggregateContainerRequests.
+    """
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers", ()):
+        _add_resources(total, container.get("resources", {}).get(field, {}))
+    beside: dict[str, Quantity] = {}
+    worst: dict[str, Quantity] = {}
+    for container in spec.get("initContainers", ()):
+        asked = container.get("resources", {}).get(field, {})
+        if container.get("restartPolicy") == "Always":
+            _add_resources(total, asked)
+            _add_resources(beside, asked)
+            moment = dict(beside)
+        else:
+            moment = dict(beside)
+            _add_resources(moment, asked)
+        for name, amount in moment.items():
+            if name not in worst or worst[name] < amount:
+                worst[name] = amount
+    for name, amount in worst.items():
+        if name not in total or total[name] < amount:
+            total[name] = amount
+    return total
+
+
+def _add_resources(total: dict[str, Quantity], more: Mapping[str, str]) -> None:
+    for name, text in more.items():
+        amount = parse_quantity(text)
+        total[name] = total[name] + amount if name in total else amount

@@ -1,0 +1,189 @@
+"""Where pods go: affinity to nodes and to pods, topology spread.
+
+Source: pkg/apis/core/validation/validation.go, validateAffinity,
+validateTopologySpreadConstraints.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.validation.formats import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+    label_value_texts,
+)
+from pytest_kwait.simulator.validation.objectmeta import selector_errors
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.validation.findings import ErrorList
+
+__all__ = ["validate_affinity", "validate_node_selector", "validate_topology_spread_constraints"]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_INVALID_OPERATOR = "not a valid selector operator"
+_NO_SELECTOR = "must not be specified when labelSelector is not set"
+_IN_BOTH = "exists in both matchLabelKeys and "
+_UNSATISFIABLE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_NODE_INCLUSION_POLICIES = ("Honor", "Ignore")
+_MAX_WEIGHT = 100
+_POSITIVE = "must be greater than zero"
+
+
+def validate_affinity(affinity: Obj, at: str, found: ErrorList) -> None:
+    """All affinities of a pod."""
+    nodes = affinity.get("nodeAffinity", {})
+    if _REQUIRED in nodes:
+        validate_node_selector(nodes[_REQUIRED], f"{at}.nodeAffinity.{_REQUIRED}", found)
+    for index, term in enumerate(nodes.get(_PREFERRED, ())):
+        here = f"{at}.nodeAffinity.{_PREFERRED}[{index}]"
+        _validate_weight(term, here, found)
+        _validate_node_selector_term(
+            term.get("preference", {}), f"{here}.preference", found, values=False
+        )
+    for field in ("podAffinity", "podAntiAffinity"):
+        pods = affinity.get(field, {})
+        for index, term in enumerate(pods.get(_REQUIRED, ())):
+            _validate_pod_affinity_term(term, f"{at}.{field}.{_REQUIRED}[{index}]", found)
+        for index, weighted in enumerate(pods.get(_PREFERRED, ())):
+            here = f"{at}.{field}.{_PREFERRED}[{index}]"
+            _validate_weight(weighted, here, found)
+            _validate_pod_affinity_term(
+                weighted.get("podAffinityTerm", {}), f"{here}.podAffinityTerm", found
+            )
+
+
+def _validate_weight(term: Obj, at: str, found: ErrorList) -> None:
+    weight = term.get("weight", 0)
+    if not 1 <= weight <= _MAX_WEIGHT:
+        found.invalid(f"{at}.weight", weight, "must be in the range 1-100")
+
+
+def validate_node_selector(selector: Obj, at: str, found: ErrorList) -> None:
+    """A selector of nodes: at least one term."""
+    terms = selector.get("nodeSelectorTerms") or []
+    if not terms:
+        found.required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")
+    for index, term in enumerate(terms):
+        _validate_node_selector_term(term, f"{at}.nodeSelectorTerms[{index}]", found, values=True)
+
+
+def _validate_node_selector_term(term: Obj, at: str, found: ErrorList, *, values: bool) -> None:
+    for index, rule in enumerate(term.get("matchExpressions", ())):
+        _validate_node_selector_requirement(
+            rule, f"{at}.matchExpressions[{index}]", found, values=values
+        )
+    for index, rule in enumerate(term.get("matchFields", ())):
+        _validate_node_field_selector_requirement(rule, f"{at}.matchFields[{index}]", found)
+
+
+def _validate_node_selector_requirement(
+    rule: Obj, at: str, found: ErrorList, *, values: bool
+) -> None:
+    operator, given = rule.get("operator", ""), rule.get("values", [])
+    if operator in ("In", "NotIn"):
+        if not given:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            found.required(f"{at}.values", text)
+    elif operator in ("Exists", "DoesNotExist"):
+        if given:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            found.forbidden(f"{at}.values", text)
+    elif operator in ("Gt", "Lt"):
+        if len(given) != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            found.required(f"{at}.values", text)
+    else:
+        found.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
+    key = rule.get("key", "")
+    found.texts(f"{at}.key", key, label_key_texts(key))
+    for index, value in enumerate(given if values else ()):
+        found.texts(f"{at}.values[{index}]", value, label_value_texts(value))
+
+
+def _validate_node_field_selector_requirement(rule: Obj, at: str, found: ErrorList) -> None:
+    operator, key, values = rule.get("operator", ""), rule.get("key", ""), rule.get("values", [])
+    if operator not in ("In", "NotIn"):
+        found.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
+    elif len(values) != 1:
+        text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        found.required(f"{at}.values", text)
+    if key != "metadata.name":
+        found.invalid(f"{at}.key", key, "not a valid field selector key")
+        return
+    for index, value in enumerate(values):
+        found.texts(f"{at}.values[{index}]", value, dns_subdomain_texts(value))
+
+
+def _validate_pod_affinity_term(term: Obj, at: str, found: ErrorList) -> None:
+    for field in ("labelSelector", "namespaceSelector"):
+        if field in term:
+            found += selector_errors(term[field], f"{at}.{field}")
+    for name in term.get("namespaces", ()):
+        found.texts(f"{at}.namespace", name, dns_label_texts(name))
+    _validate_match_label_keys(term, at, found)
+    key = term.get("topologyKey", "")
+    if not key:
+        found.required(f"{at}.topologyKey", "can not be empty")
+    found.texts(f"{at}.topologyKey", key, label_key_texts(key))
+
+
+def _validate_match_label_keys(term: Obj, at: str, found: ErrorList) -> None:
+    """The labels whose values are taken from the pod."""
+    selector = term.get("labelSelector")
+    match, mismatch = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
+    for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
+        if keys and selector is None:
+            found.forbidden(f"{at}.{field}", _NO_SELECTOR)
+            continue
+        for index, key in enumerate(keys):
+            found.texts(f"{at}.{field}[{index}]", key, label_key_texts(key))
+    seen = set((selector or {}).get("matchLabels", {}))
+    for rule in (selector or {}).get("matchExpressions", ()):
+        key = rule.get("key", "")
+        if key in match and key in seen:
+            place = len(match) - 1 - match[::-1].index(key)
+            found.invalid(f"{at}[{place}]", key, f"{_IN_BOTH}labelSelector")
+        seen.add(key)
+    for index, key in enumerate(match):
+        if key in mismatch:
+            found.invalid(f"{at}.matchLabelKeys[{index}]", key, f"{_IN_BOTH}mismatchLabelKeys")
+
+
+def validate_topology_spread_constraints(constraints: list[Obj], at: str, found: ErrorList) -> None:
+    """How pods spread over domains."""
+    for index, constraint in enumerate(constraints):
+        here = f"{at}[{index}]"
+        skew, topology = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
+        action = constraint.get("whenUnsatisfiable", "")
+        if skew <= 0:
+            found.invalid(f"{here}.maxSkew", skew, _POSITIVE)
+        if not topology:
+            found.required(f"{here}.topologyKey", "can not be empty")
+        if action not in _UNSATISFIABLE_ACTIONS:
+            found.unsupported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE_ACTIONS)
+        for other in constraints[index + 1 :]:
+            if (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) == (
+                topology,
+                action,
+            ):
+                where = f"{here}.{{topologyKey, whenUnsatisfiable}}"
+                found.duplicate(where, f"{{{topology}, {action}}}")
+                break
+        domains = constraint.get("minDomains")
+        if domains is not None:
+            if domains <= 0:
+                found.invalid(f"{here}.minDomains", domains, _POSITIVE)
+            if action != "DoNotSchedule":
+                text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+                found.invalid(f"{here}.minDomains", domains, text)
+        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            policy = constraint.get(field)
+            if policy is not None and policy not in _NODE_INCLUSION_POLICIES:
+                found.unsupported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
+        _validate_match_label_keys({**constraint, "mismatchLabelKeys": []}, here, found)
+        if "labelSelector" in constraint:
+            found += selector_errors(constraint["labelSelector"], f"{here}.labelSelector")

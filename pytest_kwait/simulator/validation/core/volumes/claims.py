@@ -1,0 +1,162 @@
+"""Persistent volume claims: how much, of what, from where, and what may change.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaim,
+ValidatePersistentVolumeClaimUpdate; pkg/api/persistentvolumeclaim/util.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.simulator.api_errors import forbidden_field, invalid_value, not_supported
+from pytest_kwait.simulator.objects import annotations_of, clone
+from pytest_kwait.simulator.validation.core.quantities import INTEGER_RESOURCES
+from pytest_kwait.simulator.validation.core.volumes.claim_specs import (
+    validate_persistent_volume_claim_spec,
+)
+from pytest_kwait.simulator.validation.field_errors import diff_internal
+from pytest_kwait.simulator.validation.findings import ErrorList
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.simulator.objects import Obj
+
+__all__ = [
+    "get_persistent_volume_claim_warnings",
+    "validate_persistent_volume_claim",
+    "validate_persistent_volume_claim_status_update",
+    "validate_persistent_volume_claim_update",
+]
+
+_BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+_SPEC_IMMUTABLE = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+    "bound claims\n"
+)
+_RESIZE_STATUSES = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
+_NATIVE_RESOURCES = INTEGER_RESOURCES | {"cpu", "memory", "ephemeral-storage"}
+
+
+def validate_persistent_volume_claim(claim: Obj) -> list[FieldError]:
+    """What is wrong with a claim."""
+    found = ErrorList()
+    validate_persistent_volume_claim_spec(claim.get("spec") or {}, "spec", found)
+    return found
+
+
+def _get_storage_text(spec: Obj, field: str) -> str | None:
+    found: str | None = ((spec.get("resources") or {}).get(field) or {}).get("storage")
+    return found
+
+
+def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> list[FieldError]:
+    """What is wrong with a change of a claim, beyond what is wrong with the claim."""
+    now, then = clone(new.get("spec") or {}), clone(old.get("spec") or {})
+    annotation, before = (
+        annotations_of(new).get(_BETA_STORAGE_CLASS),
+        annotations_of(old).get(_BETA_STORAGE_CLASS),
+    )
+    name, errors = now.get("storageClassName"), []
+    if not then.get("volumeName"):
+        then["volumeName"] = now.get("volumeName")
+    first = then.get("storageClassName") is None and name is not None
+    if first and before is not None and name == before and annotation in (None, before):
+        now["storageClassName"] = None
+    else:
+        if annotation != before:
+            at = f"metadata.annotations[{_BETA_STORAGE_CLASS}]"
+            errors.append(invalid_value(at, annotation or "", "field is immutable"))
+        if first and before in (None, name):
+            now["storageClassName"] = None
+    status = new.get("status") or {}
+    if status.get("phase") == "Bound":
+        if (now.get("resources") or {}).get("requests"):
+            now["resources"]["requests"]["storage"] = _get_storage_text(then, "requests")
+        now["volumeAttributesClassName"] = then.get("volumeAttributesClassName")
+    errors += _validate_spec_unchanged(now, then)
+    size, was = (_get_size(obj.get("spec") or {}) for obj in (new, old))
+    held = parse_quantity((status.get("capacity") or {}).get("storage", "0")).amount
+    if size < was and size <= held:
+        at = "spec.resources.requests.storage"
+        errors.append(forbidden_field(at, "field can not be less than status.capacity"))
+    mode = (new.get("spec") or {}).get("volumeMode")
+    if mode != (old.get("spec") or {}).get("volumeMode"):
+        errors.append(invalid_value("volumeMode", mode, "field is immutable"))
+    return errors + _validate_attributes_class_update(new, old)
+
+
+def _validate_attributes_class_update(new: Obj, old: Obj) -> list[FieldError]:
+    field, at = "volumeAttributesClassName", "spec.volumeAttributesClassName"
+    name, before = (new.get("spec") or {}).get(field), (old.get("spec") or {}).get(field)
+    current = (old.get("status") or {}).get("currentVolumeAttributesClassName")
+    if name == before or current is None or name:
+        return []
+    what = "nil" if name is None else "empty string"
+    text = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+    return [forbidden_field(at, text)]
+
+
+def _get_size(spec: Obj) -> Any:
+    return parse_quantity(_get_storage_text(spec, "requests") or "0").amount
+
+
+def _validate_spec_unchanged(now: Obj, then: Obj) -> list[FieldError]:
+    for part in ("limits", "requests"):
+        mine, theirs = ((spec.get("resources") or {}).get(part) or {} for spec in (now, then))
+        for name, text in mine.items():
+            if name in theirs and parse_quantity(text) == parse_quantity(theirs[name]):
+                mine[name] = theirs[name]
+    changed = diff_internal("core.PersistentVolumeClaimSpec", then, now)
+    return [forbidden_field("spec", _SPEC_IMMUTABLE + changed)] if changed else []
+
+
+def validate_persistent_volume_claim_status_update(new: Obj) -> list[FieldError]:
+    """What is wrong with what a claim is said to have."""
+    status = new.get("status") or {}
+    errors = []
+    for name, text in (status.get("capacity") or {}).items():
+        errors += _validate_not_negative(f"status.capacity[{name}]", text)
+    at = "status.allocatedResourceStatuses"
+    for name, state in (status.get("allocatedResourceStatuses") or {}).items():
+        if name in _NATIVE_RESOURCES:
+            errors.append(not_supported(at, name, ["storage"]))
+        if state not in _RESIZE_STATUSES:
+            errors.append(not_supported(at, name, _RESIZE_STATUSES))
+    at = "status.allocatedResources"
+    for name, text in (status.get("allocatedResources") or {}).items():
+        if name in _NATIVE_RESOURCES:
+            errors.append(not_supported(at, name, ["storage"]))
+        else:
+            errors += _validate_not_negative(f"{at}[{name}]", text)
+    return errors
+
+
+def _validate_not_negative(at: str, text: str) -> list[FieldError]:
+    amount = parse_quantity(text).amount
+    reason = "must be a valid resource quantity"
+    return [invalid_value(at, int(amount), reason)] if amount < 0 else []
+
+
+def get_persistent_volume_claim_warnings(claim: Obj) -> list[str]:
+    """What is deprecated or odd about a claim."""
+    texts = []
+    if _BETA_STORAGE_CLASS in annotations_of(claim):
+        texts.append(
+            f"metadata.annotations[{_BETA_STORAGE_CLASS}]: deprecated since v1.8; use "
+            '"storageClassName" attribute instead'
+        )
+    for field in ("requests", "limits"):
+        text = _get_storage_text(claim.get("spec") or {}, field)
+        if text is not None and parse_quantity(text).amount.denominator != 1:
+            texts.append(
+                f'spec.resources.{field}[storage]: fractional byte value "{text}" is invalid, '
+                "must be an integer"
+            )
+    return texts

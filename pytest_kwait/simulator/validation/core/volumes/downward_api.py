@@ -1,0 +1,125 @@
+"""References to a pod's own fields and to its containers' resources.
+
+Source: pkg/apis/core/validation/validation.go, validateObjectFieldSelector,
+validateContainerResourceFieldSelector; pkg/apis/core/pods/helpers.go,
+ConvertDownwardAPIFieldLabel; pkg/fieldpath/fieldpath.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.simulator.validation.formats import label_key_texts
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.validation.findings import ErrorList
+
+__all__ = ["validate_object_field_selector", "validate_resource_field_selector"]
+
+_FIELD_LABELS = frozenset(
+    [
+        "metadata.annotations",
+        "metadata.labels",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.serviceAccountName",
+        "spec.schedulerName",
+        "status.phase",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ]
+)
+_RESOURCES = (
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
+_HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
+_MEMORY_DIVISORS = (
+    "1",
+    "1k",
+    "1M",
+    "1G",
+    "1T",
+    "1P",
+    "1E",
+    "1Ki",
+    "1Mi",
+    "1Gi",
+    "1Ti",
+    "1Pi",
+    "1Ei",
+)
+_CPU_DIVISORS = ("1m", "1")
+
+
+def validate_object_field_selector(
+    ref: Obj, fields: tuple[str, ...], at: str, found: ErrorList
+) -> None:
+    """A field of the pod: one of `fields`, or a label or an annotation by its key."""
+    version, path = ref.get("apiVersion", ""), ref.get("fieldPath", "")
+    if not version or not path:
+        found.required(f"{at}.{'fieldPath' if version else 'apiVersion'}")
+        return
+    name, key = path, None
+    if path.endswith("']") and path.find("['") > 0:
+        name, _, rest = path.partition("['")
+        key = rest[:-2]
+    problem = ""
+    if version != "v1":
+        problem = f"unsupported pod version: {version}"
+    elif key is not None and name not in ("metadata.annotations", "metadata.labels"):
+        problem = f"field label does not support subscript: {path}"
+    elif key is None and path == "spec.host":
+        name = "spec.nodeName"
+    elif key is None and path not in _FIELD_LABELS:
+        problem = f"field label not supported: {path}"
+    if problem:
+        found.invalid(f"{at}.fieldPath", path, f"error converting fieldPath: {problem}")
+    elif key is not None:
+        lowered = key.lower() if name == "metadata.annotations" else key
+        found.texts(at, lowered, label_key_texts(lowered))
+    elif name not in fields:
+        found.unsupported(f"{at}.fieldPath", name, fields)
+
+
+def validate_resource_field_selector(
+    ref: Obj, at: str, found: ErrorList, *, of_volume: bool
+) -> None:
+    """A container's request or limit, in a unit that suits it."""
+    resource = ref.get("resource", "")
+    if of_volume and not ref.get("containerName"):
+        found.required(f"{at}.containerName")
+    elif not resource:
+        found.required(f"{at}.resource")
+    elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
+        found.unsupported(f"{at}.resource", resource, _RESOURCES)
+    _validate_divisor(resource, ref.get("divisor", "0"), f"{at}.divisor", found)
+
+
+def _validate_divisor(resource: str, divisor: str, at: str, found: ErrorList) -> None:
+    if parse_quantity(divisor).amount == 0:
+        return
+    kind = resource.partition(".")[2]
+    if kind == "cpu":
+        if divisor not in _CPU_DIVISORS:
+            text = "only divisor's values 1m and 1 are supported with the cpu resource"
+            found.invalid(at, resource, text)
+        return
+    called = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(kind)
+    if resource.startswith(_HUGE_PAGES):
+        called = "hugepages"
+    if called is not None and divisor not in _MEMORY_DIVISORS:
+        units = ", ".join(_MEMORY_DIVISORS)
+        text = f"only divisor's values {units} are supported with the {called} resource"
+        found.invalid(at, resource, text)

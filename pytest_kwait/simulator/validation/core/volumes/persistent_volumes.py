@@ -1,0 +1,183 @@
+"""Persistent volumes: how much, of what, and where.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeSpec;
+pkg/api/persistentvolume/util.go.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.simulator.objects import annotations_of
+from pytest_kwait.simulator.validation.core.node_labels import get_node_selector_term_warnings
+from pytest_kwait.simulator.validation.core.scheduling import validate_node_selector
+from pytest_kwait.simulator.validation.core.volumes.persistent_sources import (
+    validate_persistent_volume_source,
+)
+from pytest_kwait.simulator.validation.formats import dns_subdomain_texts
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.validation.findings import ErrorList
+
+__all__ = [
+    "VOLUME_MODES",
+    "get_persistent_volume_warnings",
+    "validate_access_modes",
+    "validate_persistent_volume_spec",
+]
+
+VOLUME_MODES = ("Block", "Filesystem")
+"""How a volume can be given to a container."""
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_SINGLE_POD_MODE = "ReadWriteOncePod"
+_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_DEPRECATED_PERSISTENT_SOURCES = {
+    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    "photonPersistentDisk": (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+}
+
+
+def validate_access_modes(modes: list[str], at: str, found: ErrorList) -> None:
+    """The ways in which a volume is used."""
+    for mode in modes:
+        if mode not in _ACCESS_MODES:
+            found.unsupported(at, mode, _ACCESS_MODES)
+    if _SINGLE_POD_MODE in modes and any(
+        mode in _ACCESS_MODES and mode != _SINGLE_POD_MODE for mode in modes
+    ):
+        found.forbidden(at, "may not use ReadWriteOncePod with other access modes")
+
+
+def validate_persistent_volume_spec(
+    spec: Obj, name: str, at: str, found: ErrorList, *, inline: bool = False
+) -> None:
+    """The spec of a volume.
+
+    Args:
+        spec: what is looked at.
+        name: the volume's name; empty for an inline one.
+        at: the path of the spec.
+        found: what is added to.
+        inline: whether it stands in an attachment and not in a volume.
+    """
+    if inline:
+        _validate_inline_spec(spec, at, found)
+    modes = spec.get("accessModes") or []
+    if not modes:
+        found.required(f"{at}.accessModes")
+    validate_access_modes(modes, f"{at}.accessModes", found)
+    if not inline:
+        _validate_capacity(spec.get("capacity") or {}, f"{at}.capacity", found)
+    policy = spec.get("persistentVolumeReclaimPolicy", "")
+    at_policy = f"{at}.persistentVolumeReclaimPolicy"
+    if policy and inline and policy != "Retain":
+        found.forbidden(at_policy, f"may only be Retain {_INLINE}")
+    elif policy and not inline and policy not in _RECLAIM_POLICIES:
+        found.unsupported(at_policy, policy, _RECLAIM_POLICIES)
+    if spec.get("nodeAffinity") is not None:
+        if inline:
+            found.forbidden(f"{at}.nodeAffinity", f"may not be specified {_INLINE}")
+        else:
+            _validate_node_affinity(spec["nodeAffinity"], f"{at}.nodeAffinity.required", found)
+    validate_persistent_volume_source(spec, name, at, found)
+    host = (spec.get("hostPath") or {}).get("path")
+    if policy == "Recycle" and host and posixpath.normpath(host) in ("/", "//"):
+        found.forbidden(at_policy, "may not be 'recycle' for a hostPath mount of '/'")
+    _validate_storage_classes(spec, at, found, inline=inline)
+
+
+_INLINE = "in the context of inline volumes"
+
+
+def _validate_inline_spec(spec: Obj, at: str, found: ErrorList) -> None:
+    for field in ("claimRef", "capacity"):
+        if spec.get(field) or (field == "claimRef" and spec.get(field) is not None):
+            found.forbidden(f"{at}.{field}", f"may not be specified {_INLINE}")
+    if spec.get("csi") is None:
+        found.required(f"{at}.csi", f"has to be specified {_INLINE}")
+
+
+def _validate_node_affinity(affinity: Obj, at: str, found: ErrorList) -> None:
+    if affinity.get("required") is None:
+        found.required(at, "must specify required node constraints")
+    else:
+        validate_node_selector(affinity["required"], at, found)
+
+
+def _validate_storage_classes(spec: Obj, at: str, found: ErrorList, *, inline: bool) -> None:
+    if name := spec.get("storageClassName", ""):
+        if inline:
+            found.forbidden(f"{at}.storageClassName", f"may not be specified {_INLINE}")
+        else:
+            found.texts(f"{at}.storageClassName", name, dns_subdomain_texts(name))
+    mode = spec.get("volumeMode")
+    if inline and mode not in (None, "Filesystem"):
+        text = f"may not specify volumeMode other than Filesystem {_INLINE}"
+        found.forbidden(f"{at}.volumeMode", text)
+    elif not inline and mode is not None and mode not in VOLUME_MODES:
+        found.unsupported(f"{at}.volumeMode", mode, VOLUME_MODES)
+    attributes = spec.get("volumeAttributesClassName")
+    if attributes is None or inline:
+        return
+    at_attributes = f"{at}.volumeAttributesClassName"
+    if attributes:
+        found.texts(at_attributes, attributes, dns_subdomain_texts(attributes))
+    else:
+        found.required(at_attributes, "an empty string is disallowed")
+    if spec.get("csi") is None:
+        text = "has to be specified when using volumeAttributesClassName"
+        found.required(f"{at}.csi", text)
+
+
+def _validate_capacity(capacity: dict[str, str], at: str, found: ErrorList) -> None:
+    if not capacity:
+        found.required(at)
+    if capacity.keys() != {"storage"}:
+        found.unsupported(at, capacity or None, ["storage"])
+    for name, text in capacity.items():
+        amount = parse_quantity(text).amount
+        if amount < 0:
+            found.invalid(f"{at}[{name}]", int(amount), "must be a valid resource quantity")
+        if amount <= 0:
+            found.invalid(f"{at}[{name}]", text, "must be greater than zero")
+
+
+def get_persistent_volume_warnings(volume: Obj) -> list[str]:
+    """What is deprecated about a volume."""
+    spec, texts = volume.get("spec") or {}, []
+    for key, text in (
+        (
+            "volume.beta.kubernetes.io/storage-class",
+            'deprecated since v1.8; use "storageClassName" attribute instead',
+        ),
+        (
+            "volume.beta.kubernetes.io/mount-options",
+            'deprecated since v1.31; use "mountOptions" attribute instead',
+        ),
+    ):
+        if key in annotations_of(volume):
+            texts.append(f"metadata.annotations[{key}]: {text}")
+    if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+        texts.append(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
+            "Instead, the recommended approach is to use dynamic provisioning."
+        )
+    wanted = (spec.get("nodeAffinity") or {}).get("required") or {}
+    at = "spec.nodeAffinity.required.nodeSelectorTerms"
+    texts += get_node_selector_term_warnings(wanted.get("nodeSelectorTerms") or [], at)
+    texts += [
+        f"spec.{shown}: {text}"
+        for name, (shown, text) in _DEPRECATED_PERSISTENT_SOURCES.items()
+        if spec.get(name)
+    ]
+    return texts

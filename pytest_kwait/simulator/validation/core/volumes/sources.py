@@ -1,0 +1,281 @@
+"""What pods' volumes and persistent volumes can both be made of.
+
+Each rule gets a source, the path `at` which it stands, and the `ErrorList` that it adds to. Those of
+persistent volumes name the namespaces of their secrets as well.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource,
+ValidatePersistentVolumeSpec.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.validation.core.volumes.paths import validate_path_no_backsteps
+from pytest_kwait.simulator.validation.formats import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    range_texts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.validation.findings import ErrorList
+
+__all__ = [
+    "MORE_THAN_ONE_SOURCE",
+    "SHARED_SOURCES",
+    "SOURCE_DISPLAY_NAMES",
+    "require_fields",
+    "validate_cinder",
+    "validate_csi_driver_name",
+    "validate_iscsi",
+    "validate_iscsi_portal_length",
+    "validate_storage_os",
+]
+
+MORE_THAN_ONE_SOURCE = "may not specify more than 1 volume type"
+"""What is said of a second source."""
+SOURCE_DISPLAY_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""Sources that are called otherwise where they are one too many."""
+
+_PARTITION = "must be between 1 and 255, inclusive"
+_PORTAL = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
+    "iscsi.initiatorName is specified."
+)
+_HOST_PORT_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
+_HOST_PORT_PAIR = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*", re.DOTALL)
+_TENANT = "must be a UUID and may not exceed a length of 64 characters"
+_HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_QUALIFIED_NAMES = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9\-.]+)(:[^,;*&$|\s]+)\Z", re.ASCII),
+    "eui": re.compile(r"^eui.[a-zA-Z0-9]{16}\Z"),
+    "naa": re.compile(r"^naa.[a-zA-Z0-9]{32}\Z"),
+}
+_CACHING = ("None", "ReadOnly", "ReadWrite")
+_DISK_KINDS = ("Dedicated", "Managed", "Shared")
+_MANAGED_URI = (
+    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/"
+    "{disk-id}"
+)
+_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_BYTE, _LONGEST_DRIVER, _LONGEST = 255, 63, 64
+
+
+def require_fields(*fields: str) -> Callable[[Obj, str, ErrorList], None]:
+    """The rule that these fields are there and that is all."""
+
+    def check(source: Obj, at: str, found: ErrorList) -> None:
+        for field in fields:
+            if not source.get(field):
+                found.required(f"{at}.{field}")
+
+    return check
+
+
+def _validate_host_path(source: Obj, at: str, found: ErrorList) -> None:
+    if not source.get("path"):
+        found.required(f"{at}.path")
+        return
+    validate_path_no_backsteps(source["path"], f"{at}.path", found)
+    kind = source.get("type")
+    if kind is not None and kind not in _HOST_PATH_TYPES:
+        found.unsupported(f"{at}.type", kind, _HOST_PATH_TYPES)
+
+
+def _make_partition_validator(field: str) -> Callable[[Obj, str, ErrorList], None]:
+    def check(source: Obj, at: str, found: ErrorList) -> None:
+        if not source.get(field):
+            found.required(f"{at}.{field}")
+        partition = source.get("partition", 0)
+        if not 0 <= partition <= _BYTE:
+            found.invalid(f"{at}.partition", partition, _PARTITION)
+
+    return check
+
+
+def _validate_nfs(source: Obj, at: str, found: ErrorList) -> None:
+    if not source.get("server"):
+        found.required(f"{at}.server")
+    path = source.get("path", "")
+    if not path:
+        found.required(f"{at}.path")
+    if not path.startswith("/"):
+        found.invalid(f"{at}.path", path, "must be an absolute path")
+
+
+def validate_iscsi(source: Obj, at: str, found: ErrorList, volume: str | None = None) -> None:
+    """A disk by iSCSI; `volume` is the name of the persistent volume that it is behind."""
+    portal = source.get("targetPortal", "")
+    if not portal:
+        found.required(f"{at}.targetPortal")
+    named = "initiatorName" in source
+    if named and volume is not None and len(f"{volume}:{portal}".encode()) > _LONGEST:
+        found.invalid(f"{at}.targetportal", portal, _PORTAL)
+    if not source.get("iqn"):
+        found.required(f"{at}.iqn")
+    else:
+        _validate_iscsi_name(source["iqn"], f"{at}.iqn", found, pod=volume is None)
+    lun = source.get("lun", 0)
+    found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+    authenticated = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
+    if authenticated and "secretRef" not in source:
+        found.required(f"{at}.secretRef")
+    if volume is not None:
+        _validate_secret_reference(source, at, found, "name")
+    if named:
+        at = f"{at}.initiatorname"
+        _validate_iscsi_name(source["initiatorName"], at, found, pod=volume is None)
+
+
+def validate_iscsi_portal_length(source: Obj, name: str, at: str, found: ErrorList) -> None:
+    """A pod's volume and the portal of its disk by iSCSI have to fit into one name."""
+    pair = f"{name}:{source.get('targetPortal', '')}"
+    if "initiatorName" in source and len(pair.encode()) > _LONGEST:
+        found.invalid(at, name, _PORTAL)
+
+
+def _validate_iscsi_name(name: str, at: str, found: ErrorList, *, pod: bool) -> None:
+    form = _QUALIFIED_NAMES.get(name[:3])
+    if form is None and pod:
+        found.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
+    elif form is None or not form.search(name):
+        found.invalid(at, name, "must be valid format")
+
+
+def _validate_flocker(source: Obj, at: str, found: ErrorList) -> None:
+    name, uid = source.get("datasetName", ""), source.get("datasetUUID", "")
+    if not name and not uid:
+        found.required(at, "one of datasetName and datasetUUID is required")
+    if name and uid:
+        text = "datasetName and datasetUUID can not be specified simultaneously"
+        found.invalid(at, "resource", text)
+    if "/" in name:
+        found.invalid(f"{at}.datasetName", name, "must not contain '/'")
+
+
+def _validate_secret_reference(source: Obj, at: str, found: ErrorList, *fields: str) -> None:
+    """The secret that is named has these fields, if one is named."""
+    if (secret := source.get("secretRef")) is not None:
+        require_fields(*fields)(secret, f"{at}.secretRef", found)
+
+
+def validate_cinder(source: Obj, at: str, found: ErrorList, *secret: str) -> None:
+    """A disk of OpenStack; `secret` is what has to be told of its secret."""
+    if not source.get("volumeID"):
+        found.required(f"{at}.volumeID")
+    _validate_secret_reference(source, at, found, *(secret or ("name",)))
+
+
+def _validate_quobyte(source: Obj, at: str, found: ErrorList) -> None:
+    registry = source.get("registry", "")
+    if not registry:
+        found.required(f"{at}.registry", _HOST_PORT_PAIRS)
+    elif len(source.get("tenant", "").encode()) > _LONGEST:
+        found.required(f"{at}.tenant", _TENANT)
+    else:
+        for pair in registry.split(","):
+            if not _HOST_PORT_PAIR.fullmatch(pair):
+                found.invalid(f"{at}.registry", registry, _HOST_PORT_PAIRS)
+    if not source.get("volume"):
+        found.required(f"{at}.volume")
+
+
+def _validate_fibre_channel(source: Obj, at: str, found: ErrorList) -> None:
+    targets, wwids = source.get("targetWWNs", []), source.get("wwids", [])
+    at_targets = f"{at}.targetWWNs"
+    if not targets and not wwids:
+        found.required(at_targets, "must specify either targetWWNs or wwids, but not both")
+    if targets and wwids:
+        text = "targetWWNs and wwids can not be specified simultaneously"
+        found.invalid(at_targets, targets, text)
+    if targets:
+        lun = source.get("lun")
+        if lun is None:
+            found.required(f"{at}.lun", "lun is required if targetWWNs is specified")
+        else:
+            found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+
+
+def _validate_flex_volume(source: Obj, at: str, found: ErrorList) -> None:
+    if not source.get("driver"):
+        found.required(f"{at}.driver")
+    for key in sorted(source.get("options", {})):
+        owner = f".{key.partition('/')[0].lower()}"
+        if owner.endswith((".kubernetes.io", ".k8s.io")):
+            text = "kubernetes.io and k8s.io namespaces are reserved"
+            found.invalid(f"{at}.options[{key}]", key, text)
+
+
+def _validate_azure_disk(source: Obj, at: str, found: ErrorList) -> None:
+    require_fields("diskName", "diskURI")(source, at, found)
+    uri = source.get("diskURI", "")
+    caching, kind = source.get("cachingMode"), source.get("kind")
+    if caching is not None and caching not in _CACHING:
+        found.unsupported(f"{at}.cachingMode", caching, _CACHING)
+    if kind is not None and kind not in _DISK_KINDS:
+        found.unsupported(f"{at}.kind", kind, _DISK_KINDS)
+    if kind == "Managed" and not uri.startswith("/subscriptions/"):
+        found.unsupported(f"{at}.diskURI", uri, [_MANAGED_URI])
+    if kind not in (None, "Managed") and not uri.startswith("https://"):
+        found.unsupported(f"{at}.diskURI", uri, [_BLOB_URI])
+
+
+def validate_storage_os(source: Obj, at: str, found: ErrorList, *secret: str) -> None:
+    """A volume of StorageOS; `secret` is what has to be told of its secret."""
+    name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
+    if not name:
+        found.required(f"{at}.volumeName")
+    else:
+        found.texts(f"{at}.volumeName", name, dns_label_texts(name))
+    if namespace:
+        found.texts(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
+    _validate_secret_reference(source, at, found, *(secret or ("name",)))
+
+
+def validate_csi_driver_name(name: str, at: str, found: ErrorList) -> None:
+    """The name of a CSI driver."""
+    if not name:
+        found.required(at)
+        return
+    if len(name.encode()) > _LONGEST_DRIVER:
+        found.too_long(at, _LONGEST_DRIVER)
+    found.texts(at, name, dns_subdomain_texts(name.lower()))
+
+
+SHARED_SOURCES: dict[str, Callable[[Obj, str, ErrorList], None]] = {
+    "awsElasticBlockStore": _make_partition_validator("volumeID"),
+    "azureDisk": _validate_azure_disk,
+    "azureFile": require_fields("secretName", "shareName"),
+    "cephfs": require_fields("monitors"),
+    "cinder": validate_cinder,
+    "fc": _validate_fibre_channel,
+    "flexVolume": _validate_flex_volume,
+    "flocker": _validate_flocker,
+    "gcePersistentDisk": _make_partition_validator("pdName"),
+    "glusterfs": require_fields("endpoints", "path"),
+    "hostPath": _validate_host_path,
+    "iscsi": validate_iscsi,
+    "nfs": _validate_nfs,
+    "photonPersistentDisk": require_fields("pdID"),
+    "portworxVolume": require_fields("volumeID"),
+    "quobyte": _validate_quobyte,
+    "rbd": require_fields("monitors", "image"),
+    "scaleIO": require_fields("gateway", "system", "volumeName"),
+    "storageos": validate_storage_os,
+    "vsphereVolume": require_fields("volumePath"),
+}
+"""The rules of what pods and persistent volumes share, as pods have them."""

@@ -1,0 +1,295 @@
+"""Rules that all kinds share: names, labels, annotations, metadata as a whole.
+
+Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation;
+k8s.io/kubernetes pkg/apis/core/validation/validation.go; k8s.io/apiserver
+pkg/registry/rest/update.go, validateCommonFields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.api_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+    too_long,
+)
+from pytest_kwait.simulator.validation.formats import (
+    NEGATIVE,
+    canonical_ip_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+    label_value_texts,
+    path_segment_texts,
+)
+from pytest_kwait.simulator.validation.owners import validate_owner_references
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
+
+__all__ = [
+    "annotation_errors",
+    "delete_option_errors",
+    "label_errors",
+    "label_value_texts",
+    "metadata_errors",
+    "metadata_update_errors",
+    "name_errors",
+    "qualified_name_texts",
+    "selector_errors",
+    "shared_create_errors",
+    "shared_update_errors",
+]
+
+_MAX_ANNOTATIONS_SIZE = 256 * 1024
+_PATH_KINDS = frozenset(
+    # Kinds whose names only have to fit into a path.
+    [
+        "roles.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "events",
+        "certificatesigningrequests.certificates.k8s.io",
+        "apiservices.apiregistration.k8s.io",
+    ]
+)
+_LABEL_KINDS = frozenset({"namespaces", "services", "statefulsets.apps"})
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def name_errors(name: str, *, label: bool = False) -> list[str]:
+    """Why `name` is no DNS subdomain, or with `label` no DNS label; empty if it is one."""
+    return dns_label_texts(name) if label else dns_subdomain_texts(name)
+
+
+def _name_texts_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
+    if kind.bucket in _PATH_KINDS:
+        return path_segment_texts(name, prefix=prefix)
+    if kind.bucket == "ipaddresses.networking.k8s.io":
+        return canonical_ip_texts(name)
+    if kind.bucket == "replicationcontrollers":
+        # Held to declared rules, which know no prefixes and count bytes.
+        texts = [] if prefix else dns_subdomain_texts(name)
+        return [text.replace("253 characters", "253 bytes") for text in texts]
+    if prefix and len(name) > 1 and name[-1] == "-":
+        # Something follows the dash: what stands before it is not looked at either.
+        name = name[:-2] + "a"
+    return name_errors(name, label=kind.bucket in _LABEL_KINDS)
+
+
+qualified_name_texts = label_key_texts
+
+
+def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
+    """What is wrong with a mapping of labels."""
+    errors = []
+    for key, value in sorted(labels.items()):
+        errors += [invalid_value(path, key, text) for text in label_key_texts(key)]
+        errors += [invalid_value(path, value, text) for text in label_value_texts(value)]
+    return errors
+
+
+_OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
+
+
+def selector_errors(selector: Obj, path: str) -> list[FieldError]:
+    """What is wrong with a label selector object."""
+    errors = label_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    for index, expression in enumerate(selector.get("matchExpressions", ())):
+        at = f"{path}.matchExpressions[{index}]"
+        operator, values = expression.get("operator", ""), expression.get("values", [])
+        if operator in ("In", "NotIn") and not values:
+            errors.append(
+                required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            )
+        elif operator in ("Exists", "DoesNotExist") and values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden_field(f"{at}.values", text))
+        elif operator not in _OPERATORS:
+            errors.append(
+                invalid_value(f"{at}.operator", operator, "not a valid selector operator")
+            )
+        key = expression.get("key", "")
+        errors += [invalid_value(f"{at}.key", key, text) for text in label_key_texts(key)]
+        for place, value in enumerate(values):
+            errors += [
+                invalid_value(f"{at}.values[{place}]", value, text)
+                for text in label_value_texts(value)
+            ]
+    return errors
+
+
+def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
+    """What is wrong with a new object's metadata, whatever the object is."""
+    metadata = obj["metadata"]
+
+    def names(name: str, prefix: bool) -> list[str]:
+        texts = _name_texts_of_kind(kind, name, prefix=prefix)
+        return texts + _definition_texts(name, obj) if kind.bucket == _DEFINITIONS else texts
+
+    errors = _object_meta_errors(metadata, kind, names)
+    return errors + _finalizer_errors(metadata) if _validates_finalizers(kind) else errors
+
+
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+def _definition_texts(name: str, definition: Obj) -> list[str]:
+    """A definition's name is made of plural and group."""
+    spec = definition["spec"]
+    made = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
+    return [] if name == made else ['must be spec.names.plural+"."+spec.group']
+
+
+def _validates_finalizers(kind: Kind) -> bool:
+    """Whether finalizers have to be standard ones or qualified."""
+    return not kind.custom and kind.group not in _LENIENT_FINALIZER_GROUPS
+
+
+_LENIENT_FINALIZER_GROUPS = frozenset(
+    # Their rules use those for metadata of all of Kubernetes, not those of the core group.
+    [
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "coordination.k8s.io",
+        "node.k8s.io",
+    ]
+)
+
+
+def _object_meta_errors(
+    metadata: Obj, kind: Kind, names: Callable[[str, bool], list[str]]
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if prefix := metadata.get("generateName"):
+        errors += [
+            invalid_value("metadata.generateName", prefix, text) for text in names(prefix, True)
+        ]
+    if name := metadata.get("name"):
+        errors += [invalid_value("metadata.name", name, text) for text in names(name, False)]
+    else:
+        errors.append(required("metadata.name", "name or generateName is required"))
+    if not kind.namespaced:
+        if metadata.get("namespace"):
+            errors.append(forbidden_field("metadata.namespace", "not allowed on this type"))
+    elif namespace := metadata.get("namespace"):
+        errors += [
+            invalid_value("metadata.namespace", namespace, text)
+            for text in dns_label_texts(namespace)
+        ]
+    else:
+        errors.append(required("metadata.namespace"))
+    if metadata.get("generation", 0) < 0:
+        errors.append(invalid_value("metadata.generation", metadata["generation"], NEGATIVE))
+    errors += _immutable_field_errors(metadata)
+    finalizers = metadata.get("finalizers", ())
+    errors += [
+        invalid_value("metadata.finalizers", finalizer, text)
+        for finalizer in finalizers
+        for text in label_key_texts(finalizer)
+    ]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(invalid_value("metadata.finalizers", finalizers, text))
+    return errors
+
+
+def _immutable_field_errors(metadata: Obj) -> list[FieldError]:
+    """What is looked at again whenever metadata is looked at."""
+    if "labels" not in metadata and "annotations" not in metadata:
+        return validate_owner_references(metadata.get("ownerReferences", ()))
+    return [
+        *label_errors(metadata.get("labels", {}), "metadata.labels"),
+        *annotation_errors(metadata.get("annotations", {}), "metadata.annotations"),
+        *validate_owner_references(metadata.get("ownerReferences", ())),
+    ]
+
+
+def _finalizer_errors(metadata: Obj) -> list[FieldError]:
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", finalizer, text)
+        for index, finalizer in enumerate(metadata.get("finalizers", ()))
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
+
+
+def annotation_errors(annotations: dict[str, str], path: str) -> list[FieldError]:
+    """What is wrong with a mapping of annotations."""
+    errors = []
+    size = 0
+    for key, value in sorted(annotations.items()):
+        size += len(key.encode()) + len(value.encode())
+        errors += [invalid_value(path, key, text) for text in label_key_texts(key.lower())]
+    if size > _MAX_ANNOTATIONS_SIZE:
+        errors.append(too_long(path, _MAX_ANNOTATIONS_SIZE))
+    return errors
+
+
+def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
+    """What a kind's own rules find wrong with a change of an object's metadata."""
+    errors = _change_errors(new, old)
+    if _validates_finalizers(kind):
+        errors += _finalizer_errors(new["metadata"])
+    return errors
+
+
+def shared_create_errors(new: Obj, kind: Kind) -> list[FieldError]:
+    """What is found wrong with any new object's metadata, after the kind's own rules."""
+    return _object_meta_errors(
+        new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
+    )
+
+
+def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
+    """What is found wrong with a change of any object's metadata, before the kind's own rules."""
+    return shared_create_errors(new, kind) + _change_errors(new, old)
+
+
+def _change_errors(new: Obj, old: Obj) -> list[FieldError]:
+    errors: list[FieldError] = []
+    metadata, before = new["metadata"], old["metadata"]
+    if before.get("deletionTimestamp"):
+        extra = sorted(set(metadata.get("finalizers", ())) - set(before.get("finalizers", ())))
+        if extra:
+            listed = ", ".join(f'"{name}"' for name in extra)
+            errors.append(
+                forbidden_field(
+                    "metadata.finalizers",
+                    "no new finalizers can be added if the object is being deleted, found new "
+                    f"finalizers []string{{{listed}}}",
+                )
+            )
+    for field in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if field in ("name", "namespace", "uid") or field in metadata:
+            value = metadata.get(field)
+            if value != before.get(field):
+                errors.append(invalid_value(f"metadata.{field}", value, "field is immutable"))
+    return errors + _immutable_field_errors(metadata)
+
+
+def delete_option_errors(options: Obj) -> list[FieldError]:
+    """What is wrong with the options of a deletion."""
+    errors = []
+    policy = options.get("propagationPolicy")
+    if policy is not None and options.get("orphanDependents") is not None:
+        errors.append(
+            invalid_value(
+                "propagationPolicy",
+                policy,
+                "orphanDependents and deletionPropagation cannot be both set",
+            )
+        )
+    valid = ("Foreground", "Background", "Orphan", "nil")
+    if policy is not None and policy not in valid[:3]:
+        errors.append(not_supported("propagationPolicy", policy, valid))
+    return errors

@@ -1,0 +1,272 @@
+"""Writing manifests into a cluster so that nothing of them outlives the bench."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, split_api_version
+from pytest_kwait.engine.creation import create_once
+from pytest_kwait.engine.retry import request_with_retry
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.suite.cleanup.belongings import CreatedObjects
+from pytest_kwait.suite.cleanup.owned_objects import kept_annotations
+from pytest_kwait.suite.cleanup.provenance import with_seal
+from pytest_kwait.suite.cleanup.run_lease import format_kind
+from pytest_kwait.suite.manifests import Document, InvalidManifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.cleanup.belongings import CreatedObject
+    from pytest_kwait.suite.cleanup.owned_objects import Owner
+
+__all__ = ["ManifestWriter"]
+
+
+class ManifestWriter:
+    """Applies and creates objects, and remembers those that do not go away with the namespace.
+
+    Args:
+        session: the requests.
+        namespace: where what names no namespace goes.
+        owner: whose labels and annotations what lies elsewhere gets.
+        owned: whether the namespace goes away with everything in it.
+        deadline: makes the limit of one request.
+        established: called with the name of a CustomResourceDefinition; returns once it is
+            served.
+        gone: called with kind, namespace, name and UID of what is being deleted; returns once it
+            is gone.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        namespace: str,
+        *,
+        owner: Owner,
+        owned: bool,
+        deadline: Callable[[], Deadline],
+        established: Callable[[str], object],
+        gone: Callable[[Resource, str | None, str, str], object],
+    ) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._owner = owner
+        self._owned = owned
+        self._deadline = deadline
+        self._established = established
+        self._gone = gone
+        self._belongings = CreatedObjects(session)
+
+    def apply(self, documents: list[Document]) -> list[dict[str, Any]]:
+        """Apply on the server's side, in order.
+
+        Raises:
+            InvalidManifest: an unknown kind, or an object without a name.
+            ApiError: refused by the server; a note names the manifest.
+            WaitFailed: a kind's definition is there, and can no longer be established.
+            WaitTimeout: one of the same name is being deleted, and does not go away.
+        """
+        for document in documents:
+            if "name" not in document.object["metadata"]:
+                raise InvalidManifest(document.place, "apply needs metadata.name; create does not")
+        return self._each(documents, self._apply)
+
+    def create(self, documents: list[Document]) -> list[dict[str, Any]]:
+        """Create, in order.
+
+        Raises:
+            InvalidManifest: an unknown kind.
+            ApiError: refused by the server, or there already; a note names the manifest.
+            WaitFailed: a kind's definition is there, and can no longer be established.
+            WaitTimeout: one of the same name is being deleted, and does not go away.
+        """
+        return self._each(documents, self._create)
+
+    def keep(self) -> list[str]:
+        """Leave what does not go away with the namespace; note on it that and for how long.
+
+        Returns:
+            what could not be noted, each with its reason.
+        """
+        notes = kept_annotations(self._session.clock.time())
+        return self._belongings.keep(notes, self._deadline)
+
+    def delete(self, see_off: Callable[[CreatedObject], None] | None = None) -> list[str]:
+        """Ask for the deletion of what does not go away with the namespace, last made first.
+
+        Args:
+            see_off: called with each that is not gone at once, before the next one; None to wait
+                for nothing.
+
+        Returns:
+            what could not be deleted, each with its reason.
+        """
+        return self._belongings.delete(self._deadline, see_off)
+
+    def _each(
+        self,
+        documents: list[Document],
+        write: Callable[[Resource, dict[str, Any], str | None], dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        written = []
+        for number, document in enumerate(documents, 1):
+            resource = self._resource(document)
+            own = document.object["metadata"].get("namespace")
+            place = (own or self._namespace) if resource.namespaced else None
+            try:
+                written.append(write(resource, document.object, place))
+            except (ApiError, WaitTimeout) as error:
+                error.add_note(f"{document.title} of {document.place}")
+                raise
+            if resource.kind == CUSTOM_RESOURCE_DEFINITIONS.kind and number < len(documents):
+                self._established(document.object["metadata"]["name"])
+        return written
+
+    def _resource(self, document: Document) -> Resource:
+        try:
+            return self._resolve(document.object)
+        except InvalidArgument as error:
+            definition = self._definition(document.object)
+            if definition is None:
+                raise InvalidManifest(document.place, str(error)) from None
+        # Discovery tells of a kind some time after its definition says that it is established.
+        try:
+            self._established(definition)
+        except (WaitFailed, WaitTimeout) as error:
+            error.add_note(f"{document.title} of {document.place}")
+            raise
+        return self._resolve(document.object)
+
+    def _resolve(self, obj: dict[str, Any]) -> Resource:
+        return request_with_retry(
+            lambda left: self._session.resolve(obj["kind"], obj["apiVersion"], deadline=left),
+            self._deadline(),
+        )
+
+    def _definition(self, obj: dict[str, Any]) -> str | None:
+        """Return the name of the definition that promises the kind; None as far as one may know."""
+        group, version = split_api_version(obj["apiVersion"])
+        if "." not in group:
+            return None
+        try:
+            found = request_with_retry(
+                lambda left: self._session.list(CUSTOM_RESOURCE_DEFINITIONS, deadline=left),
+                self._deadline(),
+            )
+        except ApiError:
+            return None
+        for definition in (each.object for each in found.items):
+            spec = definition["spec"]
+            served = {each["name"] for each in spec["versions"] if each["served"]}
+            if (spec["group"], spec["names"]["kind"]) == (group, obj["kind"]) and version in served:
+                return None if _is_terminating(definition) else str(definition["metadata"]["name"])
+        return None
+
+    def _apply(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any]:
+        outlives = self._outlives(resource, namespace)
+        # Who says finalizers means what is there: giving them up lets it go.
+        meant = "finalizers" in obj["metadata"]
+        while True:
+            # What was there before us must be there after us, and without our labels.
+            there = self._found(resource, obj, namespace) if outlives else None
+            if there is not None and _is_terminating(there) and not meant:
+                self._wait_for_deletion(resource, namespace, there)
+                there = None
+            foreign = outlives and there is None
+            labelled = self._with_seal(resource, obj, namespace) if foreign else obj
+            applied = self._applied(resource, labelled, namespace)
+            if meant or not _is_terminating(applied):
+                if foreign:
+                    self._belongings.add(resource, applied)
+                return applied
+            self._wait_for_deletion(resource, namespace, applied)
+
+    def _applied(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any]:
+        return request_with_retry(
+            lambda deadline: self._session.apply(resource, obj, namespace, deadline=deadline),
+            self._deadline(),
+        )
+
+    def _create(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any]:
+        foreign = self._outlives(resource, namespace)
+        labelled = self._with_seal(resource, obj, namespace) if foreign else obj
+        while True:
+            try:
+                created = create_once(
+                    self._session, resource, labelled, namespace, self._deadline()
+                )
+            except ApiError as error:
+                created = self._in_the_way(resource, obj, namespace, error)
+            if not _is_terminating(created):
+                break
+            self._wait_for_deletion(resource, namespace, created)
+        if foreign:
+            self._belongings.add(resource, created)
+        return created
+
+    def _in_the_way(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None, refusal: ApiError
+    ) -> dict[str, Any]:
+        """Return what is being deleted and has the name that is wanted; else raise the refusal."""
+        if refusal.reason != "AlreadyExists" or "name" not in obj["metadata"]:
+            raise refusal
+        try:
+            there = self._found(resource, obj, namespace)
+        except ApiError:
+            raise refusal from None
+        if there is None or not _is_terminating(there):
+            raise refusal
+        return there
+
+    def _wait_for_deletion(
+        self, resource: Resource, namespace: str | None, going: dict[str, Any]
+    ) -> None:
+        metadata = going["metadata"]
+        try:
+            self._gone(resource, namespace, metadata["name"], metadata["uid"])
+        except WaitTimeout as error:
+            error.add_note("none of that name can be made as long as it is there")
+            raise
+
+    def _outlives(self, resource: Resource, namespace: str | None) -> bool:
+        """Whether what is written there stays when our namespace goes."""
+        return not (resource.namespaced and self._owned and namespace == self._namespace)
+
+    def _found(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any] | None:
+        name = obj["metadata"]["name"]
+        try:
+            return request_with_retry(
+                lambda deadline: self._session.get(resource, name, namespace, deadline=deadline),
+                self._deadline(),
+            )
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _with_seal(
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+    ) -> dict[str, Any]:
+        pulse, heartbeat = self._owner.pulse, ""
+        if pulse is not None:
+            # A janitor must know of the kind before there is anything of it to be left behind.
+            heartbeat = pulse.place()
+            pulse.record(format_kind(resource))
+        now = self._session.clock.time()
+        return with_seal(self._owner, resource, obj, namespace, now, heartbeat)
+
+
+def _is_terminating(obj: dict[str, Any]) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))

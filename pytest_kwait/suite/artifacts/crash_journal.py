@@ -1,0 +1,131 @@
+"""What a process that died was at: the namespaces of its test, and the waits that were not over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.clusters.provider import connect
+from pytest_kwait.engine.failure.redaction import make_redactor
+from pytest_kwait.errors import KwaitError
+from pytest_kwait.suite.artifacts.dumps import dump_namespaces
+from pytest_kwait.suite.report.journal import read_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from pytest_kwait.engine.active_waits import ActiveWait
+    from pytest_kwait.suite.artifacts.folder import ArtifactFolder
+    from pytest_kwait.suite.report.journal import NamespaceUse, WaitStarted
+
+__all__ = [
+    "CrashJournal",
+    "describe_pending_waits",
+    "dump_crashed_namespaces",
+    "read_crash_journal",
+]
+
+UNFINISHED = "unfinished"
+"""What a wait is called that was going on when its process died, as in reports."""
+
+
+class CrashJournal:
+    """What is known of a process by what it has recorded.
+
+    Args:
+        places: the namespaces that its tests worked in and that it had not left.
+        begun: the waits that were not over.
+    """
+
+    def __init__(
+        self, places: Iterable[NamespaceUse] = (), begun: Iterable[WaitStarted] = ()
+    ) -> None:
+        self.places = tuple(places)
+        self._begun = tuple(begun)
+
+    def waits(self, test: str, now: float) -> list[dict[str, Any]]:
+        """Return what a test was waiting for, as its evidence has it.
+
+        Args:
+            test: its id.
+            now: seconds since the epoch.
+        """
+        return [
+            _describe_wait(each.subject, each.goal, max(now - each.started, 0.0))
+            for each in self._begun
+            if each.test == test
+        ]
+
+
+def read_crash_journal(path: Path) -> CrashJournal:
+    """Return what a process has recorded in its journal; nothing where it could not record."""
+    places: dict[str, NamespaceUse] = {}
+    begun: dict[str, WaitStarted] = {}
+    try:
+        for entry in read_entries(path):
+            if entry.place is not None:
+                if entry.place.left:
+                    places.pop(entry.place.namespace, None)
+                else:
+                    places[entry.place.namespace] = entry.place
+            if entry.begun is not None:
+                begun[entry.begun.id] = entry.begun
+            if entry.wait is not None:
+                begun.pop(entry.wait.id, None)
+    except OSError:
+        # A worker on another machine.
+        return CrashJournal()
+    return CrashJournal(places.values(), begun.values())
+
+
+def describe_pending_waits(waits: Iterable[ActiveWait]) -> list[dict[str, Any]]:
+    """Return what waits of this process that are not over would have as evidence."""
+    return [
+        _describe_wait(
+            each.hide(each.subject),
+            each.hide(each.goal),
+            each.deadline.clock.monotonic() - each.started,
+            each.hide(each.timeline.last),
+        )
+        for each in waits
+    ]
+
+
+def dump_crashed_namespaces(
+    places: Iterable[NamespaceUse], files: ArtifactFolder, limit: float
+) -> None:
+    """Write what is in namespaces of another process into a folder; raises nothing of a cluster's.
+
+    Args:
+        places: which ones, and where.
+        files: where to; problems are noted there.
+        limit: seconds that it may take.
+    """
+    deadline = Deadline.after(limit)
+    clusters: dict[tuple[str, str | None, str], list[str]] = {}
+    for each in places:
+        cluster = (each.kubeconfig, each.context, each.provider)
+        clusters.setdefault(cluster, []).append(each.namespace)
+    for (kubeconfig, context, provider), names in clusters.items():
+        try:
+            client = connect(kubeconfig, context, provider).client()
+            try:
+                files.redact = make_redactor(Session.of(client).credentials())
+                dump_namespaces(client, names, files, deadline)
+            finally:
+                client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+        except KwaitError as error:
+            files.problem(f"namespaces {', '.join(names)} are left out: {error}")
+
+
+def _describe_wait(subject: str, goal: str, elapsed: float, reason: str = "") -> dict[str, Any]:
+    return {
+        "error": None,
+        "subject": subject,
+        "goal": goal,
+        "outcome": UNFINISHED,
+        "reason": reason or None,
+        "elapsed_seconds": round(elapsed, 3),
+    }

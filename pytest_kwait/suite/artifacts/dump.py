@@ -1,0 +1,307 @@
+"""What a namespace holds at a moment: its objects, its events, what its containers have written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_kwait.client.resource import EVENTS, NAMESPACES
+from pytest_kwait.client.responses import decode_object
+from pytest_kwait.client.transport import JSON
+from pytest_kwait.engine.container_states import report_containers
+from pytest_kwait.engine.failure.redaction import redact_object
+from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.suite.artifacts.folder import make_portable_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.artifacts.folder import ArtifactFolder
+
+__all__ = ["ContainerRun", "NamespaceDump", "format_events", "is_failing", "list_container_runs"]
+
+REQUEST_TIMEOUT = 5.0
+"""Seconds that one request may take: others go on meanwhile."""
+
+MAX_OBJECTS = 500
+"""Objects of one kind that are written at most."""
+
+MAX_OBJECTS_SIZE = 2 * 1024 * 1024
+"""Bytes of the objects of one kind that are written at most."""
+
+MAX_EVENT_LINES = 2000
+"""Events that are written at most, the latest ones."""
+
+MAX_LOG_LINES = 2000
+"""Lines of one log that are written at most, the latest ones."""
+
+MAX_LOG_SIZE = 256 * 1024
+"""Bytes of one log that are written at most, the latest ones."""
+
+MAX_LOG_READ = 16 * MAX_LOG_SIZE
+"""Bytes of one log that are read at most, the earliest ones; of a longer one fewer lines are."""
+
+SHORT_LOG_LINES = 50
+"""Lines that are read of logs whose lines are long."""
+
+Obj = dict[str, Any]
+
+
+class ContainerRun:
+    """One run of a container, which may have written something.
+
+    Args:
+        pod: the pod's name.
+        container: the container's name.
+        previous: whether it is the run before the present one.
+        failing: whether something of the container is wrong.
+    """
+
+    def __init__(self, pod: str, container: str, *, previous: bool, failing: bool) -> None:
+        self.pod = pod
+        self.container = container
+        self.previous = previous
+        self.failing = failing
+
+    @property
+    def file(self) -> str:
+        """The name of the file that its log goes to."""
+        run = ".previous" if self.previous else ""
+        return f"logs/{make_portable_name(self.pod)}/{make_portable_name(self.container)}{run}.log"
+
+    def __str__(self) -> str:
+        return f"logs of {self.pod}/{self.container}{' (previous run)' if self.previous else ''}"
+
+
+class NamespaceDump:
+    """Writes what is in one namespace; what cannot be had is noted in the folder, never raised.
+
+    Each method is a task of its own, to be run beside the others.
+
+    Args:
+        session: who asks.
+        namespace: where; None for what is in no namespace.
+        folder: where to.
+        place: the folder within that; empty for itself.
+        deadline: when everything must be over.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        namespace: str | None,
+        folder: ArtifactFolder,
+        place: str,
+        deadline: Deadline,
+    ) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._folder = folder
+        self._place = f"{place}/" if place else ""
+        self._deadline = deadline
+
+    def write_namespace(self) -> None:
+        """Write the namespace as an object."""
+        name = self._namespace or ""
+        with _RecordErrors(self._folder, f"namespace {name}"):
+            found = self._session.get(NAMESPACES, name, deadline=self._request())
+            self._write_objects("namespace.yaml", NAMESPACES, [found], 0)
+
+    def objects(self, resource: Resource) -> list[Obj]:
+        """Write the objects of a kind, and return them."""
+        with _RecordErrors(self._folder, f"{resource.qualified}{self._where}"):
+            try:
+                found, left = self._listed(resource)
+            except ApiError as error:
+                if error.status == 404:
+                    # The kind is gone since the server named it, with all of its objects.
+                    return []
+                raise
+            if found:
+                name = f"objects/{make_portable_name(resource.qualified)}.yaml"
+                self._write_objects(name, resource, found, left)
+            return found
+        return []
+
+    def events(self) -> None:
+        """Write the events, the earliest first."""
+        with _RecordErrors(self._folder, f"events{self._where}"):
+            listed = self._session.list(EVENTS, self._namespace, deadline=self._deadline)
+            lines = format_events(item.object for item in listed.items)
+            if len(lines) > MAX_EVENT_LINES:
+                note = f"# cut: the last {MAX_EVENT_LINES} of {len(lines)} events"
+                lines = [note, *lines[-MAX_EVENT_LINES:]]
+            if lines:
+                text = "".join(f"{line}\n" for line in lines)
+                self._folder.write(f"{self._place}events.txt", text, keep="end")
+
+    def log(self, run: ContainerRun) -> None:
+        """Write what a container has written in one of its runs."""
+        with _RecordErrors(self._folder, f"{run}{self._where}"):
+            # Before it is cut: half of a secret is no longer known by its form.
+            lines = self._folder.redact(self._tail(run)).splitlines(keepends=True)
+            if len(lines) > MAX_LOG_LINES:
+                lines = [f"# cut: the last {MAX_LOG_LINES} lines\n", *lines[-MAX_LOG_LINES:]]
+            if lines:
+                name, text = f"{self._place}{run.file}", "".join(lines)
+                self._folder.write(name, text, keep="end", limit=MAX_LOG_SIZE, redacted=True)
+
+    def _tail(self, run: ContainerRun) -> str:
+        text = ""
+        for lines in (MAX_LOG_LINES + 1, SHORT_LOG_LINES):
+            text = self._session.logs(
+                self._namespace or "",
+                run.pod,
+                container=run.container,
+                previous=run.previous,
+                tail_lines=lines,
+                limit_bytes=MAX_LOG_READ,
+                deadline=self._request(),
+            )
+            if len(text.encode()) < MAX_LOG_READ:
+                break
+            # The server cuts off the latest.
+        return text
+
+    def _listed(self, resource: Resource) -> tuple[list[Obj], int]:
+        """Return the first objects of a kind, and how many more there are."""
+        # Past the log of the server's warnings: no test asks for what is deprecated here.
+        answer = self._session.transport.send(
+            "GET",
+            resource.path(self._namespace),
+            query={"limit": MAX_OBJECTS},
+            accept=JSON,
+            deadline=self._request(),
+        )
+        listed = decode_object(answer.data)
+        metadata = listed.get("metadata") or {}
+        return listed.get("items") or [], metadata.get("remainingItemCount") or 0
+
+    def _write_objects(
+        self, name: str, resource: Resource, found: Sequence[Obj], left: int
+    ) -> None:
+        redact = self._folder.redact
+        documents: list[str] = []
+        size = 0
+        for obj in found:
+            # A list does not say of each what it is.
+            whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+            document = to_yaml(redact_object(whole, redact))
+            size += len(document)
+            if documents and (size > MAX_OBJECTS_SIZE or self._deadline.expired):
+                break
+            documents.append(document)
+        total = len(found) + left
+        note = ""
+        if len(documents) < total:
+            note = f"# cut: {len(documents)} of {total} {resource.plural}\n"
+        text = note + "---\n".join(documents)
+        self._folder.write(f"{self._place}{name}", text, redacted=True)
+
+    def _request(self) -> Deadline:
+        return self._deadline.at_most(REQUEST_TIMEOUT)
+
+    @property
+    def _where(self) -> str:
+        return f" in {self._namespace}" if self._namespace else ""
+
+
+class _RecordErrors:
+    """Notes in a folder what went wrong with the server within the block, and goes on after it.
+
+    Args:
+        folder: where it is noted.
+        what: what was to be had.
+    """
+
+    def __init__(self, folder: ArtifactFolder, what: str) -> None:
+        self._folder = folder
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Nothing has gone wrong yet."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, KwaitError | msgspec.DecodeError):
+            self._folder.problem(f"{self._what}: {error}")
+            return True
+        return False
+
+
+def list_container_runs(pods: Iterable[Obj]) -> list[ContainerRun]:
+    """Return the runs of the containers of pods, those of failing ones first."""
+    runs = []
+    for pod in pods:
+        name = str((pod.get("metadata") or {}).get("name"))
+        status = pod.get("status") or {}
+        for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+            for report in report_containers(status.get(field)):
+                failing = report.failing
+                if report.state != "waiting":
+                    runs.append(ContainerRun(name, report.name, previous=False, failing=failing))
+                if report.restarts or (report.state == "waiting" and report.has_run):
+                    runs.append(ContainerRun(name, report.name, previous=True, failing=failing))
+    return sorted(runs, key=lambda run: not run.failing)
+
+
+def is_failing(pod: Obj) -> bool:
+    """Whether something of a pod is wrong: it has failed, is not ready, or starts anew."""
+    status = pod.get("status") or {}
+    if status.get("phase") == "Succeeded":
+        return False
+    ready = any(
+        each.get("type") == "Ready" and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
+    return not ready or status.get("phase") == "Failed"
+
+
+def format_events(events: Iterable[Obj]) -> list[str]:
+    """Return a line for each event, the earliest first."""
+    return [_format_event(event) for event in sorted(events, key=_event_time)]
+
+
+def _event_time(event: Obj) -> str:
+    # What ever kept them: a count, a series, or a single event of either API. Their forms differ
+    # only after the whole seconds.
+    times = (
+        (event.get("series") or {}).get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        (event.get("metadata") or {}).get("creationTimestamp"),
+    )
+    latest = next((time for time in times if isinstance(time, str) and time), "")
+    return latest.rstrip("Z")
+
+
+def _format_event(event: Obj) -> str:
+    about = event.get("involvedObject") or {}
+    subject = f"{str(about.get('kind') or '?').lower()}/{about.get('name') or '?'}"
+    count = (event.get("series") or {}).get("count") or event.get("count") or 1
+    times = f" (x{count})" if count > 1 else ""
+    source = event.get("source") or {}
+    told = event.get("reportingComponent") or source.get("component") or ""
+    time = _event_time(event).partition(".")[0]
+    message = " ".join(str(event.get("message") or "").split())
+    teller = f" [{told}]" if told else ""
+    return (
+        f"{time + 'Z' if time else '?':20}  {event.get('type') or '?':7}  {subject}  "
+        f"{event.get('reason') or '?'}{times}: {message}{teller}"
+    )
+
+
+def to_yaml(value: Any) -> str:
+    """Return JSON values as YAML."""
+    import yaml
+
+    # Many times as quick, where PyYAML was built with it.
+    dumper: type[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(
+        value, Dumper=dumper, default_flow_style=False, sort_keys=False, allow_unicode=True
+    )
+    return text

@@ -1,0 +1,224 @@
+"""How the text of a setting becomes its value; every refusal names value, source and what is valid.
+
+Each reader takes the value, what it is for and where it came from. Text comes from options, the
+environment and ini files, Python values from markers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_kwait.errors import InvalidArgument
+
+__all__ = [
+    "Reader",
+    "read_bool",
+    "read_choice",
+    "read_dns_label",
+    "read_duration",
+    "read_limit",
+    "read_path",
+    "read_patterns",
+    "read_pod_security",
+    "read_positive_duration",
+    "read_positive_int",
+    "read_reports",
+    "read_scale",
+    "read_shard",
+    "read_taints",
+    "read_text",
+    "read_timeouts",
+    "suggest_name",
+]
+
+Reader = Callable[[Any, str, str | None], Any]
+
+# Compiled where it is used: most runs read no label.
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_QUALIFIED = r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+
+
+def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:
+    """`did you mean poll? ` when a known name is near, else an empty text.
+
+    Args:
+        name: what was given.
+        known: what is valid.
+        prefix: what all of them start with, which therefore does not make them alike.
+    """
+    from difflib import get_close_matches
+
+    endings = [each.removeprefix(prefix) for each in known]
+    near = get_close_matches(name.removeprefix(prefix), endings, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(prefix + each for each in near)}? " if near else ""
+
+
+def read_duration(value: Any, what: str, source: str | None) -> float:
+    """Seconds of a duration; zero is one."""
+    # Not at the top: most runs set no duration, and loading the plugin must cost next to nothing.
+    from pytest_kwait.apimachinery.durations import to_seconds
+
+    return to_seconds(value, what=what, source=source)
+
+
+def read_positive_duration(value: Any, what: str, source: str | None) -> float:
+    """Seconds of a duration above zero."""
+    from pytest_kwait.apimachinery.durations import to_seconds
+
+    return to_seconds(value, what=what, source=source, allow_zero=False)
+
+
+def read_choice(*valid: str) -> Reader:
+    """Return a reader of one of `valid`."""
+
+    def read(value: Any, what: str, source: str | None) -> str:
+        if value not in valid:
+            near = suggest_name(value, valid) if isinstance(value, str) else ""
+            raise InvalidArgument(what, value, f"{near}use {_join_alternatives(valid)}", source)
+        return str(value)
+
+    return read
+
+
+def read_bool(value: Any, what: str, source: str | None) -> bool:
+    """Return a truth value: Python's own, or `true` and `false` in any case."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    raise InvalidArgument(what, value, "use true or false", source)
+
+
+def read_patterns(value: Any, what: str, source: str | None) -> tuple[str, ...]:
+    """Return names, in which `*` stands for any part, from text with commas between them."""
+    names = value.split(",") if isinstance(value, str) else []
+    if not names or not all(name.strip() for name in names):
+        valid = "use names with commas between them and * for any part, for example kind-*,staging"
+        raise InvalidArgument(what, value, valid, source)
+    return tuple(name.strip() for name in names)
+
+
+def read_taints(value: Any, what: str, source: str | None) -> tuple[str, ...]:
+    """Return keys of taints, as a tuple or from text with commas; an empty text has none."""
+    if isinstance(value, tuple):
+        return value
+    if isinstance(value, str):
+        keys = tuple(key.strip() for key in value.split(",")) if value.strip() else ()
+        if all(re.fullmatch(_QUALIFIED, key) for key in keys):
+            return keys
+    raise InvalidArgument(
+        what,
+        value,
+        "use keys of taints with commas between them, for example "
+        "node-role.kubernetes.io/control-plane,dedicated",
+        source,
+    )
+
+
+def read_limit(value: Any, what: str, source: str | None) -> int:
+    """Return a whole number, 0 or more, or -1 for no limit."""
+    if re.fullmatch(r"-1|\d{1,9}", str(value).strip(), re.ASCII):
+        return int(value)
+    raise InvalidArgument(what, value, "use a whole number, 0 or more, or -1", source)
+
+
+def read_scale(value: Any, what: str, source: str | None) -> float:
+    """Return a finite number above zero."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not (math.isfinite(number) and number > 0):
+        raise InvalidArgument(what, value, "use a number above zero, for example 2 or 0.5", source)
+    return number
+
+
+def read_positive_int(value: Any, what: str, source: str | None) -> int:
+    """Return a whole number above zero."""
+    text = str(value)
+    if isinstance(value, bool) or not re.fullmatch("[1-9][0-9]{0,8}", text):
+        raise InvalidArgument(what, value, "use a whole number above zero", source)
+    return int(text)
+
+
+def read_dns_label(value: Any, what: str, source: str | None) -> str:
+    """Return a name as Kubernetes wants it for a namespace: an RFC 1123 label."""
+    if not isinstance(value, str) or not re.fullmatch(_DNS_LABEL, value):
+        raise InvalidArgument(
+            what,
+            value,
+            "use up to 63 lower-case letters, digits and '-', with a letter or digit at both ends",
+            source,
+        )
+    return value
+
+
+def read_path(value: Any, what: str, source: str | None) -> Path:
+    """Return the path of a file; whether it is there is for its user to find out."""
+    if not isinstance(value, (str, Path)) or not str(value):
+        raise InvalidArgument(what, value, "use the path of a file", source)
+    return Path(value).expanduser()
+
+
+def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:
+    """Return the paths of reports, each of a form that can be written, from a list of them."""
+    paths = []
+    for name in value if isinstance(value, (list, tuple)) else [value]:
+        if not isinstance(name, str) or Path(name).suffix.lower() not in (".html", ".json"):
+            valid = "use the path of a file that ends with .html or .json"
+            raise InvalidArgument(what, name, valid, source)
+        paths.append(Path(name))
+    return tuple(dict.fromkeys(paths))
+
+
+def read_text(value: Any, what: str, source: str | None) -> str:
+    """Any text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidArgument(what, value, "use a text that is not empty", source)
+    return value.strip()
+
+
+def read_shard(value: Any, what: str, source: str | None) -> Any:
+    """Which part of the suite is asked for: a `shards.AskedShard`."""
+    from pytest_kwait.suite.shards.split import parse_shard
+
+    return parse_shard(value, what, source)
+
+
+def read_pod_security(value: Any, what: str, source: str | None) -> Any:
+    """What pods may do in the namespaces of the run: a `pod_security.PodSecurity`."""
+    from pytest_kwait.suite.config.pod_security import parse_pod_security
+
+    return parse_pod_security(value, what, source)
+
+
+def read_timeouts(value: Any, what: str, source: str | None) -> dict[str, float]:
+    """Seconds by name of the timeout table; from a mapping, or from `NAME=DURATION,…` text."""
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        pairs.extend(value.items())
+    elif isinstance(value, str):
+        for part in filter(None, (part.strip() for part in value.split(","))):
+            name, equals, duration = part.partition("=")
+            if not equals:
+                raise InvalidArgument(what, part, "use NAME=DURATION, for example job=5m", source)
+            pairs.append((name.strip(), duration.strip()))
+    else:
+        raise InvalidArgument(what, value, 'use a mapping, for example {"job": "5m"}', source)
+    from pytest_kwait.engine.timeouts import Timeouts
+
+    table = Timeouts()
+    return {
+        table.entry(name, source=source).name: read_positive_duration(
+            duration, f"{what} {name}", source
+        )
+        for name, duration in pairs
+    }
+
+
+def _join_alternatives(valid: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(valid[:-1]), valid[-1])))

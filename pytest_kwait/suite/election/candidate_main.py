@@ -1,0 +1,141 @@
+"""The program of one candidate: competes for a lease and says what becomes of it, line by line.
+
+It is told by its first argument, as JSON, and by its standard input: a line ends it in good order,
+the end of its input, which comes with its owner's death, at once. What it says on standard output
+are JSON objects, with times of the monotonic clock, which all processes of a machine share:
+`{"led": 12.5, "until": 15.5}` for each moment in which it acts as leader, `{"lost": 15.5}` when it
+does so no more, `{"sees": "candidate-1"}` for each new leader.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from pytest_kwait import wait
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.clusters.connected_cluster import ConnectedCluster
+from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+from pytest_kwait.leaderelection import LeaderElector, LeaseLock
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.wait import Context
+
+__all__ = ["main", "server_endpoint"]
+
+_ACT_INTERVAL = 0.05
+"""Seconds from one act of a leader to the next."""
+
+
+class _CandidateProgram:
+    """One candidate.
+
+    Args:
+        told: the arguments, as `Candidates` gives them.
+    """
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._lock = threading.Lock()
+        self._until = 0.0
+        client = _make_client(Path(told["kubeconfig"]), told["context"], told["port"])
+        lock = LeaseLock(client, told["namespace"], told["lease"], told["identity"])
+        self._elector = LeaderElector(
+            lock,
+            **told["options"],
+            on_started_leading=self._lead,
+            on_stopped_leading=lambda: None,
+            on_new_leader=lambda name: self._say(sees=name),
+        )
+
+    def run(self, ctx: Context) -> None:
+        """Compete again and again until told to stop."""
+        while ctx.err() is None:
+            self._elector.run(ctx)
+
+    def _lead(self, ctx: Context) -> None:
+        while True:
+            # The moment first: an act counts for when it was decided.
+            now = SYSTEM_CLOCK.monotonic()
+            self._until = max(self._until, self._elector.lease_deadline.at)
+            if ctx.err() is not None:
+                break
+            self._say(led=now, until=self._until)
+            ctx.wait(_ACT_INTERVAL)
+        self._say(lost=min(now, self._until))
+
+    def _say(self, **facts: object) -> None:
+        with self._lock:
+            sys.stdout.write(json.dumps(facts) + "\n")
+            sys.stdout.flush()
+
+
+def server_endpoint(configuration: Any) -> tuple[str, int]:
+    """Return the host and port that connections to a server are opened to: its own, or a proxy's.
+
+    Args:
+        configuration: the official client's.
+    """
+    way = urlsplit(configuration.proxy if _is_proxied(configuration) else configuration.host)
+    return way.hostname or "", way.port or (443 if way.scheme == "https" else 80)
+
+
+def _is_proxied(configuration: Any) -> bool:
+    from kubernetes.client.rest import should_bypass_proxies
+
+    return bool(configuration.proxy) and not should_bypass_proxies(
+        configuration.host, no_proxy=configuration.no_proxy or ""
+    )
+
+
+def _make_client(kubeconfig: Path, context: str | None, port: int) -> ApiClient:
+    """Make a client whose way to the server leads over a local port."""
+    from kubernetes.client import ApiClient
+
+    target = read_kubeconfig(kubeconfig).target(context)
+    configuration: Any = ConnectedCluster(target, provider="existing").client().configuration
+    local = f"127.0.0.1:{port}"
+    if _is_proxied(configuration):
+        way = {"proxy": urlunsplit(urlsplit(configuration.proxy)._replace(netloc=local))}
+    else:
+        address = urlsplit(configuration.host)
+        name = configuration.tls_server_name or address.hostname
+        way = {"host": urlunsplit(address._replace(netloc=local)), "tls_server_name": name}
+    refresh = configuration.refresh_api_key_hook
+
+    def divert(_: Any = None) -> None:
+        # The loader's own hook sets the address again, and itself, with fresh credentials.
+        if refresh is not None:
+            refresh(configuration)
+        configuration.refresh_api_key_hook = divert
+        for name, value in way.items():
+            setattr(configuration, name, value)
+        if "host" in way:
+            configuration.proxy = None  # the environment's, which the address has brought back
+
+    divert()
+    return ApiClient(configuration)
+
+
+def main() -> None:
+    """Run the program."""
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    program = _CandidateProgram(json.loads(sys.argv[1]))
+    ctx, stop = wait.with_cancel(wait.background())
+    competing = threading.Thread(target=program.run, args=(ctx,), daemon=True)
+    competing.start()
+    if not sys.stdin.readline():
+        os._exit(1)
+    stop()
+    competing.join()
+
+
+if __name__ == "__main__":
+    main()

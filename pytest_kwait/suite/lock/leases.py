@@ -1,0 +1,300 @@
+"""What the lock of a cluster is written in: one Lease with its queue, one Lease for each member.
+
+Nothing here asks anybody: objects in, facts out, and the other way round. What cannot be read is
+taken for not there, since nobody could wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import LEASES
+from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY, MANAGED_BY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "LABEL_LOCK",
+    "LOCK_NAME",
+    "QUEUE_SELECTOR",
+    "LockState",
+    "Member",
+    "Ticket",
+    "build_changed_member",
+    "build_lock_lease",
+    "build_member_lease",
+    "build_owner_reference",
+    "read_lock_state",
+    "read_queue",
+    "shorten_text",
+]
+
+LABEL_LOCK = ANNOTATION_PREFIX + "lock"
+"""The label of all that the lock is written in: `queue` for the lock itself, else `member`."""
+
+LOCK_NAME = "kwait-serial"
+"""The name of the Lease with the queue; it is there only while somebody is in the queue."""
+
+_QUEUE, _MEMBER = "queue", "member"
+
+QUEUE_SELECTOR = f"{LABEL_LOCK}={_QUEUE}"
+"""What the queue is watched by."""
+
+_MAX_TEXT_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One place in the queue.
+
+    Args:
+        id: what tells it from all others.
+        member: the UID of the Lease of who holds it; it counts for nothing without that Lease.
+        name: the name of that Lease.
+        who: whom people know the member by.
+        test: what it is for.
+        shared: whether others that are shared may go in beside it.
+    """
+
+    id: str
+    member: str
+    name: str
+    who: str
+    test: str
+    shared: bool
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.test}" if self.test else self.who
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process that takes part.
+
+    Args:
+        name: the name of its Lease.
+        uid: its identity.
+        version: its resourceVersion: it lives as long as that changes.
+        duration: seconds that it lasts unchanged.
+        out: whether it is in no test that uses the cluster, and has promised to ask before the
+            next; a member that is not out may be in one at any time.
+        who: whom people know it by.
+        test: what it was in when it was last renewed; may be empty.
+        lease: the whole object.
+    """
+
+    name: str
+    uid: str
+    version: str
+    duration: float
+    out: bool
+    who: str
+    test: str
+    lease: Mapping[str, Any] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.who}: {self.test}" if self.test else self.who
+
+
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """Everything there was at one moment.
+
+    Args:
+        lock: the Lease with the queue; None for an empty queue.
+        queue: who wants in or is in, in the order of asking.
+        members: all members by UID.
+    """
+
+    lock: Mapping[str, Any] | None
+    queue: tuple[Ticket, ...]
+    members: Mapping[str, Member]
+
+    @property
+    def held(self) -> bool:
+        """Whether the first in the queue is in."""
+        return bool(((self.lock or {}).get("spec") or {}).get("holderIdentity"))
+
+    def blocked_by(self, ahead: Sequence[Ticket], members: Sequence[Member]) -> str:
+        """Say whom somebody waits for.
+
+        Args:
+            ahead: the tickets before his.
+            members: those that are in, if there are none.
+        """
+        if ahead:
+            more = f" ({len(ahead) - 1} more in the queue)" if len(ahead) > 1 else ""
+            return f"{'held' if self.held else 'awaited'} by {ahead[0]}{more}"
+        names = ", ".join(str(each) for each in members[:3])
+        more = f" and {len(members) - 3} more" if len(members) > 3 else ""
+        return f"shared by {names}{more}"
+
+
+def read_lock_state(objects: Iterable[Mapping[str, Any]]) -> LockState:
+    """Return what Leases with the label of the lock say.
+
+    Args:
+        objects: all of them in one namespace, as one list has shown them.
+    """
+    lock: Mapping[str, Any] | None = None
+    members: dict[str, Member] = {}
+    for obj in objects:
+        metadata = obj.get("metadata") or {}
+        kind = (metadata.get("labels") or {}).get(LABEL_LOCK)
+        if kind == _QUEUE and metadata.get("name") == LOCK_NAME:
+            lock = obj
+        elif kind == _MEMBER:
+            member = _read_member(obj)
+            members[member.uid] = member
+    return LockState(lock, read_queue(lock), members)
+
+
+def read_queue(lock: Mapping[str, Any] | None) -> tuple[Ticket, ...]:
+    """Return the queue that a Lease says; places that cannot be read are left out."""
+    notes = ((lock or {}).get("metadata") or {}).get("annotations") or {}
+    try:
+        places = json.loads(notes.get(ANNOTATION_PREFIX + "queue") or "[]")
+    except ValueError:
+        return ()
+    queue = []
+    for place in places if isinstance(places, list) else []:
+        try:
+            ticket = Ticket(**place)
+        except TypeError:
+            continue
+        queue.append(ticket)
+    return tuple(queue)
+
+
+def build_lock_lease(
+    lock: Mapping[str, Any] | None, queue: Sequence[Ticket], now: str, *, held: bool
+) -> dict[str, Any]:
+    """Return the Lease of a queue that is not empty.
+
+    Its owners are the members in the queue: once they are all gone, it is the garbage collector's.
+
+    Args:
+        lock: what is there; None for nothing.
+        queue: who is to be in it.
+        now: the time, for people.
+        held: whether the first in the queue is in.
+    """
+    found = (lock or {}).get("metadata") or {}
+    if held:
+        spec: Mapping[str, Any] = {"holderIdentity": str(queue[0]), "acquireTime": now}
+    else:
+        # Who comes behind the holder leaves that as it is.
+        spec = (lock or {}).get("spec") or {} if read_queue(lock)[:1] == (queue[0],) else {}
+    owners = {each.member: each.name for each in queue}
+    return {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {
+            **({"resourceVersion": found["resourceVersion"]} if lock else {}),
+            "name": LOCK_NAME,
+            "labels": {LABEL_MANAGED_BY: MANAGED_BY, LABEL_LOCK: _QUEUE},
+            "annotations": {
+                ANNOTATION_PREFIX + "queue": json.dumps([asdict(each) for each in queue])
+            },
+            "ownerReferences": [build_owner_reference(name, uid) for uid, name in owners.items()],
+        },
+        "spec": spec,
+    }
+
+
+def build_member_lease(
+    name: str,
+    who: str,
+    test: str,
+    duration: int,
+    now: str,
+    *,
+    out: bool,
+    owner: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    """Return the Lease of a member that joins.
+
+    Args:
+        name: its name.
+        who: whom people know it by.
+        test: what it is for.
+        duration: seconds that it lasts unchanged.
+        now: the time, for people.
+        out: see `Member`.
+        owner: name and UID of the Lease of its run, with which it goes; None for none.
+    """
+    return {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {
+            "name": name,
+            "labels": {LABEL_MANAGED_BY: MANAGED_BY, LABEL_LOCK: _MEMBER},
+            "annotations": _member_annotations(test, out),
+            **({"ownerReferences": [build_owner_reference(**owner)]} if owner else {}),
+        },
+        "spec": {
+            "holderIdentity": who,
+            "leaseDurationSeconds": duration,
+            "acquireTime": now,
+            "renewTime": now,
+        },
+    }
+
+
+def build_changed_member(member: Member, test: str, now: str, *, out: bool) -> dict[str, Any]:
+    """Return the Lease of a member with another state, at the version that was seen.
+
+    Args:
+        member: as it was seen.
+        test: what it is in; empty for nothing.
+        now: the time, for people.
+        out: see `Member`.
+    """
+    metadata = dict(member.lease["metadata"])
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        **_member_annotations(test, out),
+    }
+    spec = {**(member.lease.get("spec") or {}), "renewTime": now}
+    return {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def build_owner_reference(name: str, uid: str) -> dict[str, str]:
+    """Return what ties an object to a Lease."""
+    return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "name": name, "uid": uid}
+
+
+def _read_member(obj: Mapping[str, Any]) -> Member:
+    metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
+    notes = metadata.get("annotations") or {}
+    duration = spec.get("leaseDurationSeconds")
+    return Member(
+        str(metadata.get("name")),
+        str(metadata.get("uid")),
+        str(metadata.get("resourceVersion")),
+        float(duration) if isinstance(duration, int) else 0.0,
+        notes.get(ANNOTATION_PREFIX + "out") == "true",
+        str(spec.get("holderIdentity") or metadata.get("name")),
+        str(notes.get(ANNOTATION_PREFIX + "test") or ""),
+        obj,
+    )
+
+
+def _member_annotations(test: str, out: bool) -> dict[str, str]:
+    return {
+        ANNOTATION_PREFIX + "out": "true" if out else "false",
+        ANNOTATION_PREFIX + "test": shorten_text(test),
+    }
+
+
+def shorten_text(text: str) -> str:
+    """Return a text that is not too long for a queue of many."""
+    return text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 3] + "..."

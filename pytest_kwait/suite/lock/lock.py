@@ -1,0 +1,405 @@
+"""The lock that serial tests hold alone and all other tests that use the cluster hold together.
+
+It is written in Leases of one namespace, all with the label `pytest-kwait/lock`:
+
+- Each process that takes part is a *member*: a Lease of its own, renewed in the background three
+  times within its duration. A member is *in* - it may be in a test at any time, without asking - or
+  *out*: it is in none, and asks before the next.
+- The *queue* is one Lease that is there only while somebody wants what others must make room for:
+  *tickets* in the order of asking, exclusive and shared ones.
+
+The rules, each of them one write at the version that it was decided on:
+
+- Shared: a member that is in goes on from test to test without a request. Who becomes in looks
+  after that: with no exclusive ticket in the queue it may go on, else it goes out again, takes a
+  shared ticket, becomes in when no exclusive one is before it, and gives the ticket back.
+- Exclusive: who is out and first in the queue looks, after that, for members that are in. With none
+  left it holds the lock until it gives its ticket back.
+- A member that sees an exclusive ticket, by its watch on the queue, goes out after its test.
+
+Never both: who goes in writes before it looks for tickets, who wants it alone writes its ticket
+before it looks for members. The API server puts the four in one order, in which one of the two sees
+the other. Never nobody: the queue is in the order of asking, so neither does a stream of shared
+tests keep serial ones out, nor a stream of serial tests the others.
+
+Who has vanished: a member whose Lease has not changed for its whole duration, by the monotonic
+clock of whoever waits for it (as in `election`), is removed at the version that was watched: one
+that shows life meanwhile stays. Its tickets count for nothing without it. So a member that was
+paused, or cut off, finds its Lease gone and knows for certain that others were let in; no clock but
+one's own is trusted. A request whose answer was lost may still arrive: it names an old version and
+is refused, and before anybody goes on after one the version is moved on.
+
+What it costs is in docs/locks.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.retry import ErrorAction, ErrorLog
+from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.suite.lock.leases import LockState, Ticket, shorten_text
+from pytest_kwait.suite.lock.lock_membership import CONFLICT_PAUSE, Hold, LockMember, is_conflict
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_kwait.suite.lock.lock_ledger import LockLeases
+
+__all__ = ["ClusterLock", "LockTimeout"]
+
+_POLL_INTERVAL = 0.5
+"""Seconds between two looks of who waits, where nothing that it watches changes before."""
+
+_REQUEST_TIMEOUT = 15.0
+"""Seconds that giving back, or finding out whether anything was lost, may take."""
+
+
+class LockTimeout(KwaitError):
+    """The lock did not become free in time; the text says who has it."""
+
+
+class _Step(Enum):
+    GRANTED = "granted"
+    ACTED = "acted"
+
+
+class ClusterLock:
+    """The lock as one process has it, for one test at a time.
+
+    `share`, `seize`, `lost` and `release` are for the thread that runs tests; `tend` is called by
+    another one, each `pace` seconds and when `noticed` has returned True.
+
+    Args:
+        ledger: the requests.
+    """
+
+    def __init__(self, ledger: LockLeases) -> None:
+        self._ledger = ledger
+        self._clock = ledger.clock
+        self._own = LockMember(ledger)
+        self.pace = self._own.pace
+        """Seconds between two renewals."""
+        self._woken = threading.Event()
+        self._hold: Hold | None = None
+        # Whether we are in and may go on without a request.
+        self._open = False
+        self._queue: tuple[Ticket, ...] = ()
+        self._last = LockState(None, (), {})
+        self._random = random.Random(os.urandom(8))  # noqa: S311 - keeps apart, hides nothing
+
+    @property
+    def place(self) -> str:
+        """Namespace and name of the lock, for messages."""
+        return self._ledger.place
+
+    @property
+    def duration(self) -> int:
+        """Seconds after which a member that is not renewed has vanished."""
+        return self._ledger.duration
+
+    def share(self, test: str, deadline: Deadline, tell: Callable[[str], object]) -> None:
+        """Hold the lock together with others; without a request as long as nobody wants it alone.
+
+        Args:
+            test: what for.
+            deadline: when to give up.
+            tell: called with whom this waits for, as often as that is looked up.
+
+        Raises:
+            LockTimeout: it did not become free in time.
+            ApiError: the server refuses what this needs.
+        """
+        with self._own.guard:
+            member = self._own.member
+            if member is not None and self._open and not self._wanted and self._own.valid:
+                self._hold = Hold(test, member.uid, None)
+                return
+        with self._own.writing():
+            self._acquire(True, test, deadline, tell)
+
+    def acquire_exclusive(
+        self, test: str, deadline: Deadline, tell: Callable[[str], object]
+    ) -> None:
+        """Hold the lock alone; arguments and errors as for `share`."""
+        with self._own.writing():
+            self._acquire(False, test, deadline, tell)
+
+    def lost(self) -> bool:
+        """Whether others were let in since it was acquired, or it cannot be found out.
+
+        Asks the server only if this process did not renew its Lease in time.
+        """
+        hold = self._hold
+        if hold is None:
+            return False
+        member = self._own.member
+        if member is not None and member.uid == hold.member and self._own.valid:
+            return False
+        limit = Deadline.after(_REQUEST_TIMEOUT, self._clock)
+        with self._own.writing():
+            while not limit.expired:
+                try:
+                    snapshot = self._look(limit)
+                    member = self._own.member
+                    if member is None or member.uid != hold.member:
+                        return True
+                    if hold.ticket and hold.ticket not in {each.id for each in snapshot.queue}:
+                        return True
+                    self._own.change(member, hold.test, limit, out=member.out)
+                except (ApiError, DeadlineExceeded):
+                    self._pause(self._random.uniform(0, _POLL_INTERVAL))
+                else:
+                    return False
+        return True
+
+    def release(self) -> bool:
+        """Give back what is held; does nothing if nothing is.
+
+        Returns:
+            whether it was still there to be given back, as far as could be found out.
+        """
+        with self._own.guard:
+            hold, self._hold = self._hold, None
+        if hold is None or hold.ticket is None:
+            return True
+        with self._own.writing():
+            # What was seen when it was acquired is mostly still so.
+            return self._give_back(hold.ticket, hold.member, self._last)
+
+    def on_queue_change(self, queue: Sequence[Ticket]) -> bool:
+        """Hear what a watch says of the queue; return whether `tend` has anything to do."""
+        with self._own.guard:
+            self._queue = tuple(queue)
+            todo = self._needs_cleanup or self._in_the_way
+        self._woken.set()
+        return todo
+
+    def maintain(self, *, look: bool = False) -> None:
+        """Renew the Lease; between tests make room for who wants the lock alone.
+
+        Args:
+            look: whether to look although no watch says that anything has changed.
+        """
+        if not self._own.acquire_write_lock():
+            # Whoever has it renews as well.
+            return
+        try:
+            self._tend(Deadline.after(_REQUEST_TIMEOUT, self._clock), look)
+        except (ApiError, DeadlineExceeded):
+            # Next time; if there is none in time, others find out by themselves.
+            return
+        finally:
+            self._own.release_write_lock()
+
+    def leave(self, deadline: Deadline) -> None:
+        """Take part no more: remove the Lease, and with it all that this process holds.
+
+        Raises:
+            ApiError: the server refuses it.
+            DeadlineExceeded: there was no answer in time.
+        """
+        with self._own.writing():
+            self._open = False
+            self._own.leave(deadline)
+
+    def _acquire(
+        self, shared: bool, test: str, deadline: Deadline, tell: Callable[[str], object]
+    ) -> None:
+        self._open = False
+        ticket = os.urandom(6).hex()
+        troubles = ErrorLog(self._clock)
+        reason = "nothing seen yet"
+        while True:
+            self._woken.clear()
+            pause = _POLL_INTERVAL
+            try:
+                step = self._advance(self._look(deadline), shared, test, ticket, deadline)
+            except ApiError as error:
+                if is_conflict(error) and self._own.member is not None:
+                    pause = self._random.uniform(0, CONFLICT_PAUSE)
+                elif troubles.meet(error) is ErrorAction.STOP:
+                    raise
+                else:
+                    reason, pause = str(error), max(pause, error.retry_after or 0.0)
+            except DeadlineExceeded as error:
+                reason = reason if deadline.expired else str(error)
+            else:
+                troubles.over()
+                if step is _Step.GRANTED:
+                    return
+                if isinstance(step, str):
+                    reason = step
+                    tell(reason)
+                else:
+                    pause = 0.0
+            if deadline.expired:
+                if self._own.member is not None:
+                    self._give_back(ticket, self._own.member.uid, None)
+                raise LockTimeout(reason)
+            self._pause(min(pause, deadline.remaining), self._woken)
+
+    def _advance(
+        self, snapshot: LockState, shared: bool, test: str, ticket: str, deadline: Deadline
+    ) -> _Step | str:
+        """Do the one thing that is next; return whom this waits for if there is none."""
+        queue, me = snapshot.queue, self._own.member
+        test = shorten_text(test)
+        if me is None:
+            free = shared and all(each.shared for each in queue)
+            self._own.join(test, deadline, out=not free)
+            return _Step.ACTED
+        proper = [
+            each
+            for each in queue
+            if each.member in snapshot.members and (each.member != me.uid or each.id == ticket)
+        ]
+        if len(proper) < len(queue):
+            self._ledger.write(snapshot, proper, deadline)
+            return _Step.ACTED
+        place = next((n for n, each in enumerate(queue) if each.id == ticket), None)
+        ahead = queue[:place]
+        barred = not shared or any(not each.shared for each in ahead)
+        if me.out != barred or self._own.due:
+            self._own.change(me, test, deadline, out=barred)
+            return _Step.ACTED
+        if not barred:
+            if place is not None:
+                rest = [each for each in queue if each.id != ticket]
+                self._ledger.write(snapshot, rest, deadline)
+            return self._granted(Hold(test, me.uid, None))
+        if place is None:
+            own = Ticket(ticket, me.uid, me.name, self._ledger.who, test, shared)
+            self._ledger.write(snapshot, [*queue, own], deadline)
+            return _Step.ACTED
+        if ahead:
+            blocking = [snapshot.members[each.member] for each in ahead]
+        else:
+            others = (each for each in snapshot.members.values() if each.uid != me.uid)
+            blocking = [each for each in others if not each.out]
+        vanished = [each for each in blocking if self._own.has_expired(each)]
+        for each in vanished:
+            self._ledger.remove_member(each, deadline)
+        if vanished:
+            return _Step.ACTED
+        if blocking:
+            return snapshot.blocked_by(ahead, blocking)
+        lock = self._ledger.write(snapshot, queue, deadline, held=True)
+        self._last = LockState(lock, queue, {})
+        return self._granted(Hold(test, me.uid, ticket))
+
+    def _granted(self, hold: Hold) -> _Step:
+        with self._own.guard:
+            if not self._own.valid:
+                # Paused just now: somebody may have waited for that.
+                return _Step.ACTED
+            self._hold = hold
+            self._open = hold.ticket is None
+        return _Step.GRANTED
+
+    def _tend(self, limit: Deadline, look: bool) -> None:
+        with self._own.guard:
+            todo = look or self._needs_cleanup or self._in_the_way
+            test = "" if self._hold is None else self._hold.test
+            me = self._own.member
+        if me is not None and self._own.due:
+            try:
+                self._own.change(me, test, limit, out=me.out)
+            except ApiError as error:
+                if not is_conflict(error):
+                    raise
+                todo = True
+        if todo:
+            self._make_room(self._look(limit), limit)
+
+    def _make_room(self, snapshot: LockState, limit: Deadline) -> None:
+        me, kept = self._own.member, self._kept
+        if me is None:
+            return
+        rest = [each for each in snapshot.queue if each.member != me.uid or each.id == kept]
+        if len(rest) < len(snapshot.queue):
+            self._ledger.write(snapshot, rest, limit)
+        with self._own.guard:
+            self._queue = tuple(rest)
+            leaving = self._in_the_way
+            if leaving:
+                # Whoever begins a test from here on asks first.
+                self._open = False
+        if leaving:
+            self._own.change(me, "", limit, out=True)
+
+    def _look(self, deadline: Deadline) -> LockState:
+        snapshot = self._own.look(deadline)
+        with self._own.guard:
+            self._queue = snapshot.queue
+        return snapshot
+
+    def _give_back(self, ticket: str, holder: str, seen: LockState | None) -> bool:
+        """Take a ticket out of the queue; `tend` does if this cannot in time.
+
+        Args:
+            ticket: the ticket.
+            holder: the UID of the member that had it.
+            seen: what to try it on first; None to look.
+
+        Returns:
+            whether it was still there, as far as could be found out.
+        """
+        limit = Deadline.after(_REQUEST_TIMEOUT, self._clock)
+        unsure = False
+        while not limit.expired:
+            try:
+                snapshot = seen or self._look(limit)
+                rest = [each for each in snapshot.queue if each.id != ticket]
+                if len(rest) == len(snapshot.queue):
+                    member = self._own.member
+                    return unsure and member is not None and member.uid == holder
+                self._ledger.write(snapshot, rest, limit)
+            except (ApiError, DeadlineExceeded) as error:
+                unsure |= not is_conflict(error)
+                if seen is None:
+                    self._pause(
+                        self._random.uniform(
+                            0, CONFLICT_PAUSE if is_conflict(error) else _POLL_INTERVAL
+                        )
+                    )
+                seen = None
+            else:
+                with self._own.guard:
+                    self._queue = tuple(rest)
+                return True
+        return True
+
+    @property
+    def _wanted(self) -> bool:
+        return any(not each.shared for each in self._queue)
+
+    @property
+    def _needs_cleanup(self) -> bool:
+        """Whether a ticket of ours is in the queue that nobody wants."""
+        member, kept = self._own.member, self._kept
+        return member is not None and any(
+            each.member == member.uid and each.id != kept for each in self._queue
+        )
+
+    @property
+    def _in_the_way(self) -> bool:
+        """Whether somebody waits for us though we are in no test."""
+        member = self._own.member
+        return self._hold is None and self._wanted and member is not None and not member.out
+
+    @property
+    def _kept(self) -> str | None:
+        """The ticket that we hold the lock by."""
+        hold = self._hold
+        return None if hold is None else hold.ticket
+
+    def _pause(self, seconds: float, event: threading.Event | None = None) -> None:
+        if seconds > 0:
+            self._clock.wait(event or threading.Event(), seconds)

@@ -1,0 +1,274 @@
+"""What the identity of a run must be allowed, and what it had better be: asked before anything.
+
+A right is needed if nothing goes without it. Two kinds are not: those on a namespace and in it may
+come with it, by a role that whoever makes one is given there; without the others a run goes on, and
+is the poorer for it.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_kwait.client.resource import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError
+from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
+from pytest_kwait.suite.readiness import SYSTEM_NAMESPACE
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.suite.config.settings import Settings
+
+__all__ = ["MissingRights", "Need", "Right", "find_missing_rights", "needed_rights"]
+
+_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io",
+    "v1",
+    "selfsubjectaccessreviews",
+    "SelfSubjectAccessReview",
+    namespaced=False,
+)
+_SUBJECT_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
+_LIMIT = 5.0
+"""Seconds that all answers together may take; what is not known by then is not missed."""
+
+_MAX_PARALLEL = 8
+"""How many reviews are asked for at the same time."""
+
+_EVERYTHING = {"verb": "*", "group": "*", "resource": "*"}
+
+_ADVICE = (
+    "grant it that; or give --kwait-namespace NAME: tests then share the namespace of that name, "
+    "which must exist, and what they make in it is removed one by one"
+)
+
+
+class Need(Enum):
+    """How much a right is needed."""
+
+    DECISIVE = "decisive"
+    """Nothing goes without it."""
+
+    LATER = "later"
+    """It may be granted with a namespace: alone, it is not missed before."""
+
+    RICHER = "richer"
+    """The run goes on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Something that one may be allowed.
+
+    Args:
+        verb: what may be done.
+        resource: to what.
+        name: to which one; empty for all.
+        namespace: where; empty for everywhere.
+        subresource: to which part of it; empty for the whole.
+        need: how much it is needed.
+        loss: what does not go without it, where all else does.
+    """
+
+    verb: str
+    resource: Resource
+    name: str = ""
+    namespace: str = ""
+    subresource: str = ""
+    need: Need = Need.DECISIVE
+    loss: str = ""
+
+    @property
+    def place(self) -> str:
+        """What it is a right on, as a phrase."""
+        what = self.resource.qualified
+        if self.subresource:
+            what += f"/{self.subresource}"
+        if self.name:
+            return f"{what} {self.name}"
+        if not self.resource.namespaced:
+            return what
+        return f"{what} in {self.namespace or 'every namespace'}"
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The `resourceAttributes` of a SelfSubjectAccessReview.
+
+        A namespace counts as an object of itself, so that a role in it may grant reading it.
+
+        Source: apiserver/pkg/endpoints/request/requestinfo.go NewRequestInfo.
+        """
+        named = {
+            "name": self.name,
+            "namespace": self.name if self.resource == NAMESPACES else self.namespace,
+            "subresource": self.subresource,
+        }
+        return {
+            "verb": self.verb,
+            "group": self.resource.group,
+            "resource": self.resource.plural,
+            **{key: value for key, value in named.items() if value},
+        }
+
+
+class MissingRights(NamedTuple):
+    """What an identity may not do.
+
+    Args:
+        refusal: what keeps tests from being run, and what to do about it; empty for nothing.
+        losses: what they are run without, a line each; none where they are not run.
+    """
+
+    refusal: str = ""
+    losses: tuple[str, ...] = ()
+
+
+def needed_rights(settings: Settings) -> tuple[Right, ...]:
+    """Return what a run does by itself, whatever its tests do.
+
+    Args:
+        settings: the settings of the run.
+    """
+    given = settings.namespace or ""
+    rights = [
+        *([Right("get", NAMESPACES, given)] if given else _namespace_rights(settings)),
+        *_rights_on(
+            ("create", "delete", "get", "list", "patch", "update", "watch"),
+            LEASES,
+            "what it leaves if it is killed stays until it expires, and no serial test is run",
+            given or LEASE_NAMESPACE,
+        ),
+        *_rights_on(
+            ("list",),
+            NAMESPACES,
+            "what dead runs have left stays"
+            + ("" if given else ", and nothing bounds how many namespaces there are at a time"),
+        ),
+    ]
+    for resource, subresource, verb in (
+        (PODS, "", "list"),
+        (EVENTS, "", "list"),
+        (PODS, "log", "get"),
+    ):
+        loss = "failures are told without them"
+        rights += _rights_on((verb,), resource, loss, given, subresource)
+    if settings.session_waits:
+        loss = "not awaited before the first test"
+        rights += _rights_on(("list", "watch"), NODES, loss)
+        for resource in (PODS, REPLICATION_CONTROLLERS, REPLICA_SETS, DAEMON_SETS):
+            rights += _rights_on(("list", "watch"), resource, loss, SYSTEM_NAMESPACE)
+    return tuple(rights)
+
+
+def _namespace_rights(settings: Settings) -> list[Right]:
+    # What is watched is listed first.
+    looks = ("get", "list", *(["watch"] if settings.mode == "watch" else []))
+    return [
+        Right("create", NAMESPACES),
+        Right("delete", NAMESPACES, need=Need.LATER),
+        *([Right("patch", NAMESPACES, need=Need.LATER)] if settings.keep != "never" else []),
+        *(
+            Right(verb, resource, need=Need.LATER)
+            for resource in (SERVICE_ACCOUNTS, CONFIG_MAPS)
+            for verb in looks
+        ),
+    ]
+
+
+def _rights_on(
+    verbs: Iterable[str], resource: Resource, loss: str, namespace: str = "", subresource: str = ""
+) -> list[Right]:
+    return [Right(verb, resource, "", namespace, subresource, Need.RICHER, loss) for verb in verbs]
+
+
+def find_missing_rights(session: Session, rights: Sequence[Right], place: str) -> MissingRights:
+    """Return who lacks which rights, and what to do about it.
+
+    Whoever may do everything is asked about nothing else; else all are asked for in parallel. A
+    server that does not say counts as one that allows: it says later, when it refuses something.
+
+    Args:
+        session: who asks.
+        rights: what is needed.
+        place: the cluster, for the message.
+    """
+    deadline = Deadline.after(_LIMIT, session.clock)
+    if _is_allowed(session, _EVERYTHING, deadline):
+        return MissingRights()
+    with ThreadPoolExecutor(_MAX_PARALLEL, thread_name_prefix="kwait rights") as pool:
+        answers = pool.map(lambda right: _is_allowed(session, right.attributes, deadline), rights)
+        missing = [right for right, answer in zip(rights, answers, strict=True) if answer is False]
+    own = [right for right in missing if right.need is not Need.RICHER]
+    losses = _format_rights(right for right in missing if right.need is Need.RICHER)
+    if not any(right.need is Need.DECISIVE for right in own):
+        if not losses:
+            return MissingRights()
+        first = f"{_identity(session, deadline)} may not do on {place} what runs go on without:"
+        return MissingRights("", (first, *losses))
+    lines = [
+        f"{_identity(session, deadline)} may not do on {place} what pytest-kwait needs for itself:",
+        *_format_rights(own),
+        *(["and what runs go on without:", *losses] if losses else []),
+        "grant it that" if any(right.name for right in own) else _ADVICE,
+    ]
+    return MissingRights("\n".join(lines))
+
+
+def _format_rights(rights: Iterable[Right]) -> list[str]:
+    """Return a line for each thing that there are rights on."""
+    verbs: dict[tuple[str, str], list[str]] = {}
+    for right in rights:
+        verbs.setdefault((right.place, right.loss), []).append(right.verb)
+    return [
+        f"  {', '.join(those)} {place}{f': {loss}' if loss else ''}"
+        for (place, loss), those in verbs.items()
+    ]
+
+
+def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline) -> bool | None:
+    """Whether something may be done; None if the server does not say."""
+    spec = {"resourceAttributes": attributes}
+    status = _create_review(session, _ACCESS_REVIEWS, {"spec": spec}, deadline).get("status") or {}
+    allowed = status.get("allowed")
+    return allowed if isinstance(allowed, bool) else None
+
+
+def _identity(session: Session, deadline: Deadline) -> str:
+    """Return as whom the server knows us.
+
+    Source: kubectl auth whoami.
+    """
+    status = _create_review(session, _SUBJECT_REVIEWS, {}, deadline).get("status") or {}
+    name = (status.get("userInfo") or {}).get("username")
+    return f"user {name!r}" if name else "the user of the run"
+
+
+def _create_review(
+    session: Session, resource: Resource, review: dict[str, Any], deadline: Deadline
+) -> dict[str, Any]:
+    """Return the review with its answer; without one if the server gives none."""
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind, **review}
+    try:
+        return session.create(resource, obj, deadline=deadline)
+    except (ApiError, DeadlineExceeded):
+        return {}

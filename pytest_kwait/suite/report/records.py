@@ -1,0 +1,246 @@
+"""What a report is made of: waits, tests and runs as records that JSON carries.
+
+Every text is bounded where it enters, so that no test and no container can fill a report.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.engine.active_waits import ActiveWait
+    from pytest_kwait.engine.failure.report import WaitReport
+
+__all__ = [
+    "UNFINISHED",
+    "Explanation",
+    "RunRecord",
+    "TestRecord",
+    "VerdictChange",
+    "WaitRecord",
+    "limit_failure_text",
+    "limit_size",
+    "record_ended_wait",
+    "record_explanation",
+    "truncate_middle",
+]
+
+UNFINISHED = "unfinished"
+"""The outcome of a wait whose process ended before it."""
+
+_MAX_LINE = 500
+_MAX_TEXT = 16_000
+_MAX_EVIDENCE = 32_000
+_BOUNDS = ((25, 500), (10, 200), (4, 120), (1, 60))
+"""Entries of a list and characters of a text, until the evidence of a wait is small enough."""
+
+
+class VerdictChange(msgspec.Struct, array_like=True, frozen=True):
+    """A verdict that was not the one before: seconds since the wait began, and its words."""
+
+    at: float
+    text: str
+
+
+class WaitRecord(msgspec.Struct, omit_defaults=True):
+    """One wait that is over.
+
+    Args:
+        id: unlike that of any other wait of any run.
+        run: the id of its run's record.
+        subject: what it was about.
+        goal: what was awaited of it, as a verb.
+        started: when it began, in seconds since the epoch.
+        seconds: how long it lasted.
+        outcome: `met`, `doomed`, `timed out`, `error`, `interrupted` or `unfinished`.
+        shard: the shard of the run; empty for a run of everything.
+        worker: the worker of pytest-xdist; empty without.
+        test: the id of the test that waited; empty outside of every test.
+        retries: how many errors of the API it lived through.
+        trouble: the last of them, or the one that ended it.
+        inner: whether it was a part of another wait.
+        changes: how its verdict changed; the first and the last changes.
+        left_out: how many changes between them are not here.
+        headline: why it did not come true, in one line.
+        text: the whole message of a wait that did not come true.
+        evidence: the same facts as JSON values.
+    """
+
+    id: str
+    run: str
+    subject: str
+    goal: str
+    started: float
+    seconds: float
+    outcome: str
+    shard: str = ""
+    worker: str = ""
+    test: str = ""
+    retries: int = 0
+    trouble: str = ""
+    inner: bool = False
+    changes: list[VerdictChange] = []
+    left_out: int = 0
+    headline: str = ""
+    text: str = ""
+    evidence: dict[str, Any] = {}
+
+
+class Explanation(msgspec.Struct, omit_defaults=True):
+    """What became known of a wait that did not come true after it was over."""
+
+    id: str
+    headline: str
+    text: str
+    evidence: dict[str, Any] = {}
+
+
+class TestRecord(msgspec.Struct, omit_defaults=True):
+    """One attempt at a test.
+
+    Args:
+        id: unlike that of any other attempt of any run.
+        run: the id of its run's record.
+        test: the test's own id.
+        outcome: `passed`, `failed`, `error` (of its setup or teardown), `skipped`, `xfailed` or
+            `crashed` (its worker ended).
+        ended: when it was over, in seconds since the epoch.
+        seconds: how long its phases took.
+        shard: the shard of the run.
+        worker: the worker of pytest-xdist.
+        text: what pytest says of its failure.
+    """
+
+    __test__ = False
+
+    id: str
+    run: str
+    test: str
+    outcome: str
+    ended: float
+    seconds: float = 0.0
+    shard: str = ""
+    worker: str = ""
+    text: str = ""
+
+
+class RunRecord(msgspec.Struct, omit_defaults=True):
+    """One run of pytest.
+
+    Args:
+        id: unlike that of any other run.
+        name: the run id that names its namespaces.
+        started: when it began, in seconds since the epoch.
+        ended: when its report was written; None if it never was: the run was killed.
+        shard: its shard as `I/N`; empty for a run of everything.
+        cluster: where its cluster came from; empty if it used none.
+        exit_status: pytest's; None if the run was killed.
+        tests: how many tests had which outcome.
+        lost: what could not be recorded and why; empty for nothing.
+        waits_left_out: how many of its waits a bounded report has no room for.
+        evidence_left_out: of how many the evidence.
+    """
+
+    id: str
+    name: str
+    started: float
+    ended: float | None = None
+    shard: str = ""
+    cluster: str = ""
+    exit_status: int | None = None
+    tests: dict[str, int] = {}
+    lost: str = ""
+    waits_left_out: int = 0
+    evidence_left_out: int = 0
+
+
+def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> WaitRecord:
+    """Return the record of a wait that is over, with nothing in it that must not be shown.
+
+    Args:
+        wait: the wait.
+        id: its id.
+        run: the id of the run.
+        started: when it began, in seconds since the epoch.
+    """
+    timeline = wait.timeline
+    return WaitRecord(
+        id=id,
+        run=run,
+        subject=truncate_middle(wait.hide(wait.subject), _MAX_LINE),
+        goal=truncate_middle(wait.hide(wait.goal), _MAX_LINE),
+        started=round(started, 3),
+        seconds=round(max(wait.deadline.clock.monotonic() - wait.started, 0.0), 3),
+        outcome=wait.outcome,
+        retries=wait.retries,
+        trouble=truncate_middle(wait.hide(wait.trouble), _MAX_LINE) if wait.trouble else "",
+        inner=wait.inner,
+        changes=[
+            VerdictChange(round(change.at, 3), truncate_middle(wait.hide(change.text), _MAX_LINE))
+            for change in (*timeline.first, *timeline.latest)
+        ],
+        left_out=timeline.left_out,
+    )
+
+
+def record_explanation(id: str, report: WaitReport) -> Explanation:
+    """Return what is known of a wait that did not come true."""
+    facts = msgspec.to_builtins(
+        {
+            name: value
+            for name, value in report.evidence.items()
+            # What the wait's own record has already.
+            if name not in {"subject", "goal", "timeline", "timeline_left_out", "outcome"}
+        }
+    )
+    evidence: dict[str, Any] = {}
+    for items, length in _BOUNDS:
+        evidence = limit_size(facts, items, length)
+        if len(msgspec.json.encode(evidence)) <= _MAX_EVIDENCE:
+            break
+    return Explanation(
+        id,
+        truncate_middle(report.headline, 2 * _MAX_LINE),
+        truncate_middle(report.render(), _MAX_TEXT),
+        evidence,
+    )
+
+
+def limit_size(value: Any, items: int, length: int) -> Any:
+    """Return JSON values with short lists and texts.
+
+    How many entries a list of an object lacks is said beside it, in `…_left_out`.
+
+    Args:
+        value: what decoded JSON is made of.
+        items: how many entries a list may have.
+        length: how many characters a text may have.
+    """
+    if isinstance(value, str):
+        return truncate_middle(value, length)
+    if isinstance(value, (list, tuple)):
+        return [limit_size(each, items, length) for each in value[:items]]
+    if isinstance(value, dict):
+        parts = {str(key): limit_size(each, items, length) for key, each in value.items()}
+        for key, each in value.items():
+            if isinstance(each, (list, tuple)) and len(each) > items:
+                parts[f"{key}_left_out"] = len(each) - items
+        return parts
+    return value
+
+
+def limit_failure_text(text: str, hide: Callable[[str], str]) -> str:
+    """Return what pytest says of a failure, bounded, with nothing that must not be shown."""
+    return truncate_middle(hide(truncate_middle(text, 4 * _MAX_TEXT)), _MAX_TEXT)
+
+
+def truncate_middle(text: str, limit: int) -> str:
+    """Return a text of about `limit` characters; what its middle lacks is counted there."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"

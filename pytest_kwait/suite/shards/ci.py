@@ -1,0 +1,157 @@
+"""What CI systems say of the job that runs: which one it is of how many that run side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.suite.shards.split import Shard
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CI_SYSTEMS", "CISystem", "read_ci_shard"]
+
+
+@dataclass(frozen=True, slots=True)
+class CISystem:
+    """A CI system, or whatever else runs a job several times side by side.
+
+    Args:
+        name: what it is called.
+        index: the variable that says which job this is.
+        total: the variable that says how many there are; empty if there is none.
+        first: what it calls the first job: 0 or 1.
+    """
+
+    name: str
+    index: str
+    total: str
+    first: int
+
+
+CI_SYSTEMS = (
+    CISystem("GitLab", "CI_NODE_INDEX", "CI_NODE_TOTAL", 1),
+    CISystem("CircleCI", "CIRCLE_NODE_INDEX", "CIRCLE_NODE_TOTAL", 0),
+    CISystem("Buildkite", "BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT", 0),
+    CISystem("Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", "", 0),
+)
+"""Those that are known, with what their documentation says of these variables."""
+
+
+def read_ci_shard(
+    environ: Mapping[str, str], total: int | None, given: str, source: str
+) -> tuple[Shard, str]:
+    """Return the shard that the environment says, and who says it by which variables.
+
+    Args:
+        environ: the environment.
+        total: how many shards there must be; None if the system knows that.
+        given: what was asked for, for messages: `auto` or `auto/N`.
+        source: where that came from.
+
+    Raises:
+        InvalidArgument: nobody says it, several do, or what is said makes no sense.
+    """
+    speaking = [system for system in CI_SYSTEMS if _is_present(system, environ)]
+    if len(speaking) > 1:
+        several = " and ".join(
+            f"{each.name} ({_format_variables(each, environ)})" for each in speaking
+        )
+        raise InvalidArgument(
+            "shard",
+            given,
+            f"{several} each say which job this is; use I/N, for example 2/4",
+            source,
+        )
+    if not speaking:
+        if environ.get("CI_NODE_TOTAL") == "1" and total in (None, 1):
+            # GitLab says so of a job that is not parallel, and gives it no index.
+            return Shard(1, 1), "GitLab: CI_NODE_TOTAL=1"
+        raise InvalidArgument(
+            "shard", given, f"{_NO_CI_SYSTEM}; or use I/N, for example 2/4", source
+        )
+    system = speaking[0]
+    asked = f"{system.name}, as {source} asks for {given}"
+    jobs = _read_total(system, environ, total, given, source, asked)
+    index = _read_number(system.index, environ, asked, f"{system.name} counts from {system.first}")
+    if not system.first <= index < system.first + jobs:
+        named = f"{system.total}={jobs}" if environ.get(system.total) else given
+        raise InvalidArgument(
+            system.index,
+            environ[system.index],
+            f"{system.name} counts from {system.first}, which makes "
+            f"{system.first + jobs - 1} the last of {named}",
+            asked,
+        )
+    return Shard(
+        index - system.first + 1, jobs
+    ), f"{system.name}: {_format_variables(system, environ)}"
+
+
+_NO_CI_SYSTEM = "no CI system says which job this is: auto reads " + ", ".join(
+    f"{each.index} and {each.total} ({each.name})"
+    if each.total
+    else f"{each.index} ({each.name}; use auto/N)"
+    for each in CI_SYSTEMS
+)
+
+
+def _is_present(system: CISystem, environ: Mapping[str, str]) -> bool:
+    total = environ.get(system.total, "") if system.total else ""
+    if system.name == "GitLab" and not environ.get(system.index) and total == "1":
+        return False
+    return bool(environ.get(system.index) or total)
+
+
+def _format_variables(system: CISystem, environ: Mapping[str, str]) -> str:
+    names = filter(None, (system.index, system.total))
+    return ", ".join(f"{name}={environ[name]}" for name in names if environ.get(name))
+
+
+def _read_total(
+    system: CISystem,
+    environ: Mapping[str, str],
+    total: int | None,
+    given: str,
+    source: str,
+    asked: str,
+) -> int:
+    if not environ.get(system.index):
+        raise InvalidArgument(
+            system.total,
+            environ[system.total],
+            f"{system.index} is not set, so that nobody knows which of them this job is",
+            asked,
+        )
+    if not (system.total and environ.get(system.total)):
+        if total is not None:
+            return total
+        missing = f"{system.total} is not set" if system.total else "it knows no total"
+        raise InvalidArgument(
+            system.index,
+            environ[system.index],
+            f"{missing}, so that nobody knows of how many jobs; use auto/N",
+            asked,
+        )
+    jobs = _read_number(system.total, environ, asked, "the number of jobs is at least 1")
+    if jobs < 1:
+        raise InvalidArgument(
+            system.total, environ[system.total], "the number of jobs is at least 1", asked
+        )
+    if total is not None and jobs != total:
+        raise InvalidArgument(
+            "shard",
+            given,
+            f"{system.name} says {system.total}={jobs}; use auto, or auto/{jobs}",
+            source,
+        )
+    return jobs
+
+
+def _read_number(name: str, environ: Mapping[str, str], asked: str, rule: str) -> int:
+    text = environ[name].strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 6):
+        raise InvalidArgument(name, environ[name], f"use a whole number; {rule}", asked)
+    return int(text)

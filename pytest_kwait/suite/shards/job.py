@@ -1,0 +1,310 @@
+"""A suite as an Indexed Job: the cluster itself spreads the work, one pod for each shard."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.cache import SharedInformerFactory
+from pytest_kwait.client.resource import JOBS, NODES, PODS
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.retry import request_with_retry
+from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
+from pytest_kwait.framework.job.wait import wait_for_job_finish
+from pytest_kwait.suite.cleanup.owned_objects import (
+    LABEL_MANAGED_BY,
+    LABEL_RUN,
+    MANAGED_BY,
+    run_label_value,
+)
+from pytest_kwait.suite.shards.pod import ShardResults, unpack_results
+from pytest_kwait.wait.errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kubernetes.client import ApiClient
+
+__all__ = ["ShardJob", "ShardOutcome", "ShardSuite"]
+
+CONTAINER = "pytest"
+_INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
+_JOB_LABEL = "batch.kubernetes.io/job-name"
+_EMBEDDED = "pytest-kwait embedded"
+_TTL_SECONDS = 3600
+"""Seconds after which the cluster removes a Job that is over, whatever became of who made it."""
+
+_DEADLINE_MARGIN = 60
+"""Seconds that the pods may outlive their limit, for a submitter that was killed."""
+
+_TERMINATION_GRACE = 120
+"""Seconds that the tests of a pod which is deleted have for their teardown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSuite:
+    """A suite and how its pods are to be.
+
+    Args:
+        run: the id of the run.
+        shards: how many.
+        command: what starts Python in the image: `("python",)`.
+        arguments: pytest's arguments.
+        image: the image of the container; None where the template names it.
+        parallelism: how many pods at once; None for all.
+        service_account: whose rights the tests have; None for the namespace's default.
+        template: a pod template, whose container `pytest`, or else whose first, runs the tests.
+    """
+
+    run: str
+    shards: int
+    command: Sequence[str]
+    arguments: Sequence[str]
+    image: str | None = None
+    parallelism: int | None = None
+    service_account: str | None = None
+    template: Mapping[str, Any] = field(default_factory=dict)
+
+    def manifest(self, timeout: float) -> dict[str, Any]:
+        """Return the Job.
+
+        Args:
+            timeout: seconds that it may take.
+
+        Raises:
+            InvalidArgument: neither the image nor the template says what to run.
+        """
+        labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_RUN: run_label_value(self.run)}
+        template: dict[str, Any] = copy.deepcopy(dict(self.template))
+        metadata = template.setdefault("metadata", {})
+        metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+        spec = template.setdefault("spec", {})
+        containers = spec.setdefault("containers", [])
+        named = [each for each in containers if each.get("name") == CONTAINER]
+        container = (named or containers or [{"name": CONTAINER}])[0]
+        if not containers:
+            containers.append(container)
+        if self.image is not None:
+            container["image"] = self.image
+        if not container.get("image"):
+            raise InvalidArgument(
+                "--image", self.image, "the image that has the suite and pytest-kwait in it"
+            )
+        container["command"] = [*self.command, "-m", "pytest_kwait.suite.shards.shard_process"]
+        container["args"] = [
+            *self.arguments,
+            "--kwait-cluster=existing",
+            f"--kwait-run-id={self.run}",
+            f"--kwait-shard=auto/{self.shards}",
+        ]
+        spec["restartPolicy"] = "Never"
+        spec.setdefault("terminationGracePeriodSeconds", _TERMINATION_GRACE)
+        if self.service_account is not None:
+            spec["serviceAccountName"] = self.service_account
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"generateName": f"kwait-shards-{self.run[:24]}-", "labels": labels},
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": self.shards,
+                "parallelism": min(self.parallelism or self.shards, self.shards),
+                # A shard that was lost is said so: to run its tests twice is not ours to decide.
+                "backoffLimitPerIndex": 0,
+                "activeDeadlineSeconds": int(timeout) + _DEADLINE_MARGIN,
+                "ttlSecondsAfterFinished": _TTL_SECONDS,
+                "template": template,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ShardOutcome:
+    """What became of one shard.
+
+    Args:
+        number: which one, from 1.
+        pod: the name of its pod; empty if it never had one.
+        results: what it has to show; None if that was lost.
+        reason: why it was lost.
+        log: all that its pod has written, without the results.
+    """
+
+    number: int
+    pod: str
+    results: ShardResults | None
+    reason: str = ""
+    log: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether pytest said so."""
+        return self.results is not None and self.results.status == 0
+
+
+class ShardJob:
+    """Submits a suite, follows its pods, and takes their results as they end.
+
+    Args:
+        client: the official client.
+        namespace: where the Job is.
+        suite: what to run.
+        tell: called with a line when a shard starts.
+        done: called with each shard that is over, one at a time.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        suite: ShardSuite,
+        *,
+        tell: Callable[[str], object],
+        done: Callable[[ShardOutcome], object],
+    ) -> None:
+        self._client = client
+        self._session = Session.of(client)
+        self._namespace = namespace
+        self._suite = suite
+        self._tell = tell
+        self._done = done
+        self._lock = threading.Lock()
+        self._started: set[int] = set()
+        self._over: set[int] = set()
+
+    def run(self, deadline: Deadline, *, keep: bool = False) -> None:
+        """Return once every shard is over; whatever happens, the Job does not stay.
+
+        Args:
+            deadline: when it must be over.
+            keep: whether to leave the Job there for an hour.
+
+        Raises:
+            ClusterError: the cluster runs no images, or refuses the Job.
+            WaitFailed: the pods can no longer end: their image cannot be pulled, …
+            WaitTimeout: they did not end in time.
+        """
+        self._check_cluster(deadline)
+        manifest = self._suite.manifest(deadline.remaining)
+        try:
+            made = self._session.create(JOBS, manifest, self._namespace, deadline=deadline)
+        except ApiError as error:
+            raise ClusterError(f"the Job could not be made: {error}") from error
+        name = made["metadata"]["name"]
+        self._tell(f"job {self._namespace}/{name} runs {self._suite.shards} shards")
+        factory = SharedInformerFactory(
+            self._client, namespace=self._namespace, label_selector=f"{_JOB_LABEL}={name}"
+        )
+        pods = factory.informer_for("pods")
+        pods.add_event_handler(add=self._seen, update=lambda _, pod: self._seen(pod))
+        try:
+            with factory:
+                factory.wait_for_cache_sync(timeout=deadline.remaining)
+                wait_for_job_finish(self._client, self._namespace, name, timeout=deadline.remaining)
+            for pod in self._pods(name, deadline):
+                self._seen(pod)
+        finally:
+            self._rest()
+            if not keep:
+                self._remove(name)
+
+    def _check_cluster(self, deadline: Deadline) -> None:
+        try:
+            answer = request_with_retry(
+                lambda deadline: self._session.request(
+                    "GET", NODES.path(), query={"limit": 1}, deadline=deadline
+                ),
+                deadline,
+            )
+        except ApiError:
+            # Who may not look at nodes has a cluster of somebody else.
+            return
+        except DeadlineExceeded as error:
+            raise ClusterError(f"the cluster does not answer: {error}") from error
+        if f'"osImage":"{_EMBEDDED}"' in answer.data.decode("utf-8", "replace"):
+            raise ClusterError(
+                "the embedded cluster runs no images; `kwait shards run` needs a cluster with "
+                "nodes, or run shards beside each other with pytest --kwait-shard=I/N"
+            )
+
+    def _pods(self, name: str, deadline: Deadline) -> list[dict[str, Any]]:
+        listed = request_with_retry(
+            lambda deadline: self._session.list(
+                PODS, self._namespace, label_selector=f"{_JOB_LABEL}={name}", deadline=deadline
+            ),
+            deadline,
+        )
+        return [each.object for each in listed.items]
+
+    def _seen(self, pod: Mapping[str, Any]) -> None:
+        metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
+        said = str((metadata.get("annotations") or {}).get(_INDEX_ANNOTATION, ""))
+        if not said.isdecimal():
+            return
+        number, name, phase = int(said) + 1, str(metadata.get("name")), status.get("phase")
+        with self._lock:
+            if phase == "Running" and number not in self._started:
+                self._started.add(number)
+                node = (pod.get("spec") or {}).get("nodeName")
+                self._tell(f"shard {number}/{self._suite.shards} runs on {node} (pod {name})")
+            if phase not in ("Succeeded", "Failed") or number in self._over:
+                return
+            self._over.add(number)
+            self._done(self._shard(number, name, pod))
+
+    def _shard(self, number: int, name: str, pod: Mapping[str, Any]) -> ShardOutcome:
+        container = _container(pod)
+        try:
+            log = request_with_retry(
+                lambda deadline: self._session.logs(
+                    self._namespace, name, container=container, deadline=deadline
+                ),
+                Deadline.after(60.0),
+            )
+        except (KwaitError, DeadlineExceeded) as error:
+            return ShardOutcome(number, name, None, f"its log could not be read: {error}")
+        results = unpack_results(log)
+        if results is None:
+            return ShardOutcome(
+                number, name, None, f"no results: {_termination_reason(pod, container)}", log
+            )
+        return ShardOutcome(number, name, results, log=results.log)
+
+    def _rest(self) -> None:
+        with self._lock:
+            for number in range(1, self._suite.shards + 1):
+                if number not in self._over:
+                    self._over.add(number)
+                    self._done(ShardOutcome(number, "", None, "it did not end"))
+
+    def _remove(self, name: str) -> None:
+        try:
+            request_with_retry(
+                lambda deadline: self._session.delete(
+                    JOBS,
+                    name,
+                    self._namespace,
+                    propagation_policy="Background",
+                    deadline=deadline,
+                ),
+                Deadline.after(30.0),
+            )
+        except (KwaitError, DeadlineExceeded) as error:
+            self._tell(f"job {self._namespace}/{name} stays: {error}")
+
+
+def _container(pod: Mapping[str, Any]) -> str:
+    names = [each["name"] for each in pod["spec"]["containers"]]
+    return CONTAINER if CONTAINER in names else str(names[0])
+
+
+def _termination_reason(pod: Mapping[str, Any], container: str) -> str:
+    status = pod.get("status") or {}
+    for each in status.get("containerStatuses") or []:
+        ended = (each.get("state") or {}).get("terminated")
+        if each.get("name") == container and ended:
+            return f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode')}"
+    return str(status.get("message") or status.get("reason") or f"pod {status.get('phase')}")

@@ -1,0 +1,343 @@
+"""Looking every interval until a condition is true.
+
+Two families. `poll_until_context_cancel` and `poll_until_context_timeout` are the current ones:
+their error is the context's own, and nothing is called after the deadline. The others keep
+upstream's older contract: whatever ends them is `ErrWaitTimeout`, a timeout of 0 is none, and when
+the time is up the condition is called once more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.wait.backoff import Backoff
+from pytest_kwait.wait.context import Context, background, context_for_channel
+from pytest_kwait.wait.errors import ErrWaitTimeout
+from pytest_kwait.wait.loop import (
+    ConditionFunc,
+    ConditionWithContextFunc,
+    loop_condition_until_context,
+    raise_interruption,
+)
+from pytest_kwait.wait.timer import Tick, next_on_grid
+
+if TYPE_CHECKING:
+    import threading
+
+__all__ = [
+    "WaitFunc",
+    "poll",
+    "poll_immediate",
+    "poll_immediate_infinite",
+    "poll_immediate_infinite_with_context",
+    "poll_immediate_until",
+    "poll_immediate_until_with_context",
+    "poll_immediate_with_context",
+    "poll_infinite",
+    "poll_infinite_with_context",
+    "poll_until",
+    "poll_until_context_cancel",
+    "poll_until_context_timeout",
+    "poll_until_with_context",
+    "poll_with_context",
+    "poller",
+    "wait_for",
+    "wait_for_with_context",
+]
+
+_NO_MORE = object()
+
+WaitFunc: TypeAlias = Callable[[Context], Iterable[None]]
+"""Gives an item each time to look, and ends when the last look is due, or when the context has.
+Its iterator's `close`, if it has one, is called when the wait is over."""
+
+
+def poll_until_context_cancel(
+    ctx: Context, interval: Duration, immediate: bool, condition: ConditionWithContextFunc
+) -> None:
+    """Return once `condition` is true, looking every `interval` until the context ends.
+
+    The interval includes the time the condition takes; after one that took longer, the next look
+    is at once. With `immediate` the first look is before the first interval, and happens even if
+    the context has ended; without, the condition may never be called. An interval of 0 is no pause.
+
+    Raises:
+        Canceled: the context was cancelled.
+        DeadlineExceeded: the context's deadline has passed.
+
+    Source: util/wait/poll.go PollUntilContextCancel.
+    """
+    timer = Backoff(to_seconds(interval, what="interval")).timer()
+    raise_interruption(loop_condition_until_context(ctx, timer, immediate, False, condition))
+
+
+def poll_until_context_timeout(
+    ctx: Context,
+    interval: Duration,
+    timeout: Duration,
+    immediate: bool,
+    condition: ConditionWithContextFunc,
+) -> None:
+    """As `poll_until_context_cancel`, for at most `timeout`.
+
+    A timeout of 0 has passed already: one look with `immediate`, none without. The context that the
+    condition is given has the deadline, and has ended when this returns.
+
+    Source: util/wait/poll.go PollUntilContextTimeout.
+    """
+    limited = ctx.limited(timeout)
+    try:
+        poll_until_context_cancel(limited, interval, immediate, condition)
+    finally:
+        limited.cancel()
+
+
+def poll(
+    interval: Duration,
+    timeout: Duration,
+    condition: ConditionFunc,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """Return once `condition` is true: first look after one interval, last when the time is up.
+
+    Looks that would fall into a running condition are left out. The condition is called at least
+    once, however short the timeout; a timeout of 0 is none.
+
+    Raises:
+        ErrWaitTimeout: the condition was not true in time.
+
+    Source: util/wait/poll.go Poll.
+    """
+    poll_with_context(background(clock), interval, timeout, _with_context(condition))
+
+
+def poll_with_context(
+    ctx: Context, interval: Duration, timeout: Duration, condition: ConditionWithContextFunc
+) -> None:
+    """As `poll`; the context's end is an `ErrWaitTimeout` too, without a last look.
+
+    Source: util/wait/poll.go PollWithContext.
+    """
+    _poll(ctx, False, poller(interval, timeout), condition)
+
+
+def poll_until(
+    interval: Duration,
+    condition: ConditionFunc,
+    stop: threading.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """As `poll`, without timeout, until `stop` is set.
+
+    Source: util/wait/poll.go PollUntil.
+    """
+    poll_until_with_context(context_for_channel(stop, clock), interval, _with_context(condition))
+
+
+def poll_until_with_context(
+    ctx: Context, interval: Duration, condition: ConditionWithContextFunc
+) -> None:
+    """As `poll_with_context`, without timeout.
+
+    Source: util/wait/poll.go PollUntilWithContext.
+    """
+    _poll(ctx, False, poller(interval, 0), condition)
+
+
+def poll_infinite(
+    interval: Duration, condition: ConditionFunc, *, clock: Clock = SYSTEM_CLOCK
+) -> None:
+    """As `poll`, with no end but the condition's.
+
+    Source: util/wait/poll.go PollInfinite.
+    """
+    poll_infinite_with_context(background(clock), interval, _with_context(condition))
+
+
+def poll_infinite_with_context(
+    ctx: Context, interval: Duration, condition: ConditionWithContextFunc
+) -> None:
+    """As `poll_until_with_context`.
+
+    Source: util/wait/poll.go PollInfiniteWithContext.
+    """
+    _poll(ctx, False, poller(interval, 0), condition)
+
+
+def poll_immediate(
+    interval: Duration,
+    timeout: Duration,
+    condition: ConditionFunc,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """As `poll`, with a look before the first interval; the timeout runs from the end of that look.
+
+    Source: util/wait/poll.go PollImmediate.
+    """
+    poll_immediate_with_context(background(clock), interval, timeout, _with_context(condition))
+
+
+def poll_immediate_with_context(
+    ctx: Context, interval: Duration, timeout: Duration, condition: ConditionWithContextFunc
+) -> None:
+    """As `poll_immediate`; the context's end is an `ErrWaitTimeout` too.
+
+    Source: util/wait/poll.go PollImmediateWithContext.
+    """
+    _poll(ctx, True, poller(interval, timeout), condition)
+
+
+def poll_immediate_until(
+    interval: Duration,
+    condition: ConditionFunc,
+    stop: threading.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """As `poll_until`, with a look before the first interval, even if `stop` is set.
+
+    Source: util/wait/poll.go PollImmediateUntil.
+    """
+    ctx = context_for_channel(stop, clock)
+    poll_immediate_until_with_context(ctx, interval, _with_context(condition))
+
+
+def poll_immediate_until_with_context(
+    ctx: Context, interval: Duration, condition: ConditionWithContextFunc
+) -> None:
+    """As `poll_until_with_context`, with a look before the first interval, even if it has ended.
+
+    Source: util/wait/poll.go PollImmediateUntilWithContext.
+    """
+    _poll(ctx, True, poller(interval, 0), condition)
+
+
+def poll_immediate_infinite(
+    interval: Duration, condition: ConditionFunc, *, clock: Clock = SYSTEM_CLOCK
+) -> None:
+    """As `poll_infinite`, with a look before the first interval.
+
+    Source: util/wait/poll.go PollImmediateInfinite.
+    """
+    poll_immediate_infinite_with_context(background(clock), interval, _with_context(condition))
+
+
+def poll_immediate_infinite_with_context(
+    ctx: Context, interval: Duration, condition: ConditionWithContextFunc
+) -> None:
+    """As `poll_immediate_until_with_context`.
+
+    Source: util/wait/poll.go PollImmediateInfiniteWithContext.
+    """
+    _poll(ctx, True, poller(interval, 0), condition)
+
+
+def poller(interval: Duration, timeout: Duration) -> WaitFunc:
+    """Make a `WaitFunc` that ticks every `interval` and ends after `timeout`.
+
+    Ticks come on a fixed grid from the first request on; those that nobody was waiting for are left
+    out, and one that falls together with the end too.
+
+    Args:
+        interval: above zero.
+        timeout: 0 for none.
+
+    Source: util/wait/poll.go poller.
+    """
+    every = to_seconds(interval, what="interval", allow_zero=False)
+    limit = to_seconds(timeout, what="timeout") or math.inf
+    return lambda ctx: _PollerTicks(ctx, every, limit)
+
+
+def wait_for(
+    wait: WaitFunc,
+    condition: ConditionFunc,
+    done: threading.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """Return once `condition` is true, looking at every tick of `wait` and once more at its end.
+
+    Raises:
+        ErrWaitTimeout: `wait` has ended, or `done` was set; then without a last look.
+
+    Source: util/wait/wait.go WaitFor.
+    """
+    wait_for_with_context(context_for_channel(done, clock), wait, _with_context(condition))
+
+
+def wait_for_with_context(
+    ctx: Context, wait: WaitFunc, condition: ConditionWithContextFunc
+) -> None:
+    """As `wait_for`, until the context has ended.
+
+    Source: util/wait/wait.go waitForWithContext.
+    """
+    _poll(ctx, False, wait, condition)
+
+
+def _poll(
+    ctx: Context, immediate: bool, wait: WaitFunc, condition: ConditionWithContextFunc
+) -> None:
+    """Source: util/wait/poll.go poll."""
+    if (
+        loop_condition_until_context(ctx, _WaitFuncTimer(wait), immediate, True, condition)
+        is not None
+    ):
+        raise ErrWaitTimeout
+
+
+def _with_context(condition: ConditionFunc) -> ConditionWithContextFunc:
+    return lambda _ctx: condition()
+
+
+class _PollerTicks(Iterator[None]):
+    """The ticks of `poller`."""
+
+    def __init__(self, ctx: Context, interval: float, timeout: float) -> None:
+        now = ctx.clock.monotonic()
+        self._ctx = ctx
+        self._interval = interval
+        self._due = now + interval
+        self._end = now + timeout
+
+    def __next__(self) -> None:
+        now = self._ctx.clock.monotonic()
+        if self._due < now:
+            self._due = next_on_grid(self._due, self._interval, now)
+        if self._ctx.wait(min(self._due, self._end) - now) or self._end <= self._due:
+            raise StopIteration
+        self._due += self._interval
+
+
+class _WaitFuncTimer:
+    """The timer that a `WaitFunc` makes."""
+
+    def __init__(self, wait: WaitFunc) -> None:
+        self._wait = wait
+        self._ticks: Iterator[None] | None = None
+
+    def start(self, ctx: Context) -> None:
+        """Nothing to begin: a `WaitFunc` is not asked if the context has ended before."""
+
+    def wait(self, ctx: Context) -> Tick:
+        if ctx.err() is not None:
+            return Tick.DONE
+        if self._ticks is None:
+            self._ticks = iter(self._wait(ctx))
+        return Tick.LAST if next(self._ticks, _NO_MORE) is _NO_MORE else Tick.FIRED
+
+    def next(self, ctx: Context) -> None:
+        """Nothing to begin: the next tick is asked for in `wait`."""
+
+    def stop(self) -> None:
+        close = getattr(self._ticks, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,181 @@
+"""Doing something again and again until told to stop."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pytest_kwait.clock import SYSTEM_CLOCK, Clock
+from pytest_kwait.wait.backoff import BackoffManager, JitteredBackoffManager
+from pytest_kwait.wait.context import Context, context_for_channel
+from pytest_kwait.wait.loop import loop_condition_until_context
+from pytest_kwait.wait.timer import VariableTimer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_kwait.apimachinery.durations import Duration
+
+__all__ = [
+    "NEVER_STOP",
+    "backoff_until",
+    "backoff_until_with_context",
+    "forever",
+    "handle_crash",
+    "jitter_until",
+    "jitter_until_with_context",
+    "non_sliding_until",
+    "non_sliding_until_with_context",
+    "until",
+    "until_with_context",
+]
+
+NEVER_STOP = threading.Event()
+"""To be given as `stop` to what shall never stop; never set it."""
+
+
+def forever(f: Callable[[], object], period: Duration, *, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Call `f` every `period` until it raises.
+
+    Source: util/wait/wait.go Forever.
+    """
+    until(f, period, NEVER_STOP, clock=clock)
+
+
+def until(
+    f: Callable[[], object],
+    period: Duration,
+    stop: threading.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """Call `f` until `stop` is set, pausing for `period` after each call.
+
+    Not called at all if `stop` is set already; returns at once when it is set, during `f` as well.
+    What `f` raises comes through.
+
+    Source: util/wait/backoff.go Until.
+    """
+    jitter_until(f, period, 0.0, True, stop, clock=clock)
+
+
+def until_with_context(ctx: Context, f: Callable[[Context], object], period: Duration) -> None:
+    """As `until`, until the context has ended.
+
+    Source: util/wait/backoff.go UntilWithContext.
+    """
+    jitter_until_with_context(ctx, f, period, 0.0, True)
+
+
+def non_sliding_until(
+    f: Callable[[], object],
+    period: Duration,
+    stop: threading.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """As `until`, but `period` includes the time `f` takes.
+
+    Source: util/wait/backoff.go NonSlidingUntil.
+    """
+    jitter_until(f, period, 0.0, False, stop, clock=clock)
+
+
+def non_sliding_until_with_context(
+    ctx: Context, f: Callable[[Context], object], period: Duration
+) -> None:
+    """As `non_sliding_until`, until the context has ended.
+
+    Source: util/wait/backoff.go NonSlidingUntilWithContext.
+    """
+    jitter_until_with_context(ctx, f, period, 0.0, False)
+
+
+def jitter_until(
+    f: Callable[[], object],
+    period: Duration,
+    jitter_factor: float,
+    sliding: bool,
+    stop: threading.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """Call `f` until `stop` is set, with pauses of `period` lengthened at random.
+
+    Args:
+        f: called each time; what it raises comes through.
+        period: the least pause.
+        jitter_factor: how much longer at most, as a part of `period`; not positive for none.
+        sliding: a pause begins after `f`; else with it.
+        stop: set to stop.
+        clock: passes the pauses.
+
+    Source: util/wait/backoff.go JitterUntil.
+    """
+    backoff_until(f, JitteredBackoffManager(period, jitter_factor), sliding, stop, clock=clock)
+
+
+def jitter_until_with_context(
+    ctx: Context,
+    f: Callable[[Context], object],
+    period: Duration,
+    jitter_factor: float,
+    sliding: bool,
+) -> None:
+    """As `jitter_until`, until the context has ended.
+
+    Source: util/wait/backoff.go JitterUntilWithContext.
+    """
+    backoff_until_with_context(ctx, f, JitteredBackoffManager(period, jitter_factor), sliding)
+
+
+def backoff_until(
+    f: Callable[[], object],
+    backoff: BackoffManager,
+    sliding: bool,
+    stop: threading.Event,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> None:
+    """Call `f` until `stop` is set, with the pauses that `backoff` decides.
+
+    Source: util/wait/backoff.go BackoffUntil.
+    """
+    backoff_until_with_context(context_for_channel(stop, clock), lambda _ctx: f(), backoff, sliding)
+
+
+def backoff_until_with_context(
+    ctx: Context, f: Callable[[Context], object], backoff: BackoffManager, sliding: bool
+) -> None:
+    """As `backoff_until`, until the context has ended.
+
+    Source: util/wait/backoff.go BackoffUntilWithContext.
+    """
+
+    def never(ctx: Context) -> bool:
+        f(ctx)
+        return False
+
+    if ctx.err() is None:
+        loop_condition_until_context(ctx, VariableTimer(backoff.backoff), True, sliding, never)
+
+
+def handle_crash(
+    f: Callable[[], object], *handlers: Callable[[Exception], object]
+) -> Callable[[], None]:
+    """`f`, with what it raises given to `handlers` in turn instead: for loops that must go on.
+
+    Upstream does so inside its loops when told by a global switch; here it is asked for, call by
+    call, and without it exceptions come through.
+
+    Source: util/runtime/runtime.go HandleCrash.
+    """
+
+    def guarded() -> None:
+        try:
+            f()
+        except Exception as error:  # whatever `f` may raise is what the handlers are there for
+            for handler in handlers:
+                handler(error)
+
+    return guarded

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.exec import ExecResult
+from pytest_kwait.client.session import Session
+from pytest_kwait.client.websocket import V4, V5
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError
+from pytest_kwait.testing import FakeClock
+from pytest_kwait.wait import DeadlineExceeded
+from tests.client.scripted_server import Exchange, ScriptedServer, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.client.conftest import Authority
+
+PATH = "/api/v1/namespaces/a/pods/p/exec"
+SUCCESS = {"metadata": {}, "status": "Success"}
+
+
+def failed(code: str) -> dict[str, Any]:
+    return {
+        "status": "Failure",
+        "reason": "NonZeroExitCode",
+        "message": f"command terminated with exit code {code}",
+        "details": {"causes": [{"reason": "ExitCode", "message": code}]},
+    }
+
+
+def ended(
+    status: object, *messages: tuple[int, bytes], protocol: str = V5
+) -> Callable[[Exchange], None]:
+    def handle(exchange: Exchange) -> None:
+        exchange.upgrade(protocol)
+        for channel, data in messages:
+            exchange.send_message(channel, data)
+        exchange.send_message(3, json.dumps(status).encode())
+        exchange.send_close()
+
+    return handle
+
+
+def run(server: ScriptedServer, deadline: Deadline, *command: str, **options: Any) -> ExecResult:
+    client = server.client()
+    client.configuration.api_key["BearerToken"] = "Bearer secret"
+    return Session.of(client).exec("a", "p", command, deadline=deadline, **options)
+
+
+def test_output_error_output_and_exit_code(soon: Deadline) -> None:
+    messages = [(1, b""), (1, b"caf\xc3"), (2, b"oh\n"), (1, b"\xa9\n"), (7, b"?")]
+    with ScriptedServer(ended(failed("3"), *messages)) as server:
+        found = run(server, soon, "sh", "-c", "x y", container="c")
+    assert (found.exit_code, found.stdout, found.stderr) == (3, "café\n", "oh\n")
+    assert found.output == b"caf\xc3\xa9\n"
+    (request,) = server.requests
+    assert request.path == PATH
+    assert request.query == {
+        "command": ["sh", "-c", "x y"],
+        "container": ["c"],
+        "stdout": ["true"],
+        "stderr": ["true"],
+    }
+    assert request.headers["authorization"] == "Bearer secret"
+    assert request.headers["sec-websocket-protocol"] == f"{V5},{V4}"
+
+
+def test_success_is_zero(soon: Deadline) -> None:
+    with ScriptedServer(ended(SUCCESS)) as server:
+        assert run(server, soon, "true") == ExecResult(0, b"", b"")
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_input_is_sent_and_ended_while_output_comes(
+    tls: bool, authority: Authority, soon: Deadline
+) -> None:
+    given = bytes(range(256)) * 100
+
+    def echo(exchange: Exchange) -> None:
+        exchange.upgrade()
+        while (message := exchange.receive_message())[0] == 0:
+            exchange.send_message(1, message[1:])
+        assert message == b"\xff\x00"
+        exchange.send_message(3, json.dumps(SUCCESS).encode())
+        exchange.send_close()
+
+    with ScriptedServer(echo, tls=authority.server if tls else None) as server:
+        session = Session.of(server.client(ssl_ca_cert=authority.certificate))
+        found = session.exec("a", "p", ["cat"], stdin=given, deadline=soon)
+    assert found.output == given
+    assert server.requests[0].query["stdin"] == ["true"]
+
+
+def test_text_as_input_with_an_older_server(soon: Deadline) -> None:
+    def handle(exchange: Exchange) -> None:
+        exchange.upgrade(V4)
+        message = exchange.receive_message()
+        exchange.send_message(1, message)
+        exchange.send_message(3, json.dumps(SUCCESS).encode())
+        exchange.send_close()
+
+    with ScriptedServer(handle) as server:
+        assert run(server, soon, "head", stdin="é").output == b"\x00\xc3\xa9"
+
+
+@pytest.mark.parametrize(
+    ("handle", "message"),
+    [
+        (
+            ended({"status": "Failure", "reason": "InternalError", "message": "no such file"}),
+            f"GET {PATH}: 500 InternalError: no such file",
+        ),
+        (
+            ended(failed("many")),
+            f"GET {PATH}: 500 NonZeroExitCode: command terminated with exit code many",
+        ),
+        (
+            ended("lost"),
+            f'GET {PATH}: ConnectionReset: the connection ended before the command did: "lost"',
+        ),
+        (
+            lambda exchange: (exchange.upgrade(), exchange.close()),
+            f"GET {PATH}: ConnectionReset: the connection ended before the command did: "
+            "no status came",
+        ),
+        (
+            answer({"kind": "Status", "message": "no such pod", "reason": "NotFound"}, 404),
+            f"GET {PATH}: 404 NotFound: no such pod",
+        ),
+        (answer(b'container not found ("c")', 500), f'GET {PATH}: 500: container not found ("c")'),
+    ],
+    ids=["not started", "no number", "no status", "cut", "refused", "refused in text"],
+)
+def test_what_keeps_a_command_from_its_end(
+    handle: Callable[[Exchange], None], message: str, soon: Deadline
+) -> None:
+    with ScriptedServer(handle) as server, pytest.raises(ApiError) as raised:
+        run(server, soon, "x")
+    assert str(raised.value) == message
+
+
+def test_a_server_that_speaks_another_protocol_is_an_error(soon: Deadline) -> None:
+    with ScriptedServer(lambda exchange: exchange.upgrade("v9.channel.k8s.io")) as server:
+        with pytest.raises(ApiError) as raised:
+            run(server, soon, "x")
+        assert str(raised.value) == (
+            f"GET {PATH}: ConnectionFailed: {server.address}: Invalid WebSocket Header"
+        )
+
+
+def test_a_server_that_does_not_answer_is_cut() -> None:
+    with (
+        ScriptedServer(lambda exchange: exchange.hold()) as server,
+        pytest.raises(DeadlineExceeded) as raised,
+    ):
+        run(server, Deadline.after(0.15, FakeClock()), "x")
+    assert str(raised.value) == f"GET {PATH}: no complete answer within 0.15s"
+
+
+def test_a_command_that_does_not_end_is_left_with_what_it_has_written() -> None:
+    def handle(exchange: Exchange) -> None:
+        exchange.upgrade()
+        exchange.send_message(1, b"still\nhere\n")
+        exchange.hold()
+
+    with ScriptedServer(handle) as server, pytest.raises(DeadlineExceeded) as raised:
+        run(server, Deadline.after(0.2, FakeClock()), "sleep", "9")
+    assert str(raised.value) == (
+        "'sleep 9' in pod a/p did not end within 0.2s; it has written: still here"
+    )

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.resource import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS
+from pytest_kwait.client.session import Session
+from pytest_kwait.client.write_options import JSON_PATCH
+from pytest_kwait.errors import ApiError, InvalidArgument
+from tests.client.scripted_server import ScriptedServer, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.clock import Deadline
+
+OBJECT = {"kind": "ConfigMap", "metadata": {"name": "c", "namespace": "a"}, "data": {"k": "v"}}
+COLLECTION = "/api/v1/namespaces/a/configmaps"
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(answer({"kind": "Answer"})) as running:
+        yield running
+
+
+@pytest.fixture
+def session(server: ScriptedServer) -> Iterator[Session]:
+    session = Session.of(server.client())
+    yield session
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "path", "query", "content_type", "body"),
+    [
+        pytest.param(
+            lambda s, d: s.get(CONFIG_MAPS, "c", "a", deadline=d),
+            "GET",
+            f"{COLLECTION}/c",
+            {},
+            None,
+            None,
+            id="get",
+        ),
+        pytest.param(
+            lambda s, d: s.get(NODES, "n", subresource="proxy/pods", deadline=d),
+            "GET",
+            "/api/v1/nodes/n/proxy/pods",
+            {},
+            None,
+            None,
+            id="get a part",
+        ),
+        pytest.param(
+            lambda s, d: s.server_version(deadline=d),
+            "GET",
+            "/version",
+            {},
+            None,
+            None,
+            id="version",
+        ),
+        pytest.param(
+            lambda s, d: s.create(CONFIG_MAPS, OBJECT, deadline=d),
+            "POST",
+            COLLECTION,
+            {"fieldManager": ["pytest-kwait"]},
+            "application/json",
+            OBJECT,
+            id="create",
+        ),
+        pytest.param(
+            lambda s, d: s.create(
+                PODS, {"target": {"name": "n"}}, "b", name="p", subresource="binding", deadline=d
+            ),
+            "POST",
+            "/api/v1/namespaces/b/pods/p/binding",
+            {"fieldManager": ["pytest-kwait"]},
+            "application/json",
+            {"target": {"name": "n"}},
+            id="create a part",
+        ),
+        pytest.param(
+            lambda s, d: s.replace(
+                CONFIG_MAPS, OBJECT, "b", field_manager="m", dry_run=True, deadline=d
+            ),
+            "PUT",
+            "/api/v1/namespaces/b/configmaps/c",
+            {"fieldManager": ["m"], "dryRun": ["All"]},
+            "application/json",
+            OBJECT,
+            id="replace",
+        ),
+        pytest.param(
+            lambda s, d: s.apply(CONFIG_MAPS, OBJECT, deadline=d),
+            "PATCH",
+            f"{COLLECTION}/c",
+            {"fieldManager": ["pytest-kwait"], "force": ["true"]},
+            "application/apply-patch+yaml",
+            OBJECT,
+            id="apply",
+        ),
+        pytest.param(
+            lambda s, d: s.apply(
+                DEPLOYMENTS,
+                {"metadata": {"name": "c"}},
+                "a",
+                force=False,
+                subresource="status",
+                deadline=d,
+            ),
+            "PATCH",
+            "/apis/apps/v1/namespaces/a/deployments/c/status",
+            {"fieldManager": ["pytest-kwait"], "force": ["false"]},
+            "application/apply-patch+yaml",
+            {"metadata": {"name": "c"}},
+            id="apply a part without force",
+        ),
+        pytest.param(
+            lambda s, d: s.patch(CONFIG_MAPS, "c", {"data": None}, "a", deadline=d),
+            "PATCH",
+            f"{COLLECTION}/c",
+            {"fieldManager": ["pytest-kwait"]},
+            "application/merge-patch+json",
+            {"data": None},
+            id="merge patch",
+        ),
+        pytest.param(
+            lambda s, d: s.patch(
+                CONFIG_MAPS, "c", [{"op": "remove"}], "a", content_type=JSON_PATCH, deadline=d
+            ),
+            "PATCH",
+            f"{COLLECTION}/c",
+            {"fieldManager": ["pytest-kwait"]},
+            "application/json-patch+json",
+            [{"op": "remove"}],
+            id="JSON patch",
+        ),
+        pytest.param(
+            lambda s, d: s.delete(CONFIG_MAPS, "c", "a", deadline=d),
+            "DELETE",
+            f"{COLLECTION}/c",
+            {},
+            "application/json",
+            {"kind": "DeleteOptions", "apiVersion": "v1"},
+            id="delete",
+        ),
+        pytest.param(
+            lambda s, d: s.delete(
+                CONFIG_MAPS,
+                "c",
+                "a",
+                uid="u",
+                resource_version="5",
+                grace_period_seconds=0,
+                propagation_policy="Foreground",
+                dry_run=True,
+                deadline=d,
+            ),
+            "DELETE",
+            f"{COLLECTION}/c",
+            {},
+            "application/json",
+            {
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "preconditions": {"uid": "u", "resourceVersion": "5"},
+                "gracePeriodSeconds": 0,
+                "propagationPolicy": "Foreground",
+                "dryRun": ["All"],
+            },
+            id="delete with conditions",
+        ),
+    ],
+)
+def test_what_a_verb_sends(
+    call: Callable[[Session, Deadline], object],
+    method: str,
+    path: str,
+    query: dict[str, list[str]],
+    content_type: str | None,
+    body: object,
+    session: Session,
+    server: ScriptedServer,
+    soon: Deadline,
+) -> None:
+    assert call(session, soon) == {"kind": "Answer"}
+    (request,) = server.requests
+    assert (request.method, request.path, request.query) == (method, path, query)
+    assert request.headers.get("content-type") == content_type
+    assert (request.json if request.body else None) == body
+
+
+def test_logs_are_text(soon: Deadline) -> None:
+    with ScriptedServer(answer(b"caf\xc3\xa9 \xff\n")) as server:
+        session = Session.of(server.client())
+        text = session.logs(
+            "a",
+            "p",
+            container="c",
+            previous=True,
+            tail_lines=5,
+            since_seconds=6,
+            timestamps=True,
+            limit_bytes=7,
+            deadline=soon,
+        )
+        assert text == "café \ufffd\n"
+        assert session.logs("a", "p", deadline=soon) == text
+        session.close()
+    first, second = server.requests
+    assert first.path == "/api/v1/namespaces/a/pods/p/log"
+    assert first.query == {
+        "container": ["c"],
+        "previous": ["true"],
+        "tailLines": ["5"],
+        "sinceSeconds": ["6"],
+        "timestamps": ["true"],
+        "limitBytes": ["7"],
+    }
+    assert first.headers["accept"] == "*/*"
+    assert second.query == {}
+
+
+def test_any_request_can_be_made(soon: Deadline) -> None:
+    with ScriptedServer(answer(b"ok", 200, X_Served_By="me")) as server:
+        session = Session.of(server.client())
+        response = session.request(
+            "GET", "/readyz", query={"verbose": True, "x": None, "y": ["1", "2"]}, deadline=soon
+        )
+        assert (response.status, response.data) == (200, b"ok")
+        assert response.headers["x-served-by"] == "me"
+        assert server.requests[0].target == "/readyz?verbose=true&y=1&y=2"
+        session.request("POST", "/x", body=b"raw", content_type="text/plain", deadline=soon)
+        assert server.requests[1].body == b"raw"
+        assert server.requests[1].headers["content-type"] == "text/plain"
+        session.close()
+
+
+def test_dates_of_yaml_are_sent_as_the_api_writes_them(
+    session: Session, server: ScriptedServer, soon: Deadline
+) -> None:
+    given = {"metadata": {"name": "c"}, "data": {"at": datetime(2026, 1, 2, tzinfo=UTC)}}
+    session.create(CONFIG_MAPS, given, "a", deadline=soon)
+    assert server.requests[0].json["data"] == {"at": "2026-01-02T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("obj", "namespace", "message"),
+    [
+        (
+            {"metadata": {"name": "c"}},
+            None,
+            "namespace=None is not valid: ConfigMap lives in a namespace, name it",
+        ),
+        (
+            {"metadata": None},
+            "a",
+            "metadata.name=None is not valid: the name of the object to write",
+        ),
+        (
+            {"metadata": {"name": "a/b"}},
+            "a",
+            "name='a/b' is not valid: a name that is not empty, . or .., without / and %",
+        ),
+        (
+            {"metadata": {"name": "c"}, "data": 1j},
+            "a",
+            "body={'metadata': {'name': 'c'}, 'data': 1j} is not valid: values that JSON has "
+            "(Encoding objects of type complex is unsupported)",
+        ),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before(
+    obj: dict[str, Any],
+    namespace: str | None,
+    message: str,
+    session: Session,
+    server: ScriptedServer,
+    soon: Deadline,
+) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        session.apply(CONFIG_MAPS, obj, namespace, deadline=soon)
+    assert str(raised.value) == message
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"<html><style>a{}</style><b>Sign  in</b></html>", "Sign in"),
+        (b"", "nothing"),
+        (b"[1]", "[1]"),
+        (b"\x00\x01" + b"x" * 300, "??" + "x" * 197 + "…"),
+    ],
+    ids=["a page", "nothing", "no object", "binary"],
+)
+def test_an_answer_that_is_no_object_is_shown(data: bytes, shown: str, soon: Deadline) -> None:
+    with ScriptedServer(answer(data)) as server:
+        session = Session.of(server.client())
+        with pytest.raises(ApiError) as raised:
+            session.get(CONFIG_MAPS, "c", "a", deadline=soon)
+        assert str(raised.value) == (
+            f"GET {COLLECTION}/c: 200 NotJSON: expected an object as JSON, got {shown}"
+        )
+        session.close()
+
+
+def test_what_the_server_warns_of_is_logged(
+    soon: Deadline, caplog: pytest.LogCaptureFixture
+) -> None:
+    warning = '299 - "unknown field \\"bogus\\"", 299 - "deprecated, in v2"'
+    with ScriptedServer(answer({}, Warning=warning)) as server, caplog.at_level(logging.WARNING):
+        session = Session.of(server.client())
+        session.create(CONFIG_MAPS, {}, "a", deadline=soon)
+        session.close()
+    assert caplog.messages == [
+        f'POST {COLLECTION}: unknown field "bogus"',
+        f"POST {COLLECTION}: deprecated, in v2",
+    ]

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.client.resource import EVENTS, PODS
+from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
+from pytest_kwait.engine.container_states import report_containers
+from pytest_kwait.engine.failure.evidence import EventGroup, LogTail, gather_evidence
+from pytest_kwait.engine.failure.inventory import ExistingObjects
+from pytest_kwait.engine.single_object import SingleObject
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.errors import DeadlineExceeded
+from tests.engine.fake_session import FakeSession, pod
+
+SELECTOR = "batch.kubernetes.io/controller-uid=uid-sleepers"
+SCOPE = EvidenceScope(
+    "ci-1", (ObjectReference("Job", "sleepers", "uid-sleepers", "jobs.batch"),), SELECTOR
+)
+
+
+def event(name: str, about: str, reason: str, message: str, **more: Any) -> dict[str, Any]:
+    kind, _, subject = about.partition("/")
+    involved = {"kind": kind, "name": subject, "uid": f"uid-{subject}"}
+    facts = {"type": "Warning", "reason": reason, "message": message, **more}
+    return {"metadata": {"name": name}, "involvedObject": involved, **facts}
+
+
+def crashed(name: str, **state: Any) -> dict[str, Any]:
+    container = {"name": "main", "restartCount": 2, **state}
+    return pod(name, containerStatuses=[container])
+
+
+def test_pods_that_decided_come_first_then_those_that_fail() -> None:
+    session = FakeSession()
+    session.put(PODS, pod("a", conditions=[{"type": "Ready", "status": "True"}]))
+    session.put(PODS, pod("b"))
+    session.put(PODS, pod("c", "Failed", reason="Evicted", message="no memory"))
+    session.put(PODS, pod("d"))
+    session.put(PODS, pod("other", owner="uid-other"))
+    scope = EvidenceScope("ci-1", pods=SELECTOR, suspects=["d"])
+
+    findings = gather_evidence(session, scope)
+
+    assert [p.name for p in findings.pods] == ["d", "c", "b", "a"]
+    assert findings.pods[1].note == "Evicted: no memory"
+    assert findings.pods[3].ready
+
+
+def test_why_a_pod_is_not_scheduled_is_its_note() -> None:
+    session = FakeSession()
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    session.put(PODS, pod("a", "Pending", node=None, conditions=[unscheduled | {"message": "0/2"}]))
+
+    (found,) = gather_evidence(session, SCOPE).pods
+
+    assert (found.node, found.note) == ("", "Unschedulable: 0/2")
+
+
+def test_warnings_of_the_object_and_of_its_pods_are_grouped() -> None:
+    session = FakeSession()
+    session.put(PODS, pod("sleepers-a"))
+    session.put(PODS, pod("sleepers-b"))
+    session.put(EVENTS, event("1", "Pod/sleepers-a", "Failed", "no image", count=3))
+    session.put(EVENTS, event("2", "Pod/sleepers-b", "Failed", "no\n image", series={"count": 2}))
+    refused = 'pods "sleepers-{}" is forbidden'
+    session.put(EVENTS, event("3", "Job/sleepers", "FailedCreate", refused.format("abcde")))
+    session.put(EVENTS, event("4", "Job/sleepers", "FailedCreate", refused.format("fghij")))
+    for number, container in ((7, "0a" * 32), (8, "b1" * 32)):
+        about = f"task {container} of 0fc2a5b0-1111-2222-3333-{number:012} is gone"
+        session.put(EVENTS, event(str(number), "Pod/sleepers-a", "Unhealthy", about))
+    session.put(EVENTS, event("5", "Pod/stranger", "Failed", "not ours"))
+    session.put(EVENTS, event("6", "Pod/sleepers-a", "Pulled", "fine") | {"type": "Normal"})
+
+    assert gather_evidence(session, SCOPE).events == (
+        EventGroup("pod/sleepers-a", 1, "Failed", "no image", 5),
+        EventGroup("job/sleepers", 0, "FailedCreate", 'pods "sleepers-abcde" is forbidden', 2),
+        EventGroup(
+            "pod/sleepers-a",
+            0,
+            "Unhealthy",
+            f"task {'0a' * 32} of 0fc2a5b0-1111-2222-3333-000000000007 is gone",
+            2,
+        ),
+    )
+
+
+def test_logs_of_failing_containers_that_have_run() -> None:
+    session = FakeSession()
+    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    session.put(PODS, crashed("a", state=ended))
+    session.put(PODS, crashed("b", state={"running": {}}, lastState=ended))
+    session.put(PODS, pod("c", "Pending", waiting=("ErrImagePull", "")))
+    session.log_texts = {"a/main": "\n".join(map(str, range(30))), "b/main": "boom\n"}
+
+    findings = gather_evidence(session, SCOPE)
+
+    assert findings.logs == (
+        LogTail("a", "main", False, tuple(map(str, range(20, 30)))),
+        LogTail("b", "main", True, ("boom",)),
+    )
+    assert findings.errors == ()
+
+
+def test_what_cannot_be_gathered_is_a_line() -> None:
+    session = FakeSession()
+    session.put(PODS, crashed("a", state={"terminated": {"exitCode": 1}}))
+    session.fail("list", EVENTS, ApiError("events is forbidden", status=403, reason="Forbidden"))
+
+    findings = gather_evidence(session, SCOPE)
+
+    assert [p.name for p in findings.pods] == ["a"]
+    assert findings.errors == (
+        "events: 403 Forbidden: events is forbidden",
+        "logs of a/main: 400 BadRequest: no logs here",
+    )
+
+    session.fail("list", PODS, DeadlineExceeded())
+    assert gather_evidence(session, SCOPE).errors == ("pods: context deadline exceeded",)
+
+
+def test_nothing_is_asked_for_a_subject_without_pods_and_namespace() -> None:
+    session = FakeSession()
+
+    gather_evidence(session, EvidenceScope(None))
+
+    assert session.requests == []
+
+
+@pytest.mark.parametrize(
+    ("status", "facts"),
+    [
+        ({}, ("waiting", "", None, False)),
+        ({"state": None, "lastState": None}, ("waiting", "", None, False)),
+        (
+            {"state": {"waiting": {"reason": "ContainerCreating"}}},
+            ("waiting", "ContainerCreating", None, False),
+        ),
+        ({"state": {"waiting": {"reason": "X"}}}, ("waiting", "X", None, True)),
+        ({"state": {"running": {}}}, ("running", "", None, False)),
+        (
+            {"state": {"running": {}}, "lastState": {"terminated": {"exitCode": 137}}},
+            ("running", "", 137, True),
+        ),
+        (
+            {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+            ("terminated", "Completed", 0, False),
+        ),
+    ],
+)
+def test_container_states(status: dict[str, Any], facts: tuple[object, ...]) -> None:
+    (report,) = report_containers([status])
+
+    assert (report.state, report.reason, report.exit_code, report.failing) == facts
+
+
+def test_what_there_is_instead_of_a_name() -> None:
+    session = FakeSession()
+    for number in range(12):
+        session.put(PODS, pod(f"p-{number:02}"))
+    session.put(PODS, pod("wed"))
+    web = Source(PODS, "ci-1", SingleObject(PODS, "web"), name="web")
+    there = Source(PODS, "ci-1", SingleObject(PODS, "p-00"), name="p-00")
+
+    assert gather_evidence(session, SCOPE, [web, there]).existing == (
+        ExistingObjects(
+            "pods", "ci-1", "web", ("wed", *(f"p-{number:02}" for number in range(9))), 13
+        ),
+    )
+
+
+def test_what_there_is_may_not_be_known() -> None:
+    session = FakeSession()
+    web = Source(PODS, "ci-1", SingleObject(PODS, "web"), name="web")
+    session.fail("list", PODS, ApiError("pods is forbidden", status=403, reason="Forbidden"))
+
+    findings = gather_evidence(session, EvidenceScope(None), [web])
+
+    assert (findings.existing, findings.errors) == ((), ("pods: 403 Forbidden: pods is forbidden",))

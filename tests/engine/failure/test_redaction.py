@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_kwait.client.resource import EVENTS, JOBS, PODS, SECRETS
+from pytest_kwait.client.session import Session
+from pytest_kwait.engine.failure.redaction import make_redactor, redact_object
+from pytest_kwait.engine.options import WaitSettings
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
+from pytest_kwait.framework.job.wait import job_complete
+from pytest_kwait.framework.objects.wait import general_condition
+from tests.engine.fake_session import FakeSession, condition, job, pod
+
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Authorization: Bearer abc123", "Authorization: Bearer (hidden)"),
+        ('{"Authorization": ["Basic dXNlcjpwYXNz"]}', '{"Authorization": ["Basic (hidden)"]}'),
+        ("curl -H 'authorization=bearer s3cr3t-t0ken'", "curl -H 'authorization=bearer (hidden)'"),
+        ("401: bearer x7a81c4e9 has expired", "401: bearer (hidden) has expired"),
+        (f"using {JWT} now", "using (hidden) now"),
+        ("GET /x?token=abcdef&watch=1", "GET /x?token=(hidden)&watch=1"),
+        ("db_password=hunter2 host=db", "db_password=(hidden) host=db"),
+        ("    token: 31ada4fd-adec.0", "    token: (hidden)"),
+        ('"accessToken":"correct horse"', '"accessToken":"(hidden)"'),
+        ("client-key-data: LS0tLS1CRUdJ", "client-key-data: (hidden)"),
+        ("AWS_SECRET_KEY=wJalrXUtnFEMI", "AWS_SECRET_KEY=(hidden)"),
+        ("Set-Cookie: session=1; path=/", "Set-Cookie: (hidden)"),
+        ("https://me:pass@registry.example/v2", "https://me:(hidden)@registry.example/v2"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nnext",
+            "(hidden)\nnext",
+        ),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE", "(hidden)"),
+        (
+            '{"kind":"Secret","data":{"a":"c2VjcmV0"},"stringData":{"b":"x"}}',
+            '{"kind":"Secret","data":(hidden),"stringData":(hidden)}',
+        ),
+        (
+            'denied: {"kind": "Secret", "data": {"a": "c2V',
+            'denied: {"kind": "Secret", "data": (hidden)',
+        ),
+        ("map[data:map[a:c2VjcmV0] kind:Secret]", "map[data:(hidden) kind:Secret]"),
+        (
+            "kind: Secret\nmetadata:\n  name: x\ndata:\n  a: c2VjcmV0\n  b: Yg==\ntype: Opaque",
+            "kind: Secret\nmetadata:\n  name: x\ndata:(hidden)type: Opaque",
+        ),
+        ("it used my-own-secret twice: my-own-secret", "it used (hidden) twice: (hidden)"),
+    ],
+)
+def test_what_must_not_be_shown(text: str, shown: str) -> None:
+    assert make_redactor({"my-own-secret", "short"})(text) == shown
+
+
+def test_of_a_credential_within_another_nothing_is_left() -> None:
+    nested = {"own-words", "own-words-and-more", "and-more-own-words", "x-own-words-and-more-x"}
+    for credential in nested:
+        assert make_redactor(nested)(f"<{credential}>") == "<(hidden)>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pull access denied, may require authorization: server message: authorization failed",
+        "couldn't find key token in Secret ci-1/x",
+        'secret "database-password" not found',
+        "invalid bearer token",
+        "the token: expired",
+        "bearer authentication is required",
+        '{"kind":"ConfigMap","data":{"a":"b"}}',
+        "a short word",
+        "https://registry.example:5000/v2/x@sha256:abc",
+    ],
+)
+def test_what_says_what_is_wrong_stays(text: str) -> None:
+    assert make_redactor({"short"})(text) == text
+
+
+def test_nothing_secret_reaches_a_failure() -> None:
+    session = FakeSession()
+    ended = {"terminated": {"exitCode": 3, "message": f"token={JWT}"}}
+    failed = [condition("Failed", message="denied: Bearer own-credential")]
+    session.put(JOBS, job(status={"conditions": failed}))
+    container = {"name": "main", "state": ended}
+    session.put(PODS, pod("sleepers-a", "Failed", containerStatuses=[container]))
+    session.log_texts = {
+        "sleepers-a/main": "-----BEGIN PRIVATE KEY-----\nMIIE0\n-----END PRIVATE KEY-----\n"
+        "kind: Secret\ndata:\n  a: c2VjcmV0\nown-credential\nlast words"
+    }
+    involved = {"kind": "Job", "name": "sleepers", "uid": "uid-sleepers"}
+    session.put(
+        EVENTS,
+        {
+            "metadata": {"name": "e"},
+            "involvedObject": involved,
+            "type": "Warning",
+            "reason": "Denied",
+            "message": 'admission of {"kind":"Secret","data":{"a":"c2VjcmV0"}} password=hunter2',
+        },
+    )
+    message = "proxy said: Authorization: Basic dXNlcjpwYXNz, own-credential"
+    session.fail("list", JOBS, ApiError(message, status=503))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_condition(session, job_complete("ci-1", "sleepers"), WaitSettings(60.0))
+
+    said = str(caught.value) + json.dumps(caught.value.evidence) + repr(caught.value.args)
+    for secret in ("own-credential", "MIIE", "c2VjcmV0", "hunter2", "dXNlcjpwYXNz", "eyJ"):
+        assert secret not in said
+    assert "last words" in said
+    assert "proxy said" in said
+
+
+def test_values_of_a_secret_are_not_shown() -> None:
+    session = FakeSession()
+    session.put(SECRETS, {"metadata": {"name": "s"}, "data": {"key": "cHJlc2VudA=="}})
+    awaited = general_condition("ci-1", "secret/s", "jsonpath={.data.key}=YXdhaXRlZA==")
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_condition(session, awaited.on([SECRETS]), WaitSettings(1.0))
+
+    assert caught.value.args == (
+        "secret ci-1/s did not have {.data.key} equal to (hidden) within 1s: "
+        "{.data.key} is another value",
+    )
+    assert "YXdhaXRlZA" not in json.dumps(caught.value.evidence)
+    assert "cHJlc2VudA" not in json.dumps(caught.value.evidence)
+
+
+def test_credentials_of_a_client_are_known() -> None:
+    from kubernetes.client import ApiClient, Configuration
+
+    settings = Configuration(host="https://127.0.0.1:1")
+    settings.api_key["authorization"] = "Bearer a-token-of-mine"
+    settings.password = "a-password"
+    client = ApiClient(settings)
+    client.default_headers["Authorization"] = "Basic dXNlcjpwYXNz"
+
+    found = Session.of(client).credentials()
+
+    assert {"a-token-of-mine", "a-password", "dXNlcjpwYXNz"} <= found
+
+
+def test_a_word_of_many_dashes_takes_no_time() -> None:
+    # As ever newer starts within it would: hours.
+    text = "a-" * 50_000 + " token=abcdef"
+    assert make_redactor(())(text) == text.replace("abcdef", "(hidden)")
+
+
+def test_objects_are_shown_without_what_is_secret() -> None:
+    applied = "kubectl.kubernetes.io/last-applied-configuration"
+    secret = {
+        "kind": "Secret",
+        "metadata": {
+            "name": "keys",
+            "managedFields": [{"manager": "x"}],
+            "annotations": {applied: '{"data":{"a":"c2VjcmV0"}}', "note": "stays"},
+        },
+        "data": {"a": "c2VjcmV0", "b": ""},
+        "stringData": {"c": "plain words"},
+    }
+    assert redact_object(secret, make_redactor(())) == {
+        "kind": "Secret",
+        "metadata": {"name": "keys", "annotations": {"note": "stays"}},
+        "data": {"a": "(hidden)", "b": "(hidden)"},
+        "stringData": {"c": "(hidden)"},
+    }
+    assert secret["data"] == {"a": "c2VjcmV0", "b": ""}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ({"name": "DB_PASSWORD", "value": "hunter2"}, {"name": "DB_PASSWORD", "value": "(hidden)"}),
+        (
+            {"name": "GITHUB_TOKEN_FILE", "value": "/x"},
+            {"name": "GITHUB_TOKEN_FILE", "value": "(hidden)"},
+        ),
+        ({"name": "COLOUR", "value": "blue"}, {"name": "COLOUR", "value": "blue"}),
+        (
+            {"name": "API_KEY", "valueFrom": {"x": "y"}},
+            {"name": "API_KEY", "valueFrom": {"x": "y"}},
+        ),
+        ({"adminPassword": "hunter2"}, {"adminPassword": "(hidden)"}),
+        ({"automountServiceAccountToken": False}, {"automountServiceAccountToken": False}),
+        ({"command": ["run", "--token=abcdef"]}, {"command": ["run", "--token=(hidden)"]}),
+        ({"message": f"refused {JWT}"}, {"message": "refused (hidden)"}),
+        ({"secretName": "keys", "number": 5}, {"secretName": "keys", "number": 5}),
+    ],
+)
+def test_parts_of_objects(part: dict[str, object], shown: dict[str, object]) -> None:
+    obj = {"kind": "ConfigMap", "data": {"a": "b"}, "deep": [part]}
+    assert redact_object(obj, make_redactor(())) == {**obj, "deep": [shown]}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {"kind": "Secret", "data": None},
+        {"metadata": None},
+        {},
+        {"env": [{"name": None, "value": "x"}, {"value": "x"}]},
+        {"token": None, "password": "", "secret": {"secretName": "x"}, "keys": ["x"]},
+    ],
+)
+def test_objects_of_odd_shape(obj: dict[str, object]) -> None:
+    assert redact_object(obj, make_redactor(())) == obj

@@ -1,0 +1,119 @@
+"""Changes that come together: each is judged, only what they have led to is put into words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kwait.client.resource import JOBS, PODS
+from pytest_kwait.clock import Deadline
+from pytest_kwait.engine import watch_mode
+from pytest_kwait.engine.evaluator import Evaluator
+from pytest_kwait.engine.object_counter import ObjectCounter
+from pytest_kwait.engine.options import WaitSettings
+from pytest_kwait.engine.retry import ErrorLog
+from pytest_kwait.engine.verdicts import LazyPending, Pending
+from pytest_kwait.engine.watch_mode import WatchMode
+from pytest_kwait.framework.job.wait import job_pods_running
+from tests.engine.fake_session import FakeSession, job, pod
+
+if TYPE_CHECKING:
+    import pytest
+
+RAW = b"{}"
+
+
+class Unheard:
+    """A share in a stream that says nothing."""
+
+    def close(self) -> None:
+        pass
+
+    def close_if_shared(self) -> bool:
+        return True
+
+
+class Told:
+    """A wait for Running pods of a job, told of its changes by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+        monkeypatch.setattr(watch_mode, "subscribe", lambda *_: Unheard())
+        session = FakeSession()
+        condition = job_pods_running("ci-1", "sleepers", count)
+        self.judge = Evaluator(condition, WaitSettings(timeout=60.0), session.clock)
+        self.mode = WatchMode(
+            session,
+            condition,
+            self.judge,
+            Deadline.after(60.0, session.clock),
+            poll=2.0,
+            probe=None,
+            troubles=ErrorLog(session.clock),
+        )
+        self.mode._follow_sources()
+        for resource, items in ((JOBS, [(job(), RAW)]), (PODS, [])):
+            (source,) = (each for each in condition.sources() if each.resource is resource)
+            self.mode.listed(source, items, 0.0)
+            self.mode.process_changes()
+        self.pods = source
+
+    def change(self, *changes: tuple[str, dict[str, Any]]) -> list[str]:
+        """Tell of changes that come together; return what is recorded of them."""
+        recorded = self.judge.timeline.changes
+        for kind, obj in changes:
+            self.mode.changed(self.pods, kind, obj, RAW)
+        self.mode.process_changes()
+        return [change.text for change in self.judge.timeline.first[recorded:]]
+
+
+def test_what_they_have_led_to_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, 3)
+    assert told.change(("ADDED", pod("a")), ("ADDED", pod("b", "Pending"))) == [
+        "1 of 3 pods Running: 1 Running, 1 Pending"
+    ]
+    assert told.change(("MODIFIED", pod("b"))) == ["2 of 3 pods Running: 2 Running"]
+    assert told.change() == []
+
+
+def test_what_held_for_a_moment_between_them_has_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, 1)
+    assert told.change(("ADDED", pod("a")), ("MODIFIED", pod("a", "Succeeded"))) == ["met"]
+    assert told.mode._step()[0] is not None
+
+
+def test_what_is_of_no_further_use_is_put_into_words_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Told(monkeypatch, 3)
+    summed_up: list[ObjectCounter] = []
+    summary = ObjectCounter.summary
+
+    def counted(self: ObjectCounter) -> str:
+        summed_up.append(self)
+        return summary(self)
+
+    monkeypatch.setattr(ObjectCounter, "summary", counted)
+    told.change(*[("ADDED", pod(name, "Pending")) for name in "abcdefg"])
+    assert len(summed_up) == 1
+
+
+def test_a_change_after_the_last_verdict_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(monkeypatch, 3)
+    other = told.mode._sources[0]
+    told.mode.changed(told.pods, "ADDED", pod("a"), RAW)
+    told.mode._streams.pop(other)
+    told.mode.changed(other, "MODIFIED", job(), RAW)
+    assert told.change() == ["1 of 3 pods Running: 1 Running"]
+
+
+def test_progress_is_what_pending_is_with_the_same_words() -> None:
+    count = 1
+    progress = LazyPending(lambda: f"{count} of 3")
+    assert progress == Pending("1 of 3")
+    assert Pending("1 of 3") == progress
+    assert progress != Pending("2 of 3")
+    assert hash(progress) == hash(Pending("1 of 3"))
+    assert not progress.absent
+    assert repr(progress) == "Progress(reason='1 of 3', absent=False)"
+    count = 2
+    assert progress.reason == "2 of 3"
+    assert progress != "2 of 3"

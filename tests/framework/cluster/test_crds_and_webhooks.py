@@ -1,0 +1,400 @@
+"""Definitions that are really served, webhooks that really answer: both are asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pytest_kwait as kw
+from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.cluster.webhooks import webhook_ready
+from tests.engine.fake_session import FakeSession, condition
+from tests.framework.fake_server import FakeServer
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
+
+
+@pytest.fixture
+def server(session: FakeSession, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    return FakeServer(session, monkeypatch)
+
+
+CRD = "widgets.example.com"
+V1, V2 = f"/apis/example.com/v1/{CRD[:7]}", f"/apis/example.com/v2/{CRD[:7]}"
+
+
+def definition(*conditions: Any, served: bool = True, **metadata: Any) -> dict[str, Any]:
+    versions = [
+        {"name": "v1", "served": served},
+        {"name": "v2", "served": served},
+        {"name": "v0", "served": False},
+    ]
+    names = {"plural": "widgets", "kind": "Widget"}
+    return {
+        "metadata": {"name": CRD, **metadata},
+        "spec": {"names": names, "scope": "Namespaced", "versions": versions},
+        "status": {"conditions": list(conditions) or None},
+    }
+
+
+ESTABLISHED = (condition("NamesAccepted"), condition("Established"))
+
+
+@MODES
+def test_a_definition_that_is_served_in_the_end(
+    client: ApiClient, session: FakeSession, server: FakeServer, mode: Any
+) -> None:
+    session.put(CUSTOM_RESOURCE_DEFINITIONS, definition())
+    session.at(1, session.put, CUSTOM_RESOURCE_DEFINITIONS, definition(*ESTABLISHED))
+    session.at(2, server.answers.update, {V1: {}})
+    session.at(3, server.answers.update, {V2: {}})
+    session.at(4, server.discovered.add, "widgets.v1.example.com")
+    session.at(5, server.discovered.add, "widgets.v2.example.com")
+
+    crd = kw.wait_for_crd_established(client, CRD, mode=mode)
+
+    assert crd["kind"] == "CustomResourceDefinition"
+    assert session.clock.monotonic() == pytest.approx(5.0, abs=0.11)
+    assert server.asked[0][:2] == (f"GET {V1}", {"limit": 1})
+
+
+@pytest.mark.parametrize(
+    ("obj", "answers", "reason"),
+    [
+        (None, {}, "not found yet"),
+        (definition(), {}, "no condition Established yet"),
+        (
+            definition(condition("Established", "False", reason="Installing")),
+            {},
+            "Established is False: Installing",
+        ),
+        (
+            definition(*ESTABLISHED),
+            {V1: {}},
+            "v2 is not served yet: page not found",
+        ),
+        (
+            definition(*ESTABLISHED),
+            {V1: ApiError("conversion webhook failed", status=500)},
+            "v1 is not served yet: conversion webhook failed",
+        ),
+        (definition(*ESTABLISHED), {V1: {}, V2: {}}, "discovery does not tell of v1 yet"),
+        (
+            definition(condition("Established", observedGeneration=1), generation=2),
+            {},
+            "Established is of generation 1, not yet of 2",
+        ),
+    ],
+)
+def test_definitions_that_are_not_served(
+    client: ApiClient, session: FakeSession, server: FakeServer, obj: Any, answers: Any, reason: str
+) -> None:
+    if obj is not None:
+        session.put(CUSTOM_RESOURCE_DEFINITIONS, obj)
+    server.answers.update(answers)
+
+    with pytest.raises(WaitTimeout) as caught:
+        kw.wait_for_crd_established(client, CRD, timeout=2)
+
+    assert caught.value.args == (
+        f"customresourcedefinition {CRD} did not get established and served within 2s: {reason}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("obj", "after", "reason"),
+    [
+        (
+            definition(
+                condition("NamesAccepted", "False", reason="KindConflict", message='"Widget"\nin'),
+                condition("Established", "False"),
+            ),
+            45.0,
+            'its names are not accepted: KindConflict: "Widget" in',
+        ),
+        (definition(*ESTABLISHED, served=False), 45.0, "it serves no version"),
+        (
+            definition(*ESTABLISHED, deletionTimestamp="now"),
+            5.0,
+            "the customresourcedefinition is being deleted",
+        ),
+    ],
+)
+def test_definitions_that_are_doomed(
+    client: ApiClient, session: FakeSession, server: FakeServer, obj: Any, after: float, reason: str
+) -> None:
+    session.put(CUSTOM_RESOURCE_DEFINITIONS, obj)
+
+    with pytest.raises(WaitFailed) as caught:
+        kw.wait_for_crd_established(client, CRD)
+
+    assert caught.value.args == (
+        f"customresourcedefinition {CRD} can no longer get established and served: {reason}",
+    )
+    assert session.clock.monotonic() == after
+
+
+def test_a_version_that_is_added_is_asked_for(
+    client: ApiClient, session: FakeSession, server: FakeServer
+) -> None:
+    one = definition(*ESTABLISHED)
+    one["spec"] = {**one["spec"], "versions": one["spec"]["versions"][:1]}
+    session.put(CUSTOM_RESOURCE_DEFINITIONS, one)
+    server.answers[V1] = {}
+    server.discovered.update(("widgets.v1.example.com", "widgets.v2.example.com"))
+    session.at(1, session.put, CUSTOM_RESOURCE_DEFINITIONS, definition(*ESTABLISHED))
+    session.at(4, server.answers.update, {V2: {}})
+
+    kw.wait_for_crd_established(client, CRD, stable_for="2s")
+
+    assert session.clock.monotonic() == pytest.approx(6.0, abs=0.25)
+
+
+def test_objects_that_may_not_be_listed(
+    client: ApiClient, session: FakeSession, server: FakeServer
+) -> None:
+    session.put(CUSTOM_RESOURCE_DEFINITIONS, definition(*ESTABLISHED))
+    server.answers[V1] = ApiError("no", status=403, reason="Forbidden")
+
+    with pytest.raises(ApiError, match="no"):
+        kw.wait_for_crd_established(client, CRD)
+    with pytest.raises(InvalidArgument) as caught:
+        kw.wait_for_crd_established(client, "widgets")
+    assert str(caught.value) == (
+        "crd='widgets' is not valid: use <plural>.<group>, for example widgets.my.org"
+    )
+
+
+CONFIG_MAP_RULE = {
+    "operations": ["CREATE", "UPDATE"],
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["configmaps"],
+}
+HOOK = {"name": "w.example.com", "rules": [CONFIG_MAP_RULE]}
+NAME = "validatingwebhookconfiguration/guard"
+MAPS = "/api/v1/namespaces/ci-1/configmaps"
+GUARD = webhook_ready("ci-1", NAME).sources()[0].resource
+
+
+def guard(**changes: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "guard"}, "webhooks": [{**HOOK, **changes}]}
+
+
+def denied(name: str = "w.example.com", why: str = "not today") -> ApiError:
+    return ApiError(f'admission webhook "{name}" denied the request: {why}', status=403)
+
+
+UNREACHED = ApiError(
+    'Internal error occurred: failed calling webhook "w.example.com": connection refused',
+    status=500,
+)
+
+
+@MODES
+def test_a_webhook_that_answers_in_the_end(
+    client: ApiClient, session: FakeSession, server: FakeServer, mode: Any
+) -> None:
+    session.at(1, session.put, GUARD, guard(objectSelector={"matchLabels": {"a": "b"}}))
+    server.answers[MAPS] = UNREACHED
+    session.at(3, server.answers.update, {MAPS: denied()})
+
+    found = kw.wait_for_webhook_ready(client, "ci-1", NAME, mode=mode)
+
+    assert found["metadata"]["name"] == "guard"
+    assert session.clock.monotonic() == pytest.approx(3.0, abs=0.11)
+    method, query, body = server.asked[0]
+    assert (method, query["dryRun"]) == (f"POST {MAPS}", "All")
+    assert body == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"generateName": "kwait-probe-", "labels": {"a": "b"}},
+    }
+
+
+@MODES
+def test_a_webhook_that_lets_everything_through(
+    client: ApiClient, session: FakeSession, server: FakeServer, mode: Any
+) -> None:
+    """For a second without a break, as the server may not have heard of it before."""
+    session.put(GUARD, guard())
+    server.answers[MAPS] = {"kind": "ConfigMap"}
+    session.at(0.45, server.answers.update, {MAPS: UNREACHED})
+    session.at(0.75, server.answers.update, {MAPS: {}})
+
+    kw.wait_for_webhook_ready(client, "ci-1", NAME, mode=mode)
+
+    assert session.clock.monotonic() == pytest.approx(1.8, abs=0.11)
+
+
+SEEN = {"metadata": {"annotations": {"seen": "yes"}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "reason"),
+    [
+        (
+            {},
+            UNREACHED,
+            'Internal error occurred: failed calling webhook "w.example.com": connection refused',
+        ),
+        (
+            {},
+            denied("other"),
+            'the probe was refused otherwise: admission webhook "other" denied '
+            "the request: not today",
+        ),
+        (
+            {"denial": "Monday"},
+            denied(),
+            "the probe was refused otherwise: admission webhook "
+            '"w.example.com" denied the request: not today',
+        ),
+        ({"denial": "Monday"}, {}, "the probe was let through, not refused"),
+        (
+            {"mutation": SEEN},
+            denied(),
+            'the probe was refused: admission webhook "w.example.com" '
+            "denied the request: not today",
+        ),
+        (
+            {"mutation": SEEN},
+            {"metadata": {"annotations": {}}},
+            "the probe was let through without .metadata.annotations.seen",
+        ),
+        (
+            {"mutation": SEEN},
+            {"metadata": {"annotations": {"seen": "no"}}},
+            "the probe was let through without .metadata.annotations.seen of 'yes'",
+        ),
+        (
+            {"mutation": SEEN},
+            ApiError("exists", status=409, reason="AlreadyExists"),
+            "the probe was let through without an answer",
+        ),
+        (
+            {"mutation": SEEN},
+            {"metadata": None},
+            "the probe was let through without .metadata of {'annotations': {'seen': 'yes'}}",
+        ),
+    ],
+)
+def test_webhooks_that_do_not_answer(
+    client: ApiClient,
+    session: FakeSession,
+    server: FakeServer,
+    options: Any,
+    answer: Any,
+    reason: str,
+) -> None:
+    session.put(GUARD, guard())
+    server.answers[MAPS] = answer
+
+    with pytest.raises(WaitTimeout) as caught:
+        kw.wait_for_webhook_ready(client, "ci-1", NAME, timeout=2, **options)
+
+    assert caught.value.args == (
+        f"validatingwebhookconfiguration guard did not answer within 2s: {reason}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"denial": "today"}, denied()),
+        ({"denial": "today"}, denied("another")),
+        ({"mutation": SEEN}, {"metadata": {"name": "x", "annotations": {"seen": "yes", "a": "b"}}}),
+    ],
+)
+def test_answers_that_prove_it(
+    client: ApiClient, session: FakeSession, server: FakeServer, options: Any, answer: Any
+) -> None:
+    session.put(GUARD, guard(failurePolicy="Ignore"))
+    server.answers[MAPS] = answer
+
+    kw.wait_for_webhook_ready(client, "ci-1", NAME, **options)
+
+    assert session.clock.monotonic() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"failurePolicy": "Ignore"},
+            "the failurePolicy of w.example.com is Ignore: that a probe is let through proves "
+            "nothing, name the denial or the mutation that does",
+        ),
+        (
+            {"rules": [{**CONFIG_MAP_RULE, "operations": ["DELETE"]}]},
+            "no probe can be made up for its rules (only creations of configmaps, secrets, "
+            "serviceaccounts, services, pods): give one",
+        ),
+        (
+            {"name": "w", "rules": None},
+            "no probe can be made up for its rules (only creations of "
+            "configmaps, secrets, serviceaccounts, services, pods): give one",
+        ),
+    ],
+)
+def test_webhooks_of_which_nothing_can_be_proven(
+    client: ApiClient, session: FakeSession, server: FakeServer, changes: Any, reason: str
+) -> None:
+    session.put(GUARD, guard(**changes))
+    server.answers[MAPS] = {}
+
+    with pytest.raises(WaitFailed) as caught:
+        kw.wait_for_webhook_ready(client, "ci-1", NAME)
+
+    text = f"validatingwebhookconfiguration guard can no longer answer: {reason}"
+    assert caught.value.args == (text,)
+    assert session.clock.monotonic() == 5.0
+
+
+def test_probes_that_the_server_refuses(
+    client: ApiClient, session: FakeSession, server: FakeServer
+) -> None:
+    session.put(GUARD, guard())
+    server.answers[MAPS] = ApiError("configmaps is forbidden", status=403, reason="Forbidden")
+
+    with pytest.raises(ApiError, match="configmaps is forbidden"):
+        kw.wait_for_webhook_ready(client, "ci-1", NAME)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "text"),
+    [
+        (
+            ("pod/web",),
+            {},
+            "webhook='pod/web' is not valid: use validatingwebhookconfiguration/<name> or "
+            "mutatingwebhookconfiguration/<name>",
+        ),
+        (
+            (NAME, {"kind": "Pod"}),
+            {},
+            "probe={'kind': 'Pod'} is not valid: use an object with apiVersion, kind and metadata",
+        ),
+        ((NAME,), {"denial": ""}, "denial='' is not valid: use a text"),
+        (
+            (NAME,),
+            {"mutation": {}},
+            "mutation={} is not valid: use the part of the object that the webhook adds",
+        ),
+        (
+            (NAME,),
+            {"denial": "no", "mutation": SEEN},
+            "denial='no' is not valid: leave it out where a mutation is awaited",
+        ),
+    ],
+)
+def test_bad_webhooks(arguments: Any, options: Any, text: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        webhook_ready("ci-1", *arguments, **options)
+
+    assert str(caught.value) == text

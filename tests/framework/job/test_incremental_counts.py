@@ -1,0 +1,62 @@
+"""Counting along gives what counting anew would: over any history of events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_kwait.engine.verdicts import Failed, Met, Pending
+from pytest_kwait.framework.job.wait import job_pods_running, job_pods_succeeded
+from tests.engine.fake_session import job, pod
+from tests.framework.job.test_job_conditions import enter
+
+LOOKS = {
+    "new": lambda name: pod(name, "Pending"),
+    "running": lambda name: pod(name),
+    "stuck": lambda name: pod(name, "Pending", waiting=("ErrImagePull", "manifest unknown")),
+    "late": lambda name: pod(name, "Pending", waiting=("ErrImagePull", "i/o timeout")),
+    "done": lambda name: pod(name, "Succeeded"),
+    "failed": lambda name: pod(name, "Failed"),
+    "going": lambda name: pod(name, metadata={"deletionTimestamp": "now"}),
+    "gone": None,
+}
+
+HISTORIES = st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(sorted(LOOKS))))
+
+
+def kind(verdict: Met | Pending | Failed) -> Any:
+    """Return a verdict without what depends on the order of events."""
+    if isinstance(verdict, Failed):
+        return (Failed, verdict.patience)
+    return type(verdict)
+
+
+@settings(deadline=None, derandomize=True)
+@given(HISTORIES, st.integers(0, 5), st.sampled_from([job_pods_running, job_pods_succeeded]))
+def test_history_does_not_matter(
+    history: list[tuple[str, str]], count: int, condition: Any
+) -> None:
+    along, anew = condition("ci-1", "sleepers", count), condition("ci-1", "sleepers", count)
+    enter(along, job(spec={"parallelism": 5, "completions": 5}), [])
+    book = along.sources()[1].sink
+    last: dict[str, str] = {}
+
+    for name, look in history:
+        last[name] = look
+        make = LOOKS[look]
+        if make is None:
+            book.drop(f"uid-{name}")
+        else:
+            obj = make(name)
+            obj["metadata"]["uid"] = f"uid-{name}"
+            book.put(obj, msgspec.json.encode(obj), 0.0)
+
+    pods = [make(name) for name, look in last.items() if (make := LOOKS[look]) is not None]
+    enter(anew, job(spec={"parallelism": 5, "completions": 5}), pods)
+    assert kind(along.verdict()) == kind(anew.verdict())
+    assert sorted(along.seen()) == sorted(anew.seen())
+    if isinstance(along.verdict(), Met):
+        assert along.result() == anew.result()

@@ -1,0 +1,326 @@
+"""From raw objects to verdicts: every row is a Job, its pods, and what each wait says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.framework.job.wait import (
+    job_complete,
+    job_failed,
+    job_finish,
+    job_pods_running,
+    job_pods_succeeded,
+)
+from tests.engine.fake_session import condition, job, pod
+
+if TYPE_CHECKING:
+    from pytest_kwait.framework.job.conditions import JobCondition, JobOutcome, JobPods
+
+SHORT, LONG = Patience.SHORT, Patience.LONG
+BACKOFF = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
+STUCK = ("ErrImagePull", "manifest unknown")
+
+
+def enter(awaited: JobCondition, the_job: Any, pods: list[Any]) -> None:
+    def put(position: int, obj: Any) -> None:
+        book = awaited.sources()[position].sink
+        uid = f"uid-{obj['metadata']['name']}"
+        whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
+        book.put(whole, msgspec.json.encode(whole), 0.0)
+
+    if the_job is not None:
+        put(0, the_job)
+        for each in pods:
+            put(1, each)
+
+
+@dataclass
+class Row:
+    awaited: JobPods | JobOutcome
+    verdict: Verdict
+    job: Any = field(default_factory=job)
+    pods: list[Any] = field(default_factory=list)
+
+
+def running(count: int) -> JobPods:
+    return job_pods_running("ci-1", "sleepers", count)
+
+
+def succeeded(count: int) -> JobPods:
+    return job_pods_succeeded("ci-1", "sleepers", count)
+
+
+def complete(**options: Any) -> JobOutcome:
+    return job_complete("ci-1", "sleepers", **options)
+
+
+def failed() -> JobOutcome:
+    return job_failed("ci-1", "sleepers")
+
+
+def finish() -> JobOutcome:
+    return job_finish("ci-1", "sleepers")
+
+
+def stuck(name: str) -> Any:
+    return pod(name, "Pending", waiting=STUCK)
+
+
+def ended(kind: str, **more: Any) -> Any:
+    return job(status={"conditions": [condition(kind, **more)]})
+
+
+def doomed(text: str) -> Failed:
+    return Failed(f"{text}: ErrImagePull: manifest unknown", SHORT, 0.0)
+
+
+ROWS = {
+    "no job": Row(running(3), Pending("not found yet"), None),
+    "no pods": Row(running(3), Pending("0 of 3 pods Running")),
+    "none awaited": Row(running(0), Met()),
+    "too few": Row(running(2), Pending("1 of 2 pods Running: 1 Running"), pods=[pod("a")]),
+    "just right": Row(
+        running(2), Met(), pods=[pod("a"), pod("b"), pod("c", "Pending"), pod("d", "Failed")]
+    ),
+    "one too many": Row(
+        running(1),
+        Pending("2 pods Running, 1 more than awaited: 2 Running"),
+        pods=[pod("a"), pod("b")],
+    ),
+    "a terminating pod is Running still": Row(
+        running(1), Met(), pods=[pod("a", metadata={"deletionTimestamp": "now"})]
+    ),
+    "a pod of another owner": Row(
+        running(1),
+        Pending("0 of 1 pod Running: 1 of another owner"),
+        pods=[pod("a", metadata={"ownerReferences": [{"uid": "x", "controller": True}]})],
+    ),
+    "stuck pod": Row(running(3), doomed("pod a"), pods=[stuck("a"), pod("b")]),
+    "two stuck pods": Row(
+        running(3), doomed("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
+    ),
+    "stuck pod that can be spared": Row(
+        running(2),
+        Pending("1 of 2 pods Running: 1 Pending (ErrImagePull), 1 Running"),
+        pods=[stuck("a"), pod("b")],
+    ),
+    "more stuck pods than can be spared": Row(
+        running(2), doomed("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
+    ),
+    "parallelism too small": Row(
+        running(5),
+        Failed(
+            "the job comes to 3 pods Running at most (parallelism 3, 3 completions, 0 succeeded)",
+            LONG,
+        ),
+    ),
+    "too many have succeeded": Row(
+        running(3),
+        Failed(
+            "the job comes to 1 pod Running at most (parallelism 3, 3 completions, 2 succeeded)",
+            SHORT,
+        ),
+        job(status={"succeeded": 2}),
+    ),
+    "work queue before the first success": Row(
+        running(3), Pending("0 of 3 pods Running"), job(spec={"completions": None})
+    ),
+    "work queue after it": Row(
+        running(3),
+        Failed(
+            "the job comes to 1 pod Running at most (parallelism 3, no completions, 1 succeeded)",
+            SHORT,
+        ),
+        job(spec={"completions": None}, status={"succeeded": 1}),
+        [pod("a", "Pending"), pod("b", "Succeeded")],
+    ),
+    "Running awaited of a complete job": Row(
+        running(1), Failed("the job is complete, with 0 pods Running"), ended("Complete")
+    ),
+    "the same, a pod not seen to end yet": Row(
+        running(1),
+        Failed("the job is complete, with 0 pods Running", SHORT),
+        ended("Complete"),
+        [pod("a", "Pending")],
+    ),
+    "Running awaited of a failed job": Row(
+        running(1),
+        Failed(
+            "the job failed: BackoffLimitExceeded: Job has reached the limit, with 0 pods Running"
+        ),
+        ended("Failed", **BACKOFF),
+        [pod("a", "Failed")],
+    ),
+    "Running awaited of a job about to fail": Row(
+        running(2),
+        Failed("the job is about to fail: PodFailurePolicy, with 1 pod Running", SHORT),
+        ended("FailureTarget", reason="PodFailurePolicy"),
+        [pod("a")],
+    ),
+    "a condition that is not True": Row(
+        running(1),
+        Pending("0 of 1 pod Running"),
+        job(status={"conditions": [condition("Failed", "False")]}),
+    ),
+    "suspended": Row(running(1), Failed("the job is suspended", LONG), job(spec={"suspend": True})),
+    "suspended, none awaited": Row(running(0), Met(), job(spec={"suspend": True})),
+    "being deleted": Row(
+        running(1), Failed("the job is being deleted", SHORT), job(deletionTimestamp="now")
+    ),
+    "succeeded": Row(succeeded(1), Met(), pods=[pod("a", "Succeeded"), pod("b")]),
+    "too few succeeded": Row(
+        succeeded(3),
+        Pending("1 of 3 pods Succeeded: 1 Succeeded, 1 Failed"),
+        pods=[pod("a", "Succeeded"), pod("b", "Failed")],
+    ),
+    "too many succeeded": Row(
+        succeeded(1),
+        Failed("2 pods Succeeded, more than awaited", LONG),
+        pods=[pod("a", "Succeeded"), pod("b", "Succeeded")],
+    ),
+    "more awaited than completions": Row(
+        succeeded(4),
+        Failed(
+            "the job comes to 3 pods Succeeded at most (parallelism 3, 3 completions, 0 succeeded)",
+            LONG,
+        ),
+    ),
+    "stuck pod of a success that is needed": Row(succeeded(3), doomed("pod a"), pods=[stuck("a")]),
+    "stuck pod of a success that can be spared": Row(
+        succeeded(2), Pending("0 of 2 pods Succeeded: 1 Pending (ErrImagePull)"), pods=[stuck("a")]
+    ),
+    "complete with a success lost": Row(
+        succeeded(2),
+        Failed("the job is complete, with 1 pod Succeeded"),
+        ended("Complete"),
+        [pod("a", "Succeeded")],
+    ),
+    "complete": Row(complete(), Met(), ended("Complete")),
+    "complete in progress": Row(
+        complete(),
+        Pending("1 of 3 succeeded: 1 Running, 1 Succeeded"),
+        job(status={"succeeded": 1}),
+        [pod("a"), pod("b", "Succeeded")],
+    ),
+    "a job that retries is pending": Row(
+        complete(),
+        Pending("0 of 3 succeeded: 2 Failed"),
+        pods=[pod("a", "Failed"), pod("b", "Failed")],
+    ),
+    "complete for the reason": Row(
+        complete(reason="SuccessPolicy"), Met(), ended("Complete", reason="SuccessPolicy")
+    ),
+    "complete for another reason": Row(
+        complete(reason="SuccessPolicy"),
+        Failed("the job is complete with reason 'CompletionsReached'"),
+        ended("Complete", reason="CompletionsReached"),
+    ),
+    "complete with the completions": Row(
+        complete(completions=3),
+        Met(),
+        job(status={"conditions": [condition("Complete")], "succeeded": 3}),
+    ),
+    "complete with other completions": Row(
+        complete(completions=3),
+        Failed("the job is complete with 2 pods succeeded"),
+        job(status={"conditions": [condition("Complete")], "succeeded": 2}),
+    ),
+    "complete awaited, failed": Row(
+        complete(),
+        Failed("the job failed: BackoffLimitExceeded: Job has reached the limit"),
+        ended("Failed", **BACKOFF),
+    ),
+    "complete awaited, about to fail": Row(
+        complete(), Failed("the job is about to fail"), ended("FailureTarget")
+    ),
+    "complete awaited, suspended": Row(
+        complete(), Failed("the job is suspended", LONG), job(spec={"suspend": True})
+    ),
+    "complete awaited, one pod stuck": Row(
+        complete(), doomed("pod b"), pods=[pod("a"), stuck("b")]
+    ),
+    "one pod stuck under a success policy": Row(
+        complete(),
+        Pending("0 of 3 succeeded: 1 Running, 1 Pending (ErrImagePull)"),
+        job(spec={"successPolicy": {"rules": []}}),
+        [pod("a"), stuck("b")],
+    ),
+    "failed": Row(failed(), Met(), ended("Failed", **BACKOFF)),
+    "failed awaited, complete": Row(failed(), Failed("the job is complete"), ended("Complete")),
+    "failed awaited, about to be complete": Row(
+        failed(), Failed("the job has met its success criteria"), ended("SuccessCriteriaMet")
+    ),
+    "failed awaited, one pod stuck": Row(
+        failed(), Pending("0 of 3 succeeded: 1 Pending (ErrImagePull)"), pods=[stuck("a")]
+    ),
+    "failed awaited, every slot stuck": Row(
+        failed(), doomed("pod a (and 2 more pods)"), pods=[stuck("a"), stuck("b"), stuck("c")]
+    ),
+    "failed awaited, every slot stuck, but a deadline will come": Row(
+        failed(),
+        Pending("0 of 1 succeeded: 1 Pending (ErrImagePull)"),
+        job(spec={"activeDeadlineSeconds": 30, "completions": 1}),
+        [stuck("a")],
+    ),
+    "finish by success": Row(finish(), Met(), ended("Complete")),
+    "finish by failure": Row(finish(), Met(), ended("Failed")),
+    "finish awaited, one pod stuck": Row(
+        finish(), Pending("0 of 3 succeeded: 1 Pending (ErrImagePull)"), pods=[stuck("a")]
+    ),
+    "finish awaited, every slot stuck": Row(
+        finish(), doomed("pod a"), job(spec={"parallelism": 1}), [stuck("a")]
+    ),
+    "finish awaited, about to fail": Row(
+        finish(), Pending("0 of 3 succeeded"), ended("FailureTarget")
+    ),
+    "null everywhere": Row(
+        complete(),
+        Pending("0 succeeded: 1 Pending"),
+        {
+            "metadata": {"name": "sleepers", "uid": "u", "ownerReferences": None},
+            "spec": {"completions": None, "parallelism": None, "selector": None},
+            "status": {"conditions": None, "succeeded": None},
+        },
+        [{"metadata": {"name": "a", "ownerReferences": None}, "spec": None, "status": None}],
+    ),
+    "no spec and no status": Row(
+        running(1),
+        Pending("0 of 1 pod Running"),
+        {"metadata": {"name": "sleepers", "uid": "u"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_verdict(name: str) -> None:
+    row = ROWS[name]
+    enter(row.awaited, row.job, row.pods)
+
+    assert row.awaited.verdict() == row.verdict
+
+
+def test_selector_is_the_jobs_own() -> None:
+    awaited = running(1)
+    selector = {
+        "matchLabels": {"app": "x"},
+        "matchExpressions": [{"key": "k", "operator": "Exists"}],
+    }
+    enter(awaited, job(spec={"selector": selector}), [])
+
+    assert [source.selector for source in awaited.sources()] == [None, "app=x,k"]
+    assert [source.field_selector for source in awaited.sources()] == [
+        "metadata.name=sleepers",
+        None,
+    ]
+
+
+def test_a_job_without_selector_never_selects_every_pod() -> None:
+    awaited = running(1)
+    enter(awaited, {"metadata": {"name": "sleepers", "uid": "u"}, "spec": {}}, [])
+
+    assert awaited.sources()[1].selector == "batch.kubernetes.io/controller-uid=u"

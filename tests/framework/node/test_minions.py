@@ -1,0 +1,408 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.resource import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REPLICATION_CONTROLLERS,
+)
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.node.minions import FakePodInfo, wait_for_pods_on_minions
+from tests.engine.fake_session import FakeSession, condition, pod
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
+WEB = {"app": "web"}
+
+
+def web(name: str, node: str | None = "node-1", **parts: Any) -> Any:
+    return pod(name, labels=WEB, node=node, **parts)
+
+
+def rc(replicas: int | None = 2, generation: int = 1, **parts: Any) -> Any:
+    spec = {"replicas": replicas, "selector": WEB}
+    status = {"observedGeneration": generation}
+    return {"metadata": {"name": "web", "generation": 1}, "spec": spec, "status": status} | parts
+
+
+def names(pods: Any) -> list[str]:
+    return [each["metadata"]["name"] for each in pods]
+
+
+def reason(caught: pytest.ExceptionInfo[WaitFailed | WaitTimeout]) -> str:
+    return str(caught.value.evidence["reason"])
+
+
+@MODES
+def test_pods_of_a_controller(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    info = FakePodInfo({"node-1": ["a", "b"]})
+    session.put(REPLICATION_CONTROLLERS, rc())
+    session.put(PODS, pod("stranger"))
+    session.put(PODS, web("a"))
+    session.at(4, session.put, PODS, web("b", None))
+    session.at(6, session.put, PODS, web("b"))
+
+    pods = wait_for_pods_on_minions(client, "ci-1", "rc/web", pod_info=info, mode=mode)
+
+    assert names(pods) == ["a", "b"]
+    assert pods[0]["kind"] == "Pod"
+    assert session.clock.monotonic() == 6.0
+    assert info.asked == [("node-1", "a"), ("node-1", "b")]
+
+
+@MODES
+def test_agents_are_asked_again_every_poll(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    info = FakePodInfo()
+    session.put(PODS, web("a"))
+    session.put(PODS, web("b", "node-2"))
+    session.at(1, info.know, "node-1", "a")
+    session.at(7, info.know, "node-2", "b")
+
+    wait_for_pods_on_minions(
+        client, "ci-1", selector=WEB, pod_info=info, mode=mode, poll=3, timeout=60
+    )
+
+    assert session.clock.monotonic() == 9.0
+    assert info.asked == [
+        ("node-1", "a"),
+        ("node-2", "b"),
+        ("node-1", "a"),
+        ("node-2", "b"),
+        ("node-2", "b"),
+        ("node-2", "b"),
+    ]
+
+
+def test_a_pod_that_is_placed_is_asked_for_at_once(client: ApiClient, session: FakeSession) -> None:
+    info = FakePodInfo({"node-1": ["a"], "node-2": ["b"]})
+    session.put(PODS, web("a", None))
+    session.put(PODS, web("b", None))
+    session.at(1.25, session.put, PODS, web("a"))
+    session.at(2.5, session.put, PODS, web("b", "node-2"))
+
+    wait_for_pods_on_minions(client, "ci-1", selector="app=web", pod_info=info, poll=60)
+
+    assert session.clock.monotonic() == 2.5
+
+
+def test_each_kubelet_is_asked_once_per_look(client: ApiClient, session: FakeSession) -> None:
+    known = [web(name) for name in "abc"]
+    for each in known:
+        session.put(PODS, each)
+        each["metadata"]["uid"] = f"uid-{each['metadata']['name']}"
+    session.put(PODS, web("d", "node-2"))
+    mirror = web("static", metadata={"annotations": {"kubernetes.io/config.mirror": "hash"}})
+    session.put(PODS, mirror)
+    known.append({"metadata": {"name": "static", "uid": "hash"}})
+    session.kubelets["node-1"] = known
+    session.at(1, session.kubelets.update, {"node-2": [{"metadata": {"uid": "uid-d"}}]})
+
+    pods = wait_for_pods_on_minions(client, "ci-1", selector=WEB)
+
+    assert names(pods) == ["a", "b", "c", "d", "static"]
+    asked = [request for request in session.requests if request.startswith("ask")]
+    assert asked == ["ask node-1", "ask node-2", "ask node-2"]
+
+
+def test_a_silent_kubelet_is_outlived(client: ApiClient, session: FakeSession) -> None:
+    session.put(PODS, web("a"))
+    session.kubelets["node-1"] = ApiError("error trying to reach service", status=503)
+    session.at(5, session.kubelets.update, {"node-1": [{"metadata": {"uid": "uid-a"}}]})
+
+    wait_for_pods_on_minions(client, "ci-1", selector=WEB)
+
+    assert session.clock.monotonic() == 6.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ([], "0 of 1 pods known to their hosts: node-1 does not know pod a"),
+        (
+            ApiError("nodes not found", status=404),
+            "0 of 1 pods known to their hosts: there is no node node-1",
+        ),
+        (
+            ApiError("no route", status=503),
+            "0 of 1 pods known to their hosts: node-1 could not be asked: no route",
+        ),
+    ],
+)
+def test_the_message_says_what_the_agent_said(
+    client: ApiClient, session: FakeSession, answer: Any, text: str
+) -> None:
+    session.put(PODS, web("a"))
+    session.kubelets["node-1"] = answer
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, timeout=5)
+
+    assert reason(caught) == text
+    assert session.clock.monotonic() == 5.0
+
+
+def test_news_of_pods_that_are_placed_is_no_reason_to_ask_again(
+    client: ApiClient, session: FakeSession
+) -> None:
+    info = FakePodInfo()
+    session.put(PODS, web("a"))
+    for tenth in range(1, 30):
+        session.at(tenth / 10, session.put, PODS, web("a", phase="Running", reason=str(tenth)))
+
+    with pytest.raises(WaitTimeout):
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=info, poll=2, timeout=3)
+
+    assert info.asked == [("node-1", "a")] * 2
+
+
+def test_garbage_of_a_kubelet_is_final_when_it_repeats(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(PODS, web("a"))
+    error = session.kubelets["node-1"] = ApiError("no list", status=200, reason="NotJSON")
+
+    with pytest.raises(ApiError) as caught:
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB)
+
+    assert caught.value is error
+    assert session.clock.monotonic() == 4.0
+
+
+@MODES
+def test_forbidden_to_ask_kubelets_is_final(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(PODS, web("a"))
+    error = session.kubelets["node-1"] = ApiError("nodes/proxy is forbidden", status=403)
+
+    with pytest.raises(ApiError) as caught:
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, mode=mode)
+
+    assert caught.value is error
+
+
+def test_what_an_info_of_ones_own_raises_comes_through(
+    client: ApiClient, session: FakeSession
+) -> None:
+    def broken(host: str, pod: Any) -> Any:
+        raise ZeroDivisionError(host)
+
+    session.put(PODS, web("a"))
+
+    with pytest.raises(ZeroDivisionError):
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=broken)
+
+
+def test_moved_or_deleted_pods_are_not_believed(client: ApiClient, session: FakeSession) -> None:
+    info = FakePodInfo({"node-1": ["a"]})
+    session.put(PODS, web("a"))
+    session.put(PODS, web("b"))
+    session.at(4, session.drop, PODS, "b")
+
+    pods = wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=info)
+
+    assert names(pods) == ["a"]
+    assert session.clock.monotonic() == 4.0
+
+
+ABSENT = [
+    (rc(3), "1 of 3 pods there"),
+    (rc(None), "0 of 1 pods known to their hosts: node-1 does not know pod a"),
+    (rc(1, generation=0), "generation 1 is not observed by its controller yet"),
+    (rc(1, status=None), "generation 1 is not observed by its controller yet"),
+]
+
+
+@pytest.mark.parametrize(("controller", "text"), ABSENT)
+def test_a_controller_must_have_made_its_pods(
+    client: ApiClient, session: FakeSession, controller: Any, text: str
+) -> None:
+    session.put(REPLICATION_CONTROLLERS, controller)
+    session.put(PODS, web("a"))
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pods_on_minions(
+            client, "ci-1", "rc/web", pod_info=FakePodInfo(), timeout=3, mode="poll"
+        )
+
+    assert reason(caught) == text
+
+
+def test_a_controller_scaled_to_none_has_arrived(client: ApiClient, session: FakeSession) -> None:
+    session.put(REPLICATION_CONTROLLERS, rc(0))
+
+    assert wait_for_pods_on_minions(client, "ci-1", "rc/web") == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "target", "spec", "status"),
+    [
+        (DEPLOYMENTS, "deploy/web", {"replicas": 2}, {}),
+        (DAEMON_SETS, "ds/web", {}, {"desiredNumberScheduled": 2}),
+        (JOBS, "job/web", {"parallelism": 3, "completions": 2}, {}),
+        (JOBS, "job/web", {"parallelism": 2}, {}),
+    ],
+)
+def test_every_controller_says_how_many(
+    client: ApiClient, session: FakeSession, resource: Any, target: str, spec: Any, status: Any
+) -> None:
+    info = FakePodInfo({"node-1": ["a", "b"]})
+    spec = {"selector": {"matchLabels": WEB}, **spec}
+    status = {"observedGeneration": 1, **status}
+    metadata = {"name": "web", "generation": 1}
+    session.put(resource, {"metadata": metadata, "spec": spec, "status": status})
+    session.put(PODS, web("a"))
+    session.at(3, session.put, PODS, web("b"))
+
+    assert names(wait_for_pods_on_minions(client, "ci-1", target, pod_info=info)) == ["a", "b"]
+    assert session.clock.monotonic() == 3.0
+
+
+def test_a_selector_that_matches_nothing_has_not_arrived(
+    client: ApiClient, session: FakeSession
+) -> None:
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, timeout=1)
+
+    assert str(caught.value) == (
+        "pods with app=web in ci-1 did not arrive on minions within 1s: no pod matches yet\n"
+        "  awaited   pods with app=web in ci-1 to arrive on minions\n"
+        "  limit     1s, ended after 1s (watch mode)\n"
+        "  try: kubectl --namespace ci-1 get events"
+    )
+
+
+@MODES
+def test_given_pods_are_those_and_no_others(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    info = FakePodInfo({"node-1": ["a", "b"]})
+    for name in "abc":
+        session.put(PODS, web(name))
+    given: list[Any] = [{"metadata": {"name": "a", "uid": "uid-a"}}, "b"]
+
+    pods = wait_for_pods_on_minions(client, "ci-1", pods=given, pod_info=info, mode=mode)
+
+    assert names(pods) == ["a", "b"]
+
+
+def test_no_given_pods_have_arrived(client: ApiClient, session: FakeSession) -> None:
+    assert wait_for_pods_on_minions(client, "ci-1", pods=[]) == []
+    assert session.requests == []
+
+
+@MODES
+def test_given_pods_that_are_gone_end_the_wait(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    given = [{"metadata": {"name": "a", "uid": "uid-a"}}]
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pods_on_minions(client, "ci-1", pods=given, mode=mode)
+    assert reason(caught) == "pod a is gone"
+
+    session.put(PODS, web("b", None))
+    session.at(2, session.drop, PODS, "b")
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pods_on_minions(client, "ci-1", pods=["b"], mode=mode)
+    assert reason(caught) == "pod b is gone"
+
+    session.put(PODS, web("c"))
+    given = [{"metadata": {"name": "c", "uid": "old"}}]
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pods_on_minions(client, "ci-1", pods=given, mode=mode)
+    assert reason(caught) == "pod c was deleted and created anew under another UID"
+
+
+def test_given_names_may_still_come(client: ApiClient, session: FakeSession) -> None:
+    session.put(PODS, web("a"))
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pods_on_minions(client, "ci-1", pods=["a", "b"], timeout=1)
+
+    assert reason(caught) == "1 of 2 pods there: b is missing"
+
+
+def test_a_pod_that_no_node_takes_ends_the_wait_after_the_grace(
+    client: ApiClient, session: FakeSession
+) -> None:
+    says = condition("PodScheduled", "False", reason="Unschedulable", message="0/2 nodes")
+    session.put(REPLICATION_CONTROLLERS, rc(1))
+    session.put(PODS, web("a", None, conditions=[says]))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pods_on_minions(client, "ci-1", "rc/web")
+
+    assert reason(caught) == "pod a: Unschedulable: 0/2 nodes"
+    assert session.clock.monotonic() == 45.0
+
+
+def test_a_controller_that_is_deleted_ends_the_wait(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(REPLICATION_CONTROLLERS, rc())
+    session.at(2, session.drop, REPLICATION_CONTROLLERS, "web")
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_pods_on_minions(client, "ci-1", "rc/web")
+
+    assert reason(caught) == "the replicationcontroller was deleted"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({}, "arguments=[] is not valid: give exactly one of controller, selector and pods"),
+        (
+            {"controller": "rc/web", "pods": []},
+            "arguments=['controller', 'pods'] is not valid: "
+            "give exactly one of controller, selector and pods",
+        ),
+        (
+            {"controller": "pod/a"},
+            "controller='pod/a' is not valid: use one of rc, rs, deployment, statefulset, "
+            "daemonset and job with a name: 'rc/web'",
+        ),
+        (
+            {"controller": "rc"},
+            "controller='rc' is not valid: use one of rc, rs, deployment, statefulset, "
+            "daemonset and job with a name: 'rc/web'",
+        ),
+        ({"selector": {}}, "selector={} is not valid: use labels that select something"),
+        (
+            {"pods": [3]},
+            "pods=3 is not valid: use a DNS name: up to 253 lower-case letters, digits, '-' and "
+            "'.', with a letter or digit at both ends of each part",
+        ),
+        (
+            {"pods": [{"metadata": None}]},
+            "pods={'metadata': None} is not valid: use pods as the API has them, or their names",
+        ),
+        (
+            {"selector": "a=b", "pod_info": 3},
+            "pod_info=3 is not valid: use a callable (host, pod), or None",
+        ),
+    ],
+)
+def test_bad_arguments(client: ApiClient, arguments: Any, text: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        wait_for_pods_on_minions(client, "ci-1", **arguments)
+
+    assert str(caught.value) == text
+
+
+def test_a_fake_can_forget() -> None:
+    info = FakePodInfo({"node-1": ["a"]})
+    assert info("node-1", {"metadata": {"name": "a"}}) == {"metadata": {"name": "a"}}
+
+    info.forget("node-1", "a")
+    with pytest.raises(LookupError, match="node-1 does not know pod a"):
+        info("node-1", {"metadata": {"name": "a"}})

@@ -1,0 +1,179 @@
+"""From raw nodes to the verdicts of the waits on them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
+from pytest_kwait.framework.node import node_sets, wait
+from tests.engine.fake_session import condition, pod
+
+READY = condition("Ready", lastHeartbeatTime="2030-01-01T00:00:00Z")
+DOWN = condition("Ready", "Unknown", reason="NodeStatusUnknown", message="no\nword")
+NO_NETWORK = condition("NetworkUnavailable")
+UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+SOFT = {"key": "x", "effect": "PreferNoSchedule"}
+
+
+def node(name: str, *conditions: Any, cordoned: bool = False, taints: Any = None) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}"},
+        "spec": {"unschedulable": cordoned, "taints": taints},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
+    awaited.sources()[source].sink.put(obj, msgspec.json.encode(obj), 0.0)
+
+
+UP = node("n", READY)
+ROWS: list[tuple[Any, dict[str, Any] | None, Verdict]] = [
+    (wait.node_ready("n"), None, Pending("not found yet")),
+    (wait.node_ready("n"), UP, Met()),
+    (
+        wait.node_ready("n"),
+        node("n", DOWN),
+        Pending("Ready is Unknown: NodeStatusUnknown: no word"),
+    ),
+    (wait.node_ready("n"), node("n"), Pending("no condition Ready yet")),
+    (
+        wait.node_ready("n"),
+        node("n", READY, taints=[UNREACHABLE]),
+        Pending("Ready, tainted node.kubernetes.io/unreachable"),
+    ),
+    (wait.node_ready("n"), node("n", READY, taints=[CONTROL_PLANE]), Met()),
+    (wait.node_ready("n"), node("n", READY, cordoned=True), Met()),
+    (wait.node_not_ready("n"), node("n", DOWN), Met()),
+    (wait.node_not_ready("n"), node("n"), Pending("no condition Ready yet")),
+    (wait.node_not_ready("n"), UP, Pending("Ready is True")),
+    (
+        wait.node_not_ready("n"),
+        node("n", READY, taints=[UNREACHABLE]),
+        Pending("Ready is True"),
+    ),
+    (wait.node_condition("n", "DiskPressure"), node("n", condition("DiskPressure")), Met()),
+    (
+        wait.node_condition("n", "DiskPressure", False),
+        node("n", condition("DiskPressure", "False")),
+        Met(),
+    ),
+    (
+        wait.node_condition("n", "DiskPressure", False),
+        UP,
+        Pending("no condition DiskPressure yet"),
+    ),
+    (wait.node_schedulable("n"), UP, Met()),
+    (wait.node_schedulable("n"), node("n", READY, cordoned=True), Pending("Ready, cordoned")),
+    (
+        wait.node_schedulable("n"),
+        node("n", READY, NO_NETWORK),
+        Pending("Ready, without network"),
+    ),
+    (wait.node_schedulable("n", False), node("n", READY, cordoned=True), Met()),
+    (wait.node_schedulable("n", False), UP, Pending("Ready")),
+    (wait.node_heartbeat_after("n", "2029-12-31T23:59:59Z"), UP, Met()),
+    (wait.node_heartbeat_after("n", datetime(2029, 1, 1, tzinfo=UTC)), UP, Met()),
+    (
+        wait.node_heartbeat_after("n", "2030-01-01T00:00:00Z"),
+        UP,
+        Pending("the last heartbeat was at 2030-01-01T00:00:00Z"),
+    ),
+    (wait.node_heartbeat_after("n", "2030-01-01T00:00:00Z"), node("n"), Pending("no heartbeat")),
+]
+
+
+@pytest.mark.parametrize(("awaited", "obj", "verdict"), ROWS)
+def test_one_node(awaited: Any, obj: dict[str, Any] | None, verdict: Verdict) -> None:
+    if obj is not None:
+        put(awaited, obj)
+
+    assert awaited.verdict() == verdict
+
+
+def test_a_node_that_goes() -> None:
+    awaited = wait.node_ready("n")
+    put(awaited, UP)
+    awaited.sources()[0].sink.drop("uid-n")
+
+    assert awaited.verdict() == Failed("the node was deleted")
+
+
+A, B = node("a", READY), node("b", DOWN)
+TAINTED = node("a", READY, taints=[SOFT, CONTROL_PLANE])
+SETS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
+    (node_sets.all_nodes_schedulable(), [], Pending("no node to count")),
+    (node_sets.all_nodes_schedulable(), [A], Met()),
+    (node_sets.all_nodes_schedulable(), [A, node("c", DOWN, cordoned=True)], Met()),
+    (
+        node_sets.all_nodes_schedulable(),
+        [A, B],
+        Pending("1 of 2 nodes are not, b among them: 1 Ready, 1 NotReady (NodeStatusUnknown)"),
+    ),
+    (node_sets.all_nodes_schedulable(1), [A, B], Met()),
+    (node_sets.all_nodes_schedulable(), [TAINTED], Met()),
+    (
+        node_sets.all_nodes_schedulable(non_blocking_taints=[]),
+        [TAINTED],
+        Pending(
+            "1 of 1 nodes are not, a among them: "
+            "1 Ready, tainted node-role.kubernetes.io/control-plane"
+        ),
+    ),
+    (node_sets.nodes_ready(1), [A, node("c", READY, cordoned=True)], Met()),
+    (node_sets.nodes_ready(2), [A], Pending("1 nodes to count, 2 awaited: 1 Ready")),
+    (
+        node_sets.nodes_ready(2),
+        [A, B],
+        Pending("1 of 2 nodes are not, b among them: 1 Ready, 1 NotReady (NodeStatusUnknown)"),
+    ),
+    (node_sets.nodes_ready(0), [], Met()),
+    (node_sets.total_healthy(), [A, TAINTED], Met()),
+    (
+        node_sets.total_healthy(),
+        [B],
+        Pending("1 of 1 nodes are not, b among them: 1 NotReady (NodeStatusUnknown)"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("awaited", "objects", "verdict"), SETS)
+def test_all_nodes(awaited: Any, objects: list[dict[str, Any]], verdict: Verdict) -> None:
+    for each in objects:
+        put(awaited, each)
+
+    assert awaited.verdict() == verdict
+
+
+def test_pods_that_the_system_needs() -> None:
+    awaited = node_sets.total_healthy(["kube-proxy"], "kube-system")
+    put(awaited, A)
+    missing = Pending("node a runs no pod kube-proxy")
+    assert awaited.verdict() == missing
+
+    proxy = pod("kube-proxy-x", node="a", metadata={"uid": "1"})
+    put(awaited, pod("kube-proxy-y", node="b", metadata={"uid": "2"}), 1)
+    put(awaited, pod("other", node="a", metadata={"uid": "3"}), 1)
+    assert awaited.verdict() == missing
+    put(awaited, proxy, 1)
+    put(awaited, proxy, 1)
+    assert awaited.verdict() == Met()
+    awaited.sources()[1].sink.drop("1")
+    assert awaited.verdict() == missing
+    put(awaited, node("a", READY, cordoned=True))
+    assert awaited.verdict() == Met()
+
+
+def test_nodes_that_go_are_not_counted() -> None:
+    awaited = node_sets.total_healthy(["kube-proxy"])
+    put(awaited, A)
+    put(awaited, B)
+    for uid in ("uid-a", "uid-b"):
+        awaited.sources()[0].sink.drop(uid)
+
+    assert awaited.verdict() == Pending("no node to count")

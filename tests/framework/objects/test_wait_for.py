@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.discovery import match_resource
+from pytest_kwait.client.resource import BUILT_IN, CONFIG_MAPS, JOBS, NODES, PODS, Resource
+from pytest_kwait.engine.verdicts import Failed, Met, Pending
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.objects.wait import wait_for
+from tests.engine.fake_session import FakeSession, condition, job, pod
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
+WEB = {"app": "web"}
+READY = [condition("Ready")]
+UNREADY = [condition("Ready", "False", reason="ContainersNotReady", message="no: [main]")]
+WIDGETS = Resource("example.com", "v1", "widgets", "Widget", namespaced=True)
+
+
+@pytest.fixture(autouse=True)
+def _kinds(session: FakeSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(kind: str, api_version: str | None = None, **_: Any) -> Resource:
+        session.requests.append(f"resolve {kind}")
+        found = match_resource([*BUILT_IN.values(), WIDGETS], kind, api_version)
+        if found is None:
+            raise InvalidArgument("kind", kind, "the server has no such kind")
+        return found
+
+    monkeypatch.setattr(session, "resolve", resolve)
+
+
+def reason(caught: pytest.ExceptionInfo[WaitFailed | WaitTimeout]) -> str:
+    return str(caught.value.evidence["reason"])
+
+
+@MODES
+def test_condition_of_one_object(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    session.at(2, session.put, PODS, pod("a", conditions=UNREADY))
+    session.at(4, session.put, PODS, pod("a", conditions=READY))
+
+    found = wait_for(client, "ci-1", "po/a", "condition=ready", mode=mode)
+
+    assert isinstance(found, dict)
+    assert (found["kind"], found["metadata"]["name"]) == ("Pod", "a")
+    assert session.clock.monotonic() == 4.0
+
+
+def widget(generation: int, observed: int | None, **facts: Any) -> Any:
+    metadata = {"name": "w", "generation": generation}
+    status = {"observedGeneration": observed, "conditions": [condition("Fine", **facts)]}
+    return {"metadata": metadata, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("obj", "text"),
+    [
+        (widget(2, 1), "Fine is of generation 1, not yet of 2"),
+        (widget(2, 2, observedGeneration=1), "Fine is of generation 1, not yet of 2"),
+        (widget(2, 2, status="Unknown"), "Fine is Unknown"),
+        (widget(1, 1, status="False", reason="R", message="m"), "Fine is False: R: m"),
+        ({"metadata": {"name": "w"}, "status": {"conditions": None}}, "no condition Fine yet"),
+        ({"metadata": {"name": "w"}}, "no condition Fine yet"),
+        (
+            {"metadata": {"name": "w"}, "status": {"conditions": [{}, {"type": None}]}},
+            "no condition Fine yet",
+        ),
+    ],
+)
+def test_condition_that_does_not_hold(
+    client: ApiClient, session: FakeSession, obj: Any, text: str
+) -> None:
+    session.put(WIDGETS, obj)
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "widgets.example.com/w", "condition=Fine", timeout=1)
+
+    assert reason(caught) == text
+
+
+@pytest.mark.parametrize(
+    ("obj", "text"),
+    [
+        (widget(2, 2), "condition=Fine"),
+        (widget(2, None), "condition=fine=TRUE"),
+        (widget(2, 1, observedGeneration=2), "condition=Fine=True"),
+        (widget(1, 1, status="False"), "condition=Fine=false"),
+    ],
+)
+def test_condition_that_holds(client: ApiClient, session: FakeSession, obj: Any, text: str) -> None:
+    session.put(WIDGETS, obj)
+
+    found = wait_for(client, "ci-1", "widget/w", text, timeout=1)
+
+    assert isinstance(found, dict)
+    assert (found["apiVersion"], found["kind"]) == ("example.com/v1", "Widget")
+
+
+@MODES
+def test_create(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    session.at(4, session.put, CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"k": "v"}})
+
+    found = wait_for(client, "ci-1", "cm/c", "create", mode=mode)
+
+    assert isinstance(found, dict)
+    assert found["data"] == {"k": "v"}
+
+
+@MODES
+def test_delete(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    assert wait_for(client, "ci-1", "cm/c", "delete", mode=mode) is None
+
+    session.put(CONFIG_MAPS, {"metadata": {"name": "c"}})
+    session.at(4, session.drop, CONFIG_MAPS, "c")
+    session.at(4, session.put, CONFIG_MAPS, {"metadata": {"name": "c", "uid": "another"}})
+    assert wait_for(client, "ci-1", "cm/c", "Delete", mode=mode) is None
+    assert session.clock.monotonic() == 4.0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ({}, "still there, nobody is deleting it"),
+        ({"deletionTimestamp": "now"}, "being deleted"),
+        (
+            {"deletionTimestamp": "now", "finalizers": ["example.com/a", "b"]},
+            "being deleted, held by example.com/a, b",
+        ),
+    ],
+)
+def test_what_holds_a_deletion_up(
+    client: ApiClient, session: FakeSession, metadata: Any, text: str
+) -> None:
+    session.put(CONFIG_MAPS, {"metadata": {"name": "c", **metadata}})
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "cm/c", "delete", timeout=1)
+
+    assert reason(caught) == text
+
+
+def test_cluster_scoped_kinds_have_no_namespace(client: ApiClient, session: FakeSession) -> None:
+    session.put(NODES, {"metadata": {"name": "n"}, "status": {"conditions": UNREADY}})
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "node/n", "condition=Ready", timeout=1)
+
+    assert caught.value.args == (
+        "node n did not have condition Ready=True within 1s: "
+        "Ready is False: ContainersNotReady: no: [main]",
+    )
+    assert str(caught.value).splitlines()[-1] == "  try: kubectl describe nodes/n"
+
+
+@MODES
+def test_pods_that_will_not_be_ready_end_the_wait(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(PODS, pod("a", "Pending", waiting=("InvalidImageName", "no")))
+    session.at(20, session.put, PODS, pod("a", "Failed"))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for(client, "ci-1", "pod/a", "condition=Ready", mode=mode)
+    assert reason(caught) == "InvalidImageName: no"
+
+    session.clock.sleep(20)
+    with pytest.raises(WaitFailed) as caught:
+        wait_for(client, "ci-1", "pod/a", "condition=Ready", mode=mode)
+    assert reason(caught) == "the pod has ended: Failed"
+
+
+def test_a_doom_of_one_pod_must_hold_without_a_break(
+    client: ApiClient, session: FakeSession
+) -> None:
+    stuck = pod("a", "Pending", waiting=("InvalidImageName", "no"))
+    session.put(PODS, stuck)
+    session.at(3, session.put, PODS, pod("a", "Pending"))
+    session.at(4, session.put, PODS, stuck)
+
+    with pytest.raises(WaitFailed):
+        wait_for(client, "ci-1", "pod/a", "condition=Ready")
+
+    assert session.clock.monotonic() == 9.0
+
+
+def test_a_failed_job_will_not_be_complete(client: ApiClient, session: FakeSession) -> None:
+    session.put(JOBS, job(status={"conditions": [condition("Failed")]}))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for(client, "ci-1", "job/sleepers", "condition=Complete")
+
+    assert reason(caught) == "the job is failed"
+
+
+@MODES
+def test_all_that_are_selected(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    session.put(PODS, pod("stranger"))
+    session.at(1, session.put, PODS, pod("b", labels=WEB, conditions=UNREADY))
+    session.at(1.5, session.put, PODS, pod("a", labels=WEB, conditions=READY))
+    session.at(3, session.put, PODS, pod("b", labels=WEB, conditions=READY))
+
+    found: Any = wait_for(client, "ci-1", "pods", "condition=Ready", selector=WEB, mode=mode)
+
+    assert [obj["metadata"]["name"] for obj in found] == ["a", "b"]
+
+
+def test_exactly_so_many_of_them(client: ApiClient, session: FakeSession) -> None:
+    for name, conditions in (("a", READY), ("b", UNREADY)):
+        session.put(PODS, pod(name, labels=WEB, conditions=conditions))
+    arguments: Any = (client, "ci-1", "pods", "condition=Ready")
+
+    found: Any = wait_for(*arguments, selector="app=web", count=1)
+    assert [obj["metadata"]["name"] for obj in found] == ["a"]
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(*arguments, selector="app=web", count=2, timeout=1)
+    assert reason(caught) == "1 of 2 satisfy it, exactly 2 are awaited"
+
+
+def test_none_there_is_not_all(client: ApiClient, session: FakeSession) -> None:
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "pods", "condition=Ready", selector=WEB, timeout=1)
+    assert reason(caught) == "none is there yet"
+
+    session.put(PODS, pod("a", labels=WEB))
+    session.at(2, session.drop, PODS, "a")
+    assert wait_for(client, "ci-1", "pods", "delete", selector=WEB) is None
+
+
+@MODES
+def test_code_of_the_user_on_one_object(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    def has_key(obj: dict[str, Any]) -> bool:
+        assert obj["kind"] == "ConfigMap"
+        return "key" in obj["data"]
+
+    session.put(CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {}})
+    session.at(2, session.put, CONFIG_MAPS, {"metadata": {"name": "c"}, "data": {"key": "v"}})
+
+    found = wait_for(client, "ci-1", "cm/c", has_key, mode=mode)
+
+    assert isinstance(found, dict)
+    assert found["data"] == {"key": "v"}
+
+
+def test_code_of_the_user_on_the_list(client: ApiClient, session: FakeSession) -> None:
+    def two(pods: list[dict[str, Any]]) -> Any:
+        return Met(pods[:1]) if len(pods) == 2 else Pending(f"{len(pods)} pods")
+
+    session.put(PODS, pod("b", labels=WEB))
+    session.at(2, session.put, PODS, pod("a", labels=WEB))
+
+    found: Any = wait_for(client, "ci-1", "pods", two, selector=WEB)
+
+    assert [obj["metadata"]["name"] for obj in found] == ["a"]
+
+
+def test_code_of_the_user_can_end_the_wait(client: ApiClient, session: FakeSession) -> None:
+    session.put(PODS, pod("a"))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for(client, "ci-1", "pod/a", lambda _: Failed("seen enough"))
+
+    assert str(caught.value).splitlines()[0] == (
+        "pod ci-1/a can no longer satisfy <lambda>: seen enough"
+    )
+
+
+@MODES
+def test_what_code_of_the_user_raises_comes_through(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(PODS, pod("a"))
+
+    with pytest.raises(KeyError) as caught:
+        wait_for(client, "ci-1", "pod/a", lambda obj: obj["nothing"], mode=mode)
+
+    assert caught.traceback[-1].name == "<lambda>"
+
+
+@MODES
+def test_what_is_no_answer_is_refused(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    session.put(PODS, pod("a"))
+    answer: Any = len
+
+    with pytest.raises(InvalidArgument) as caught:
+        wait_for(client, "ci-1", "pod/a", lambda obj: answer(obj["metadata"]), mode=mode)
+
+    assert str(caught.value) == (
+        "what <lambda> returned=5 is not valid: use True, False, Met, Pending or Failed"
+    )
+
+
+def test_an_unknown_kind_is_refused_at_once(client: ApiClient) -> None:
+    with pytest.raises(InvalidArgument, match="the server has no such kind"):
+        wait_for(client, "ci-1", "gadget/g", "create")
+
+
+def test_a_kind_that_is_not_served_any_more_is_final(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.fail("list", WIDGETS, ApiError("404 page not found", status=404))
+
+    with pytest.raises(ApiError, match="404 page not found"):
+        wait_for(client, "ci-1", "widget/w", "create")
+
+
+FORMS = (
+    "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
+    "'jsonpath={.path}=value', a callable or a combinator"
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "test", "options", "text"),
+    [
+        ("pod/a", "cond=Ready", {}, f"condition='cond=Ready' is not valid: {FORMS}"),
+        ("pod/a", "condition=", {}, f"condition='condition=' is not valid: {FORMS}"),
+        ("pod/a", "condition=A=", {}, f"condition='condition=A=' is not valid: {FORMS}"),
+        ("pod/a", None, {}, f"condition=None is not valid: {FORMS}"),
+        (
+            "pods",
+            "create",
+            {},
+            "target='pods' is not valid: name an object ('pod/web-0') or give a selector",
+        ),
+        (
+            "pod/a",
+            "create",
+            {"count": 1},
+            "target='pod/a' is not valid: with a selector or a count name only the kind: 'pod'",
+        ),
+        (
+            "pods",
+            "create",
+            {"selector": "a=b", "count": -1},
+            "count=-1 is not valid: use a whole number, 0 or more, at_least(n) or at_most(n)",
+        ),
+        (
+            "pods",
+            bool,
+            {"selector": "a=b", "count": 1},
+            "count=1 is not valid: leave it out: the callable is given the whole list",
+        ),
+        (
+            "pod/A",
+            "create",
+            {},
+            "target='A' is not valid: use a DNS name: up to 253 lower-case letters, digits, '-' "
+            "and '.', with a letter or digit at both ends of each part",
+        ),
+    ],
+)
+def test_bad_arguments(
+    client: ApiClient, session: FakeSession, target: Any, test: Any, options: Any, text: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        wait_for(client, "ci-1", target, test, **options)
+
+    assert str(caught.value) == text
+    assert session.requests == []

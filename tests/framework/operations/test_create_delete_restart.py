@@ -1,0 +1,385 @@
+"""Creating, deleting and restarting, and what is awaited after it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from pytest_kwait.client.resource import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+)
+from pytest_kwait.engine.verdicts import Met, Pending
+from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.operations.create import create_and_wait
+from pytest_kwait.framework.operations.delete import DeletedWithPods, delete_and_wait
+from pytest_kwait.framework.operations.restarting import restart
+from tests.engine.fake_session import condition
+from tests.framework.workload_samples import deployment, of
+from tests.framework.writable_session import WritingSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kubernetes.client import ApiClient
+
+RC = {
+    "apiVersion": "v1",
+    "kind": "ReplicationController",
+    "metadata": {"name": "web"},
+    "spec": {"replicas": 1, "selector": {"app": "web"}},
+}
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
+READY = {"phase": "Running", "conditions": [condition("Ready")]}
+
+
+@pytest.fixture
+def session() -> WritingSession:
+    return WritingSession()
+
+
+# Restarting
+
+
+def test_restart_stamps_the_template_and_waits(client: ApiClient, session: WritingSession) -> None:
+    session.put(DEPLOYMENTS, deployment(2, 2, 2))
+
+    def roll(verb: str, name: str, what: Any) -> None:
+        session.put(DEPLOYMENTS, deployment(2, 2, 2, generation=2))
+        session.at(2, session.put, DEPLOYMENTS, deployment(2, 1, 2, generation=2, observed=2))
+        session.at(5, session.put, DEPLOYMENTS, deployment(2, 2, 2, generation=2, observed=2))
+
+    session.then = roll
+    found = restart(client, "ci-1", "deploy/web")
+
+    assert found["status"]["observedGeneration"] == 2
+    assert session.clock.monotonic() == pytest.approx(5, abs=0.1)
+    ((verb, plural, name, patch),) = session.written
+    assert (verb, plural, name) == ("patch", "deployments", "web")
+    stamps = patch["spec"]["template"]["metadata"]["annotations"]
+    # Finer than seconds: another restart soon after this one is another stamp.
+    assert len(stamps["kubectl.kubernetes.io/restartedAt"]) == len("2026-11-21T07:34:33.000000Z")
+
+
+def test_a_workload_that_is_deleted_meanwhile(client: ApiClient, session: WritingSession) -> None:
+    session.put(DEPLOYMENTS, deployment(2, 2, 2))
+    session.then = lambda *_: session.put(DEPLOYMENTS, deployment(metadata={"uid": "uid-new"}))
+
+    with pytest.raises(WaitFailed) as caught:
+        restart(client, "ci-1", "deploy/web")
+
+    assert caught.value.args == (
+        "deployment ci-1/web can no longer roll out: "
+        "the deployment was deleted and created anew under another UID",
+    )
+
+
+def stateful_set(**spec: Any) -> Any:
+    return {"metadata": {"name": "db"}, "spec": spec, "status": None}
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("deploy/web", "target='deploy/web' is not valid: it is paused: resume it first"),
+        (
+            "statefulset/db",
+            "target='statefulset/db' is not valid: its update strategy is OnDelete: "
+            "delete its pods instead",
+        ),
+        (
+            "rc/web",
+            "target='rc/web' is not valid: use 'deployment/name', 'daemonset/name' or "
+            "'statefulset/name'",
+        ),
+    ],
+)
+def test_what_cannot_be_restarted(
+    client: ApiClient, session: WritingSession, target: str, text: str
+) -> None:
+    session.put(DEPLOYMENTS, deployment(paused=True))
+    session.put(STATEFUL_SETS, stateful_set(updateStrategy={"type": "OnDelete"}))
+
+    with pytest.raises(InvalidArgument) as caught:
+        restart(client, "ci-1", target)
+
+    assert str(caught.value) == text
+    assert session.written == []
+
+
+# Deleting
+
+
+def rc(**metadata: Any) -> Any:
+    return {**RC, "metadata": {"name": "web", "uid": "uid-web", **metadata}}
+
+
+def test_an_object_goes_with_its_pods(client: ApiClient, session: WritingSession) -> None:
+    session.put(REPLICATION_CONTROLLERS, rc())
+    session.put(PODS, of("web", "a"))
+    session.put(PODS, of("other", "b"))
+
+    def remove(verb: str, name: str, what: Any) -> None:
+        session.drop(REPLICATION_CONTROLLERS, "web")
+        session.at(3, session.drop, PODS, "a")
+
+    session.then = remove
+    delete_and_wait(client, "ci-1", "rc/web", grace_period=1)
+
+    assert session.written == [
+        (
+            "delete",
+            "replicationcontrollers",
+            "web",
+            {
+                "uid": "uid-web",
+                "grace_period_seconds": 1,
+                "propagation_policy": "Background",
+            },
+        )
+    ]
+    assert session.clock.monotonic() == pytest.approx(3, abs=0.1)
+
+
+def test_orphans_are_not_awaited(client: ApiClient, session: WritingSession) -> None:
+    session.put(REPLICATION_CONTROLLERS, rc())
+    session.put(PODS, of("web", "a"))
+    session.then = lambda *_: session.drop(REPLICATION_CONTROLLERS, "web")
+
+    delete_and_wait(client, "ci-1", "rc/web", propagation="Orphan")
+
+    assert session.count("list pods") == 0
+
+
+def test_what_is_left_is_named(client: ApiClient, session: WritingSession) -> None:
+    session.put(REPLICATION_CONTROLLERS, rc())
+    session.then = lambda *_: session.put(
+        REPLICATION_CONTROLLERS, rc(deletionTimestamp="now", finalizers=["example.com/hold"])
+    )
+
+    with pytest.raises(WaitTimeout) as caught:
+        delete_and_wait(client, "ci-1", "rc/web", timeout=2)
+
+    assert caught.value.args == (
+        "replicationcontroller ci-1/web did not go away with its pods within 2s: "
+        "being deleted, held by example.com/hold",
+    )
+
+
+def test_gone_is_by_uid() -> None:
+    def put(awaited: DeletedWithPods, position: int, obj: Any) -> None:
+        awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
+
+    awaited = DeletedWithPods(REPLICATION_CONTROLLERS, "ci-1", "web", "uid-web", "app=web")
+
+    assert awaited.verdict() == Met()
+    put(awaited, 0, rc())
+    assert awaited.verdict() == Pending("still there")
+    put(awaited, 0, rc(uid="uid-new"))
+    put(awaited, 1, {**of("new", "b"), "status": None})
+    assert awaited.verdict() == Met()
+    put(awaited, 1, of("web", "a"))
+    assert awaited.verdict() == Pending("1 pod left: 1 of another owner, 1 Running")
+
+
+def test_what_is_not_there_is_an_error(client: ApiClient, session: WritingSession) -> None:
+    with pytest.raises(ApiError, match="not found"):
+        delete_and_wait(client, "ci-1", "cm/nothing")
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (
+            {"propagation": "Sideways"},
+            "propagation='Sideways' is not valid: use Background, Foreground or Orphan",
+        ),
+        ({"grace_period": -1}, "grace_period=-1 is not valid: use a whole number, 0 or more"),
+    ],
+)
+def test_bad_deletions(client: ApiClient, more: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        delete_and_wait(client, "ci-1", "rc/web", **more)
+
+    assert str(caught.value) == text
+
+
+# Creating
+
+
+def test_a_pod_is_awaited_ready(client: ApiClient, session: WritingSession) -> None:
+    def start(verb: str, name: str, what: Any) -> None:
+        made = {**POD, "metadata": {"name": "a", "uid": "uid-made"}}
+        session.put(PODS, {**made, "status": {"phase": "Pending"}})
+        session.at(2, session.put, PODS, {**made, "status": READY})
+
+    session.then = start
+    found = create_and_wait(client, "ci-1", POD)
+
+    assert found["status"]["phase"] == "Running"
+    assert session.written == [("create", "pods", "a", POD)]
+    assert session.clock.monotonic() == pytest.approx(2, abs=0.1)
+
+
+def test_replicas_are_awaited_ready(client: ApiClient, session: WritingSession) -> None:
+    counts = {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1}
+    made = {**RC, "metadata": {"name": "web", "uid": "uid-made"}, "status": counts}
+    session.then = lambda *_: session.put(REPLICATION_CONTROLLERS, made)
+    session.at(1, session.put, PODS, of("made", "a", ready=True))
+
+    assert create_and_wait(client, "ci-1", RC)["status"] == counts
+    assert session.clock.monotonic() == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind", "version", "status", "goal"),
+    [
+        (JOBS, "Job", "batch/v1", {"conditions": [condition("Complete")]}, "become complete"),
+        (DEPLOYMENTS, "Deployment", "apps/v1", deployment(2, 2, 2)["status"], "roll out"),
+    ],
+)
+def test_other_kinds(
+    client: ApiClient,
+    session: WritingSession,
+    resource: Any,
+    kind: str,
+    version: str,
+    status: Any,
+    goal: str,
+) -> None:
+    manifest = {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}},
+    }
+    made = {**manifest, "metadata": {"name": "web", "uid": "uid-made"}}
+    session.then = lambda *_: session.put(resource, {**made, "status": status})
+
+    assert create_and_wait(client, "ci-1", manifest)["status"] == status
+
+    session.then = lambda *_: None
+    session.drop(resource, "web")
+    with pytest.raises(WaitTimeout, match=f"did not {goal} within 2s: not found yet"):
+        create_and_wait(client, "ci-1", manifest, timeout=2)
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind", "version"),
+    [
+        (PODS, "Pod", "v1"),
+        (JOBS, "Job", "batch/v1"),
+        (DEPLOYMENTS, "Deployment", "apps/v1"),
+        (REPLICATION_CONTROLLERS, "ReplicationController", "v1"),
+    ],
+)
+def test_another_one_is_not_the_one_that_was_made(
+    client: ApiClient, session: WritingSession, resource: Any, kind: str, version: str
+) -> None:
+    manifest = {**RC, "apiVersion": version, "kind": kind}
+    other = {**manifest, "metadata": {"name": "web", "uid": "uid-other"}}
+    session.then = lambda *_: session.put(resource, other)
+
+    with pytest.raises(WaitFailed) as caught:
+        create_and_wait(client, "ci-1", manifest)
+
+    (headline,) = caught.value.args
+    assert headline.endswith(
+        f"the {resource.singular} was deleted and created anew under another UID"
+    )
+
+
+def test_a_condition_of_ones_own(client: ApiClient, session: WritingSession) -> None:
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    session.then = lambda *_: session.put(CONFIG_MAPS, made)
+
+    assert create_and_wait(client, "ci-1", made, "create")["metadata"]["name"] == "c"
+    session.then = lambda *_: session.put(JOBS, {**job, "status": {"active": 1}})
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+    assert create_and_wait(client, "ci-1", job, "jsonpath={.status.active}=1")["kind"] == "Job"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "more", "text"),
+    [
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},
+            (),
+            "condition=None is not valid: say what is awaited of a ConfigMap, as for wait_for: "
+            "'create'",
+        ),
+        (
+            "web.yaml",
+            (),
+            "manifest='web.yaml' is not valid: use an object with apiVersion, kind, metadata",
+        ),
+        (
+            {"kind": "Pod", "metadata": {}},
+            (),
+            "manifest={'kind': 'Pod', 'metadata': {}} is not valid: "
+            "use an object with apiVersion, kind, metadata",
+        ),
+    ],
+)
+def test_bad_creations(
+    client: ApiClient, session: WritingSession, manifest: Any, more: Any, text: str
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        create_and_wait(client, "ci-1", manifest, *more)
+
+    assert str(caught.value) == text
+    assert session.written == []
+
+
+# At the limit, and when answers get lost
+
+
+@pytest.mark.parametrize("status", [404, 409])
+def test_a_deletion_whose_answer_got_lost(
+    client: ApiClient, session: WritingSession, status: int
+) -> None:
+    session.put(CONFIG_MAPS, {"metadata": {"name": "a", "uid": "uid-a"}})
+    session.refuse(ApiError("reset", reason="ConnectionReset"), ApiError("gone", status=status))
+    session.at(0.05, session.drop, CONFIG_MAPS, "a")
+
+    delete_and_wait(client, "ci-1", "configmap/a")
+
+    assert [verb for verb, *_ in session.written] == ["delete", "delete"]
+
+
+def test_a_deletion_of_what_another_one_has_deleted(
+    client: ApiClient, session: WritingSession
+) -> None:
+    session.put(CONFIG_MAPS, {"metadata": {"name": "a", "uid": "uid-a"}})
+    session.refuse(ApiError("gone", status=404))
+
+    with pytest.raises(ApiError, match="gone"):
+        delete_and_wait(client, "ci-1", "configmap/a")
+
+
+@pytest.mark.parametrize(
+    ("verb", "what"),
+    [
+        (partial(delete_and_wait, target="deploy/web"), "deploy/web could not be deleted"),
+        (partial(restart, target="deploy/web"), "deploy/web could not be restarted"),
+        (partial(create_and_wait, manifest=POD), "the Pod could not be created"),
+    ],
+)
+def test_a_server_that_writes_nothing(
+    client: ApiClient, session: WritingSession, verb: Callable[..., Any], what: str
+) -> None:
+    session.put(DEPLOYMENTS, deployment(2, 2, 2))
+    session.refuse(*[ApiError("no leader", status=500)] * 50)
+
+    with pytest.raises(WaitTimeout) as caught:
+        verb(client, "ci-1", timeout=5)
+
+    assert str(caught.value) == f"{what} in time: 500: no leader"
+    assert session.clock.monotonic() == pytest.approx(5.0)

@@ -1,0 +1,245 @@
+"""Rollouts: kubectl's rules, and the pods that end them early."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.operations.rollout import rollout_status
+from tests.engine.fake_session import condition
+from tests.framework.workload_samples import LABELS, deployment, enter, of, replica_set, stuck
+
+if TYPE_CHECKING:
+    from pytest_kwait.engine.condition import Condition
+
+SHORT, LONG = Patience.SHORT, Patience.LONG
+LATE = condition("Progressing", "False", reason="ProgressDeadlineExceeded", message="too late")
+LATE_TEXT = 'deployment "web" exceeded its progress deadline'
+NO_SET = condition("Progressing", "False", reason="ReplicaSetCreateError", message="no room")
+REFUSED = condition("ReplicaFailure", reason="FailedCreate", message="exceeded quota: q")
+UNSEEN = Pending("Waiting for deployment spec update to be observed...")
+PARTLY = Pending(
+    'Waiting for deployment "web" rollout to finish: 1 of 2 updated replicas are available...'
+)
+DOOMED = Failed("pod a: InvalidImageName: nope", SHORT, 0.0)
+
+
+def show(awaited: Condition, *objects: Any) -> Verdict:
+    for position, each in enumerate(objects):
+        enter(awaited, *(each if isinstance(each, list) else [each]), position=position)
+    return awaited.verdict()
+
+
+@pytest.mark.parametrize(
+    ("made", "sets", "pods", "verdict"),
+    [
+        (deployment(2, 2, 2), [], [], Met()),
+        (deployment(2, 2, 2, observed=0), [], [], UNSEEN),
+        (deployment(2, 2, 1), [replica_set()], [of("web-1", "a")], PARTLY),
+        (deployment(2, 2, 1), [replica_set()], [stuck("web-1", "a")], DOOMED),
+        (deployment(2, 2, 1, generation=2), [replica_set()], [stuck("web-1", "a")], UNSEEN),
+        (deployment(2, 2, 1), [replica_set("web-0", "0")], [stuck("web-0", "a")], PARTLY),
+        (deployment(2, 2, 1, conditions=[LATE]), [], [], Failed(LATE_TEXT, SHORT)),
+        (
+            deployment(2, 2, 1, conditions=[LATE]),
+            [replica_set()],
+            [stuck("web-1", "a", "CreateContainerError")],
+            Failed(f"{LATE_TEXT} (pod a: CreateContainerError: nope)", SHORT),
+        ),
+        (
+            deployment(2, 1, 1, conditions=[LATE]),
+            [replica_set(conditions=[REFUSED])],
+            [],
+            Failed(
+                f"{LATE_TEXT} (replicaset web-1: FailedCreate: exceeded quota: q)",
+                SHORT,
+            ),
+        ),
+        (
+            deployment(2, 0, 2, conditions=[LATE], paused=True),
+            [],
+            [],
+            Failed("the deployment is paused", LONG),
+        ),
+        (
+            deployment(observed=0, conditions=[NO_SET]),
+            [],
+            [],
+            Failed("ReplicaSetCreateError: no room", LONG),
+        ),
+        (
+            deployment(2, 1, 1, metadata={"deletionTimestamp": "now"}),
+            [],
+            [],
+            Failed("the deployment is being deleted", SHORT),
+        ),
+    ],
+)
+def test_deployment(made: Any, sets: Any, pods: Any, verdict: Verdict) -> None:
+    assert show(rollout_status("ci-1", "deploy/web"), made, sets, pods) == verdict
+
+
+@pytest.mark.parametrize(
+    ("running", "verdict"),
+    [
+        (
+            "3",
+            Failed("desired revision (2) is different from the running revision (3)"),
+        ),
+        (
+            "1",
+            Failed("desired revision (2) is different from the running revision (1)", LONG),
+        ),
+        ("2", Met()),
+    ],
+)
+def test_revision_of_a_deployment(running: str, verdict: Verdict) -> None:
+    awaited = rollout_status("ci-1", "deployment.apps/web", 2)
+
+    assert awaited.goal == "roll out at revision 2"
+    made = deployment(2, 2, 2, revision=running)
+    assert show(awaited, made, [replica_set(revision=running)], [stuck("web-1", "a")]) == verdict
+
+
+def stateful_set(ready: int, updated: int, observed: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "db", "uid": "uid-db", "generation": 1, **more},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": LABELS},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        },
+        "status": {
+            "observedGeneration": observed,
+            "readyReplicas": ready,
+            "updatedReplicas": updated,
+            "updateRevision": "db-new",
+        },
+    }
+
+
+def member(revision: str, name: str = "a") -> dict[str, Any]:
+    labels = LABELS | {"controller-revision-hash": revision}
+    return of("db", name, "Pending", waiting=("InvalidImageName", "nope"), labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("made", "pods", "verdict"),
+    [
+        (stateful_set(2, 2), [], Met()),
+        (stateful_set(1, 1), [], Pending("Waiting for 1 pods to be ready...")),
+        (stateful_set(1, 1), [member("db-new")], DOOMED),
+        (stateful_set(1, 1), [member("db-old")], Pending("Waiting for 1 pods to be ready...")),
+        (
+            stateful_set(1, 1, 0),
+            [member("db-new")],
+            Pending("Waiting for statefulset spec update to be observed..."),
+        ),
+        (
+            stateful_set(1, 1, deletionTimestamp="now"),
+            [],
+            Failed("the statefulset is being deleted", SHORT),
+        ),
+    ],
+)
+def test_stateful_set(made: Any, pods: Any, verdict: Verdict) -> None:
+    assert show(rollout_status("ci-1", "sts/db"), made, pods) == verdict
+
+
+def daemon_set(updated: int, available: int) -> dict[str, Any]:
+    notes = {"deprecated.daemonset.template.generation": "2"}
+    return {
+        "metadata": {"name": "db", "uid": "uid-db", "generation": 2, "annotations": notes},
+        "spec": {"selector": {"matchLabels": LABELS}},
+        "status": {
+            "observedGeneration": 2,
+            "desiredNumberScheduled": 2,
+            "updatedNumberScheduled": updated,
+            "numberAvailable": available,
+        },
+    }
+
+
+def daemon(generation: str) -> dict[str, Any]:
+    labels = LABELS | {"pod-template-generation": generation}
+    return of("db", "a", "Pending", waiting=("InvalidImageName", "nope"), labels=labels)
+
+
+LEAD = 'Waiting for daemon set "db" rollout to finish'
+
+
+@pytest.mark.parametrize(
+    ("made", "pods", "verdict"),
+    [
+        (daemon_set(2, 2), [], Met()),
+        (
+            daemon_set(1, 1),
+            [daemon("1")],
+            Pending(f"{LEAD}: 1 out of 2 new pods have been updated..."),
+        ),
+        (daemon_set(1, 1), [daemon("2")], DOOMED),
+    ],
+)
+def test_daemon_set(made: Any, pods: Any, verdict: Verdict) -> None:
+    awaited = rollout_status("ci-1", "daemonsets/db")
+
+    assert show(awaited, made, pods) == verdict
+
+
+def test_what_was_seen() -> None:
+    for target in ("deployment/web", "ds/web", "sts/web"):
+        awaited = rollout_status("ci-1", target)
+        assert awaited.verdict() == Pending("not found yet")
+        assert awaited.seen() == ""
+    enter(awaited, stateful_set(1, 1))
+    enter(awaited, member("db-new"), member("db-old", "b"), position=1)
+    assert awaited.seen() == "pods of the present revision: 1 Pending (InvalidImageName)"
+
+
+@pytest.mark.parametrize(
+    ("target", "revision", "text"),
+    [
+        (
+            "job/pi",
+            None,
+            "target='job/pi' is not valid: use 'deployment/name', 'daemonset/name' or "
+            "'statefulset/name'",
+        ),
+        (
+            "deployment",
+            None,
+            "target='deployment' is not valid: use 'deployment/name', 'daemonset/name' or "
+            "'statefulset/name'",
+        ),
+        (
+            "widget/web",
+            None,
+            "target='widget/web' is not valid: use 'deployment/name', 'daemonset/name' or "
+            "'statefulset/name'",
+        ),
+        (
+            "deployment/web",
+            0,
+            "revision=0 is not valid: use a whole number, 1 or more",
+        ),
+        (
+            "sts/db",
+            1,
+            "revision=1 is not valid: only a deployment can be asked for one",
+        ),
+        (
+            "deployment/Web",
+            None,
+            "target='Web' is not valid: use a DNS name: up to 253 lower-case letters, digits, '-' "
+            "and '.', with a letter or digit at both ends of each part",
+        ),
+    ],
+)
+def test_bad_targets(target: str, revision: int | None, text: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        rollout_status("ci-1", target, revision)
+
+    assert str(caught.value) == text

@@ -1,0 +1,229 @@
+"""From raw pods to the verdicts of the waits on many of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.framework.pod.list_wait import (
+    almost_all_pods_ready,
+    pods_running_ready,
+    pods_with_label,
+    pods_with_label_running,
+    pods_with_label_running_ready,
+    pods_with_label_scheduled,
+)
+from pytest_kwait.framework.pod.pod_numbers import (
+    number_of_pods,
+    pods_running,
+    pods_scheduling_gated,
+    pods_with_scheduling_gates,
+)
+from tests.engine.fake_session import condition, pod
+
+SHORT, LONG = Patience.SHORT, Patience.LONG
+OWNED = {"ownerReferences": [{"uid": "rs", "controller": True}]}
+GATED = condition("PodScheduled", "False", reason="SchedulingGated")
+NOWHERE = condition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes")
+BAD = "InvalidImageName: no such thing"
+
+
+def ready(name: str) -> dict[str, Any]:
+    return pod(name, conditions=[condition("Ready")])
+
+
+def stuck(name: str) -> dict[str, Any]:
+    return pod(name, "Pending", waiting=("InvalidImageName", "no such thing"))
+
+
+def gated(name: str, *gates: str) -> dict[str, Any]:
+    obj = pod(name, "Pending", node=None, conditions=[GATED])
+    return {**obj, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
+
+
+def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
+    uid = f"uid-{obj['metadata']['name']}"
+    whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
+    awaited.sources()[source].sink.put(whole, msgspec.json.encode(whole), 0.0)
+
+
+WEB = "app=web"
+NOT_READY = "Running, not ready"
+ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
+    (number_of_pods("ci-1", 0), [], Met()),
+    (number_of_pods("ci-1", 2), [pod("a"), pod("b", "Failed")], Met()),
+    (number_of_pods("ci-1", 2), [pod("a")], Pending("1 of 2 pods: 1 Running")),
+    (number_of_pods("ci-1", 0), [pod("a")], Pending("1, 1 more than awaited")),
+    (number_of_pods("ci-1", 3), [stuck("a")], Pending("1 of 3 pods: 1 Pending (InvalidImageName)")),
+    (pods_running("ci-1", 0), [pod("a")], Met()),
+    (pods_running("ci-1", 1), [ready("a"), stuck("b"), pod("c")], Met()),
+    (
+        pods_running("ci-1", 1),
+        [ready("a"), ready("b")],
+        Pending("2 Running and ready, 1 more than awaited"),
+    ),
+    (
+        pods_running("ci-1", 2),
+        [ready("a"), pod("b")],
+        Pending(f"1 of 2 pods Running and ready: 1 Running, 1 {NOT_READY}"),
+    ),
+    (pods_running("ci-1", 2), [ready("a"), stuck("b")], Failed(f"pod b: {BAD}", SHORT, 0.0)),
+    (
+        pods_running("ci-1", 2),
+        [stuck("b")],
+        Pending("0 of 2 pods Running and ready: 1 Pending (InvalidImageName)"),
+    ),
+    (
+        pods_running("ci-1", 1),
+        [pod("a", "Failed", metadata=OWNED)],
+        Pending("0 of 1 pod Running and ready: 1 Failed"),
+    ),
+    (
+        pods_running("ci-1", 1),
+        [pod("a", "Failed")],
+        Failed("pod a: the pod has failed: no reason is given", SHORT, 0.0),
+    ),
+    (pods_scheduling_gated("ci-1", 1), [gated("a", "x/y"), pod("b")], Met()),
+    (
+        pods_scheduling_gated("ci-1", 1),
+        [pod("a")],
+        Pending(f"0 of 1 pod behind a scheduling gate: 1 {NOT_READY}"),
+    ),
+    (pods_with_scheduling_gates("ci-1", 1, ["x", "y"]), [gated("a", "x", "y")], Met()),
+    (
+        pods_with_scheduling_gates("ci-1", 1, ["x", "y"]),
+        [gated("a", "y", "x")],
+        Pending("0 of 1 pod with scheduling gates x, y: 1 Pending (SchedulingGated)"),
+    ),
+    (pods_with_scheduling_gates("ci-1", 1, []), [gated("a", "y"), pod("b")], Met()),
+    (pods_with_label("ci-1", WEB), [stuck("a")], Met()),
+    (pods_with_label("ci-1", WEB), [], Pending("0 of 1 there")),
+    (pods_with_label_scheduled("ci-1", WEB), [pod("a", "Pending")], Met()),
+    (
+        pods_with_label_scheduled("ci-1", WEB),
+        [pod("a"), pod("b", "Pending", node=None)],
+        Pending("1 of 2 scheduled: 1 Running, 1 Pending"),
+    ),
+    (
+        pods_with_label_scheduled("ci-1", WEB),
+        [pod("b", "Pending", node=None, conditions=[NOWHERE])],
+        Failed("pod b: Unschedulable: 0/1 nodes", LONG, 0.0),
+    ),
+    (pods_with_label_running("ci-1", WEB), [pod("a")], Met()),
+    (
+        pods_with_label_running("ci-1", WEB),
+        [pod("a"), pod("b", "Succeeded")],
+        Failed("pod b: the pod has succeeded", SHORT, 0.0),
+    ),
+    (pods_with_label_running_ready("ci-1", WEB, 1), [ready("a"), ready("b")], Met()),
+    (
+        pods_with_label_running_ready("ci-1", WEB, 3),
+        [ready("a"), ready("b")],
+        Pending("2 of 3 there: 2 Running"),
+    ),
+    (
+        pods_with_label_running_ready("ci-1", WEB, 1),
+        [ready("a"), stuck("b"), stuck("c")],
+        Failed(f"pod b (and 1 more pod): {BAD}", SHORT, 0.0),
+    ),
+    (
+        pods_running_ready("ci-1", 1),
+        [ready("a"), pod("b", "Succeeded"), pod("c", "Failed", metadata=OWNED)],
+        Met(),
+    ),
+    (pods_running_ready("ci-1", 0), [], Met()),
+    (pods_running_ready("ci-1", 1, 1), [ready("a"), stuck("b")], Met()),
+    (pods_running_ready("ci-1", 1), [ready("a"), stuck("b")], Failed(f"pod b: {BAD}", SHORT, 0.0)),
+    (
+        pods_running_ready("ci-1", 2, 1),
+        [ready("a"), pod("b", "Unknown")],
+        Pending("1 Running and ready, 2 awaited; 1 not, 1 allowed: 1 Running, 1 Unknown"),
+    ),
+    (
+        pods_running_ready("ci-1", 1),
+        [ready("a"), pod("b", "Failed")],
+        Failed("pod b: the pod has failed: no reason is given", SHORT, 0.0),
+    ),
+]
+
+
+@pytest.mark.parametrize(("awaited", "pods", "verdict"), ROWS)
+def test_rows(awaited: Any, pods: list[dict[str, Any]], verdict: Verdict) -> None:
+    for each in pods:
+        put(awaited, each)
+
+    assert awaited.verdict() == verdict
+
+
+def controller(name: str, replicas: int | None, up: int, **more: Any) -> dict[str, Any]:
+    status = {"readyReplicas": up, "observedGeneration": more.get("observed", 1)}
+    return {
+        "metadata": {"name": name, "generation": 1},
+        "spec": {"replicas": replicas},
+        "status": status,
+    }
+
+
+def test_replicas_of_controllers_count() -> None:
+    awaited = almost_all_pods_ready("ci-1", 1, 1)
+    put(awaited, ready("a"))
+    assert awaited.verdict() == Met()
+    assert [source.resource.kind for source in awaited.sources()] == [
+        "Pod",
+        "ReplicationController",
+        "ReplicaSet",
+    ]
+
+    put(awaited, controller("rc", 3, 2), 1)
+    assert awaited.verdict() == Met()
+    put(awaited, controller("rs", None, 0), 2)
+    assert awaited.verdict() == Pending("controllers lack 2 ready replicas, 1 allowed")
+    put(awaited, controller("rs", None, 1, observed=0), 2)
+    assert awaited.verdict() == Pending("1 controller has a status of an older generation")
+    awaited.sources()[2].sink.drop("uid-rs")
+    assert awaited.verdict() == Met()
+    assert awaited.sources()[2].sink.uids() == set()
+    put(awaited, stuck("b"))
+    put(awaited, stuck("c"))
+    assert isinstance(awaited.verdict(), Failed)
+
+
+LOOKS: dict[str, Any] = {
+    "new": lambda name: pod(name, "Pending"),
+    "running": pod,
+    "ready": ready,
+    "stuck": stuck,
+    "over": lambda name: pod(name, "Succeeded"),
+    "failed": lambda name: pod(name, "Failed", metadata=OWNED),
+    "gone": None,
+}
+HISTORIES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(sorted(LOOKS))))
+MAKERS = (
+    lambda: pods_running("ci-1", 2),
+    lambda: pods_with_label_running_ready("ci-1", WEB, 2),
+    lambda: pods_running_ready("ci-1", 1, 1),
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(HISTORIES, st.sampled_from(MAKERS))
+def test_history_does_not_matter(history: list[tuple[str, str]], make: Any) -> None:
+    along, anew = make(), make()
+    last: dict[str, Any] = {}
+    for name, look in history:
+        last[name] = LOOKS[look]
+        if last[name] is None:
+            along.sources()[0].sink.drop(f"uid-{name}")
+        else:
+            put(along, last[name](name))
+    for name, obj in last.items():
+        if obj is not None:
+            put(anew, obj(name))
+
+    assert type(along.verdict()) is type(anew.verdict())
+    assert along.result() == anew.result()

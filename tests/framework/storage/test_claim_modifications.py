@@ -1,0 +1,132 @@
+"""Claims that are given another class of volume attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+import pytest_kwait as kw
+from pytest_kwait.client.resource import PERSISTENT_VOLUME_CLAIMS
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.storage.claim_modifications import (
+    persistent_volume_claim_modification_failure,
+    persistent_volume_claim_modified,
+)
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
+
+MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
+
+
+def claim(current: str | None, attempt: str = "", *conditions: Any, phase: str = "Bound") -> Any:
+    status: dict[str, Any] = {"phase": phase, "currentVolumeAttributesClassName": current}
+    status |= {"conditions": list(conditions)}
+    if attempt:
+        status["modifyVolumeStatus"] = {"status": attempt}
+    spec = {"volumeAttributesClassName": "gold"}
+    return {"metadata": {"name": "data"}, "spec": spec, "status": status}
+
+
+ERROR = {"type": "ModifyVolumeError", "status": "True", "message": "no\ngold"}
+OVER = {"type": "ModifyVolumeError", "status": "False"}
+UNDER_WAY = {"type": "ModifyingVolume", "status": "True"}
+SILVER = "Bound, of class silver, gold is asked for"
+
+ROWS: dict[str, tuple[Any, Verdict, Verdict]] = {
+    "modified": (claim("gold"), Met(), Pending("Bound, of class gold, gold is asked for")),
+    "modified after an error": (
+        claim("gold", "", OVER),
+        Met(),
+        Pending("Bound, of class gold, gold is asked for"),
+    ),
+    "not asked yet": (claim("silver"), Pending(SILVER), Pending(SILVER)),
+    "not bound": (
+        claim("gold", phase="Pending"),
+        Pending("Pending, of class gold, gold is asked for"),
+        Pending("Pending, of class gold, gold is asked for"),
+    ),
+    "under way": (
+        claim(None, "InProgress", UNDER_WAY),
+        Pending("Bound, of class none, gold is asked for: InProgress"),
+        Pending("Bound, of class none, gold is asked for: InProgress"),
+    ),
+    "the condition is left": (
+        claim("gold", "", UNDER_WAY),
+        Pending("Bound, of class gold, gold is asked for"),
+        Pending("Bound, of class gold, gold is asked for"),
+    ),
+    "an error that is tried again": (
+        claim("silver", "InProgress", ERROR),
+        Pending(f"{SILVER}: InProgress: no gold"),
+        Met(),
+    ),
+    "refused": (
+        claim("silver", "Infeasible", ERROR),
+        Failed(f"{SILVER}: Infeasible: no gold", Patience.LONG),
+        Met(),
+    ),
+    "none is asked for": (
+        {"metadata": {"name": "data"}, "spec": None, "status": {"phase": "Bound"}},
+        Met(),
+        Pending("Bound, of class none, none is asked for"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_verdict(name: str) -> None:
+    obj, modified, refused = ROWS[name]
+    whole = {**obj, "metadata": {"uid": "uid", **obj["metadata"]}}
+    for make, verdict in (
+        (persistent_volume_claim_modified, modified),
+        (persistent_volume_claim_modification_failure, refused),
+    ):
+        awaited = make("ci-1", "data")
+        assert awaited.verdict() == Pending("not found yet")
+        awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
+        assert awaited.verdict() == verdict
+
+
+@MODES
+def test_from_call_to_result(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    session.put(PERSISTENT_VOLUME_CLAIMS, claim("silver"))
+    session.at(2, session.put, PERSISTENT_VOLUME_CLAIMS, claim("silver", "InProgress", ERROR))
+    session.at(4, session.put, PERSISTENT_VOLUME_CLAIMS, claim("gold"))
+    first = (client, "ci-1", "data")
+
+    refused = kw.wait_for_persistent_volume_claim_modification_failure(*first, mode=mode)
+    assert refused["kind"] == "PersistentVolumeClaim"
+    assert session.clock.monotonic() == 2.0
+    kw.wait_for_persistent_volume_claim_modified(*first, mode=mode)
+    assert session.clock.monotonic() == 4.0
+
+
+def test_messages(client: ApiClient, session: FakeSession) -> None:
+    session.put(PERSISTENT_VOLUME_CLAIMS, claim("silver", "Infeasible", ERROR))
+    with pytest.raises(WaitFailed) as failed:
+        kw.wait_for_persistent_volume_claim_modified(client, "ci-1", "data")
+    assert failed.value.args == (
+        "persistentvolumeclaim ci-1/data can no longer get its class of volume attributes: Bound, "
+        "of class silver, gold is asked for: Infeasible: no gold",
+    )
+    session.put(PERSISTENT_VOLUME_CLAIMS, claim("silver"))
+    with pytest.raises(WaitTimeout) as late:
+        kw.wait_for_persistent_volume_claim_modification_failure(client, "ci-1", "data", timeout=2)
+    assert late.value.args == (
+        "persistentvolumeclaim ci-1/data did not get refused its class of volume attributes within"
+        " 2s: Bound, of class silver, gold is asked for",
+    )
+
+
+def test_bad_input(client: ApiClient, session: FakeSession) -> None:
+    with pytest.raises(InvalidArgument, match="namespace='CI' is not valid"):
+        kw.wait_for_persistent_volume_claim_modified(client, "CI", "data")
+    with pytest.raises(InvalidArgument, match="claim='D' is not valid"):
+        kw.wait_for_persistent_volume_claim_modification_failure(client, "ci-1", "D")
+    assert session.requests == []

@@ -1,0 +1,112 @@
+"""What a controller's own status says of why its pods will not come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.engine.object_counter import TerminalState
+from pytest_kwait.engine.verdicts import Patience
+from pytest_kwait.framework.terminal_states.replica_failures import detect_replica_failure
+from pytest_kwait.framework.terminal_states.workloads import (
+    detect_paused,
+    detect_progress_deadline_exceeded,
+    detect_replica_set_refusal,
+)
+
+SHORT, LONG = Patience.SHORT, Patience.LONG
+PSA = (
+    'pods "web-65f6d67c75-m47v2" is forbidden: violates PodSecurity "restricted:latest": '
+    'allowPrivilegeEscalation != false (container "main" must set ...)'
+)
+
+
+def told(kind: str, status: str, reason: str | None, message: str | None) -> dict[str, Any]:
+    condition = {"type": kind, "status": status, "reason": reason, "message": message}
+    return {"status": {"conditions": [{"type": "Other"}, condition]}}
+
+
+@pytest.mark.parametrize(
+    ("message", "patience"),
+    [
+        (PSA, SHORT),
+        ('Pod "web-1" is invalid: spec.containers[0].resources: Invalid value', SHORT),
+        ('pods "web-1" is forbidden: failed quota: q: must specify cpu for: main', SHORT),
+        ('pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1', LONG),
+        ('pods "web-1" is forbidden: maximum cpu usage per Container is 1, but limit is 2', LONG),
+        ('pods "web-" is forbidden: error looking up service account a/b: not found', LONG),
+        ('pods "web-1" is forbidden: no PriorityClass with name high was found', LONG),
+        ('admission webhook "w" denied the request: not today', LONG),
+        ('Internal error occurred: failed calling webhook "w": connection refused', LONG),
+    ],
+)
+def test_refused_pods(message: str, patience: Patience) -> None:
+    controller = told("ReplicaFailure", "True", "FailedCreate", message)
+
+    assert detect_replica_failure(controller) == TerminalState(f"FailedCreate: {message}", patience)
+
+
+@pytest.mark.parametrize(
+    ("controller", "doom"),
+    [
+        ({}, None),
+        ({"status": None}, None),
+        ({"status": {"conditions": None}}, None),
+        (told("ReplicaFailure", "False", "FailedCreate", PSA), None),
+        (told("ReplicaFailure", "True", None, None), TerminalState("ReplicaFailure", LONG)),
+        (
+            told("ReplicaFailure", "True", "FailedDelete", "no  \n way"),
+            TerminalState("FailedDelete: no way", LONG),
+        ),
+    ],
+)
+def test_other_refusals(controller: dict[str, Any], doom: TerminalState | None) -> None:
+    assert detect_replica_failure(controller) == doom
+
+
+def test_progress_deadline() -> None:
+    late = told("Progressing", "False", "ProgressDeadlineExceeded", "it has timed out progressing.")
+
+    assert detect_progress_deadline_exceeded(late) == TerminalState(
+        "ProgressDeadlineExceeded: it has timed out progressing.", SHORT
+    )
+    # What is left of the time before it was paused.
+    assert detect_progress_deadline_exceeded({**late, "spec": {"paused": True}}) is None
+    assert (
+        detect_progress_deadline_exceeded(told("Progressing", "True", "ReplicaSetUpdated", ""))
+        is None
+    )
+    assert detect_progress_deadline_exceeded({"status": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("paused", "wanted", "updated", "there", "doomed"),
+    [
+        (True, 2, 0, 0, True),
+        (True, None, 0, 0, True),
+        (True, 2, 1, 3, True),
+        (True, 2, 2, 3, True),
+        (True, 2, 2, 2, False),
+        (True, 0, 0, 0, False),
+        (False, 2, 0, 2, False),
+    ],
+)
+def test_paused(paused: bool, wanted: int | None, updated: int, there: int, doomed: bool) -> None:
+    spec = {"paused": paused, "replicas": wanted}
+    status = {"updatedReplicas": updated, "replicas": there}
+
+    doom = detect_paused({"spec": spec, "status": status})
+
+    assert doom == (TerminalState("the deployment is paused", LONG) if doomed else None)
+
+
+def test_replica_set_that_is_refused() -> None:
+    text = 'replicasets.apps "web-1" is forbidden: exceeded quota: q'
+
+    doom = detect_replica_set_refusal(told("Progressing", "False", "ReplicaSetCreateError", text))
+
+    assert doom == TerminalState(f"ReplicaSetCreateError: {text}", LONG)
+    assert (
+        detect_replica_set_refusal(told("Progressing", "True", "NewReplicaSetCreated", "")) is None
+    )

@@ -1,0 +1,359 @@
+"""From raw objects to verdicts: DaemonSets, and the nodes that their pods are on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from pytest_kwait.client.resource import DAEMON_SETS, PODS
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.daemon_sets import (
+    daemon_set_pods_on_nodes,
+    daemon_set_present_on_nodes,
+    daemon_set_running_on_all_nodes,
+    daemon_set_status,
+    daemon_sets,
+    wait_for_daemon_set_running_on_all_nodes,
+)
+from pytest_kwait.framework.registry import WAITS
+from tests.framework.workload_samples import of, stuck
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
+
+SHORT, LONG = Patience.SHORT, Patience.LONG
+GOING = {"deletionTimestamp": "now"}
+
+
+def agent(desired: int = 2, ready: int = 2, *, observed: int = 1, **metadata: Any) -> Any:
+    status = {
+        "observedGeneration": observed,
+        "desiredNumberScheduled": desired,
+        "currentNumberScheduled": desired,
+        "numberReady": ready,
+        "numberAvailable": ready,
+    }
+    return {
+        "metadata": {"name": "web", "uid": "uid-web", "generation": 1, **metadata},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": status,
+    }
+
+
+def on(node: str | None, name: str = "", **parts: Any) -> Any:
+    return of("web", name or f"web-{node}", ready=True, node=node, **parts)
+
+
+def late(node: str, **parts: Any) -> Any:
+    return of("web", f"web-{node}", node=node, **parts)
+
+
+def put(awaited: Any, position: int, obj: Any) -> None:
+    uid = obj["metadata"].get("uid") or f"uid-{obj['metadata']['name']}"
+    obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
+    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
+
+
+def everywhere() -> Any:
+    return daemon_set_running_on_all_nodes("ci-1", "web")
+
+
+def only(*nodes: str) -> Any:
+    return daemon_set_pods_on_nodes("ci-1", "web", nodes)
+
+
+def started(count: int) -> Any:
+    return daemon_set_present_on_nodes("ci-1", "web", count)
+
+
+def status() -> Any:
+    return daemon_set_status("ci-1", "web")
+
+
+BAD = "InvalidImageName: nope"
+ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
+    "no set": (everywhere(), None, [], Pending("not found yet")),
+    "all": (everywhere(), agent(), [on("a"), on("b")], Met()),
+    "none yet": (everywhere(), agent(), [], Pending("0 of 2 nodes with one pod: no pods")),
+    "one not ready": (
+        everywhere(),
+        agent(),
+        [on("a"), late("b")],
+        Pending("1 of 2 nodes with one pod: 1 ready, 1 Running, not ready"),
+    ),
+    "not available for long enough": (
+        everywhere(),
+        agent(ready=1),
+        [on("a"), on("b")],
+        Pending("1 of 2 pods available"),
+    ),
+    "two on one node": (
+        everywhere(),
+        agent(),
+        [on("a"), on("a", "web-x"), on("b")],
+        Pending("1 of 2 nodes with one pod: 3 ready; 1 with more than one, or none awaited"),
+    ),
+    "one more on a node that is no longer meant": (
+        everywhere(),
+        agent(),
+        [on("a"), on("b"), on("c")],
+        Pending("3 of 2 nodes with one pod: 3 ready"),
+    ),
+    "one that goes": (everywhere(), agent(), [on("a"), on("b"), on("c", metadata=GOING)], Met()),
+    "one of another": (
+        everywhere(),
+        agent(1),
+        [of("other", "x", ready=True)],
+        Pending("0 of 1 node with one pod: 1 of another owner"),
+    ),
+    "one that has ended is replaced": (
+        everywhere(),
+        agent(1),
+        [late("a", phase="Failed")],
+        Pending("0 of 1 node with one pod: 1 Failed"),
+    ),
+    "status of before": (
+        everywhere(),
+        agent(observed=0),
+        [on("a"), on("b")],
+        Pending("generation 1 is not observed yet, its status is not written yet"),
+    ),
+    "no node": (everywhere(), agent(0, 0), [], Failed("the set is to run on 0 nodes", LONG)),
+    "going": (
+        everywhere(),
+        agent(deletionTimestamp="now"),
+        [],
+        Failed("the daemonset is being deleted", SHORT),
+    ),
+    "stuck": (
+        everywhere(),
+        agent(),
+        [on("a"), stuck("web", "x"), stuck("web", "y")],
+        Failed(f"pod x (and 1 more pod): {BAD}", SHORT, 0.0),
+    ),
+    "on these": (only("a", "b"), agent(), [on("a"), on("b")], Met()),
+    "on others": (
+        only("a", "b"),
+        agent(),
+        [on("a"), on("c")],
+        Pending("1 of 2 nodes with one pod: 2 ready; 1 with more than one, or none awaited"),
+    ),
+    "on this and, left over, on another": (
+        only("a"),
+        agent(1, 1),
+        [on("a"), on("c")],
+        Pending("1 of 1 node with one pod: 2 ready; 1 with more than one, or none awaited"),
+    ),
+    "on none": (only(), agent(0, 0), [], Met()),
+    "on more": (
+        only("a"),
+        agent(),
+        [on("a"), on("b")],
+        Failed("the set is to run on 2 nodes", LONG),
+    ),
+    "stuck where it is not needed": (
+        only("a", "b"),
+        agent(),
+        [on("a"), stuck("web", "x")],
+        Pending("1 of 2 nodes with one pod: 1 ready, 1 Pending (InvalidImageName)"),
+    ),
+    "stuck where it is needed": (
+        only("a", "node-1"),
+        agent(),
+        [on("a"), stuck("web", "x")],
+        Failed(f"pod x: {BAD}", SHORT, 0.0),
+    ),
+    "started": (started(2), agent(ready=0), [late("a"), late("b")], Met()),
+    "not started": (
+        started(1),
+        agent(),
+        [late("a"), late("b", phase="Pending")],
+        Pending("1 of 2 nodes with one pod: 1 Running, 1 Pending"),
+    ),
+    "on too few": (
+        started(3),
+        agent(),
+        [on("a"), on("b")],
+        Failed("the set is to run on 2 nodes", LONG),
+    ),
+    "status": (status(), agent(), [], Met()),
+    "status of none": (status(), agent(0, 0), [], Met()),
+    "status of one less": (
+        status(),
+        agent(ready=1),
+        [on("a")],
+        Pending("2 of 2 pods scheduled, 1 ready"),
+    ),
+    "status with one stuck": (
+        status(),
+        agent(ready=1),
+        [stuck("web", "x")],
+        Failed(f"pod x: {BAD}", SHORT, 0.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("awaited", "obj", "pods", "verdict"), ROWS.values(), ids=ROWS.keys())
+def test_verdicts(awaited: Any, obj: Any, pods: list[Any], verdict: Verdict) -> None:
+    if obj is not None:
+        put(awaited, 0, obj)
+        awaited.sources()
+    for each in pods:
+        put(awaited, 1, each)
+
+    assert awaited.verdict() == verdict
+
+
+def test_pods_move_and_go() -> None:
+    awaited = only("a", "b")
+    put(awaited, 0, agent())
+    put(awaited, 1, on("a", "x"))
+    put(awaited, 1, on("a", "y"))
+    put(awaited, 1, on("b", "z"))
+    book = awaited.sources()[1].sink
+    assert (book.single, book.occupied) == (1, 2)
+
+    book.drop("uid-y")
+    assert (book.single, book.occupied) == (2, 2)
+    assert awaited.verdict() == Met()
+    assert [pod["metadata"]["name"] for pod in awaited.result()] == ["x", "z"]
+    put(awaited, 1, of("web", "z", node="b"))
+    assert (book.single, book.occupied) == (1, 1)
+    book.drop("uid-x")
+    book.drop("uid-z")
+    assert (book.single, book.occupied, book.met) == (0, 0, 0)
+
+
+def test_all_sets_of_a_namespace() -> None:
+    awaited = daemon_sets("ci-1")
+    assert awaited.verdict() == Met()
+    put(awaited, 0, agent())
+    put(awaited, 0, agent(3, 1, name="b", uid="uid-b"))
+    put(awaited, 0, agent(0, 0, observed=0, name="c", uid="uid-c"))
+
+    assert awaited.verdict() == Pending(
+        "1 of 3 ready: 1 web with 2 of 2 pods, 1 b with 1 of 3 pods, 1 c not observed yet"
+    )
+    some = daemon_sets("ci-1", 2)
+    put(some, 0, agent(3, 1))
+    assert some.verdict() == Met()
+    assert [each["kind"] for each in some.result()] == ["DaemonSet"]
+
+
+HEADLINES = [
+    (
+        "wait_for_daemon_set_running_on_all_nodes",
+        ("web",),
+        "daemonset ci-1/web did not have one available pod on each node that it is to run on "
+        "within 2s: not found yet",
+    ),
+    (
+        "wait_for_daemon_set_pods_on_nodes",
+        ("web", ["a", "b", "c", "d"]),
+        "daemonset ci-1/web did not have one available pod on a, b, c and 1 more each, and nowhere "
+        "else within 2s: not found yet",
+    ),
+    (
+        "wait_for_daemon_set_pods_on_nodes",
+        ("web", ["a"]),
+        "daemonset ci-1/web did not have one available pod on a, and nowhere else within 2s: "
+        "not found yet",
+    ),
+    (
+        "wait_for_daemon_set_pods_on_nodes",
+        ("web", []),
+        "daemonset ci-1/web did not have no available pod within 2s: not found yet",
+    ),
+    (
+        "wait_for_daemon_set_present_on_nodes",
+        ("web", 1),
+        "daemonset ci-1/web did not have one pod that has started on each node that it is to run "
+        "on, 1 node or more within 2s: not found yet",
+    ),
+    (
+        "wait_for_daemon_set_status",
+        ("web",),
+        "daemonset ci-1/web did not have all pods scheduled and ready within 2s: not found yet",
+    ),
+    (
+        "wait_for_daemon_sets",
+        (1,),
+        "daemon sets in ci-1 did not have all pods ready, all but 1 of each within 2s: "
+        "0 of 1 ready: 1 b with 0 of 2 pods",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "headline"), HEADLINES)
+def test_headlines(
+    client: ApiClient, session: FakeSession, name: str, args: tuple[Any, ...], headline: str
+) -> None:
+    session.put(DAEMON_SETS, agent(ready=0, name="b", uid="uid-b"))
+
+    with pytest.raises(WaitTimeout) as caught:
+        WAITS[name].function(client, "ci-1", *args, timeout=2)
+
+    assert caught.value.args == (headline,)
+
+
+def test_a_stuck_pod_ends_the_wait(client: ApiClient, session: FakeSession) -> None:
+    session.put(DAEMON_SETS, agent())
+    session.put(PODS, on("a"))
+    session.put(PODS, stuck("web", "web-b"))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_daemon_set_running_on_all_nodes(client, "ci-1", "web")
+
+    assert caught.value.args == (
+        "daemonset ci-1/web can no longer have one available pod on each node that it is to run "
+        f"on: pod web-b: {BAD}",
+    )
+    assert session.clock.monotonic() == pytest.approx(5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "text"),
+    [
+        (
+            "wait_for_daemon_set_pods_on_nodes",
+            ("web", "node-1"),
+            "nodes='node-1' is not valid: use a list of the nodes' names, each once",
+        ),
+        (
+            "wait_for_daemon_set_pods_on_nodes",
+            ("web", ["a", "a"]),
+            "nodes=['a', 'a'] is not valid: use a list of the nodes' names, each once",
+        ),
+        (
+            "wait_for_daemon_sets",
+            (-1,),
+            "allowed_not_ready=-1 is not valid: use a whole number, 0 or more",
+        ),
+    ],
+)
+def test_bad_arguments(name: str, args: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        WAITS[name].check(*args)
+
+    assert str(caught.value) == text
+
+
+def test_nulls_are_as_good_as_nothing() -> None:
+    for awaited in (everywhere(), only("a"), status()):
+        put(
+            awaited,
+            0,
+            {"metadata": {"name": "web", "uid": "uid-web"}, "spec": None, "status": None},
+        )
+
+        assert isinstance(awaited.verdict(), Pending)
+
+    awaited = everywhere()
+    put(awaited, 0, agent(1))
+    put(awaited, 1, {**on("a"), "spec": None, "status": None})
+    assert awaited.verdict() == Pending("0 of 1 node with one pod: 1 Pending")

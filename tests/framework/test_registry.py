@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from pytest_kwait.engine.timeouts import TIMEOUTS
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.registry import WAITS, Wait
+
+OPTIONS = "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for"
+BOUND = [wait for wait in WAITS.values() if wait.bound]
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=lambda wait: wait.name)
+def test_every_wait_is_there_and_its_limit_in_the_table(wait: Wait) -> None:
+    assert callable(wait.function)
+    assert wait.function.__name__ == wait.name
+    assert wait.timeout in TIMEOUTS
+
+
+@pytest.mark.parametrize("wait", BOUND, ids=lambda wait: wait.name)
+def test_function_condition_and_usage_take_the_same(wait: Wait) -> None:
+    function = [*inspect.signature(wait.function).parameters.values()]
+    assert wait.condition is not None
+    module = sys.modules[wait.module]
+    condition = [*inspect.signature(getattr(module, wait.condition)).parameters.values()]
+
+    first = ["client", "namespace"] if wait.namespaced else ["client"]
+    assert [p.name for p in function[: len(first)]] == first
+    assert function[-1].kind is inspect.Parameter.VAR_KEYWORD
+    assert [(p.name, p.default, p.kind) for p in function[1:-1]] == [
+        (p.name, p.default, p.kind) for p in condition
+    ]
+    usage = inspect.Signature([p.replace(annotation=p.empty) for p in function[len(first) : -1]])
+    assert str(usage) == f"({wait.usage})"
+
+
+def test_reading_the_list_imports_no_wait() -> None:
+    code = (
+        "import sys, pytest_kwait.framework.registry\n"
+        "print([m for m in ('kubernetes', 'msgspec', 'urllib3') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs"),
+    [
+        ("wait_for_job_pods_running", ("sleepers", 3), {"timeout": "2m"}),
+        ("wait_for_job_complete", ("pi",), {"completions": 3, "mode": "poll"}),
+        ("wait_for_pods_on_minions", ("rc/web",), {"poll": 1}),
+        ("wait_for_pods_on_minions", (), {"selector": {"app": "web"}}),
+        ("wait_for", ("pod/a", "condition=Ready"), {}),
+        ("wait_for_cache_sync", ("pods",), {}),
+    ],
+)
+def test_good_arguments(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    WAITS[name].check(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "text"),
+    [
+        (
+            "wait_for_job_pods_running",
+            ("sleepers",),
+            {},
+            "arguments of wait_for_job_pods_running=\"('sleepers')\" is not valid: missing a "
+            "required argument: 'expected_count'; "
+            f"use wait_for_job_pods_running(job, expected_count) {OPTIONS}",
+        ),
+        (
+            "wait_for_job_finish",
+            ("sleepers",),
+            {"timout": 3},
+            "arguments of wait_for_job_finish=\"('sleepers', timout=3)\" is not valid: got an "
+            f"unexpected keyword argument 'timout'; use wait_for_job_finish(job) {OPTIONS}",
+        ),
+        (
+            "wait_for_job_pods_running",
+            ("sleepers", -1),
+            {},
+            "expected_count=-1 is not valid: use a whole number, 0 or more",
+        ),
+        (
+            "wait_for_job_finish",
+            ("sleepers",),
+            {"mode": "stare"},
+            "mode='stare' is not valid: use 'watch' or 'poll'",
+        ),
+    ],
+)
+def test_bad_arguments(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        WAITS[name].check(*args, **kwargs)
+
+    assert str(caught.value) == text

@@ -1,0 +1,367 @@
+"""Refused pods of which only events tell: when those are listed, and when they are believed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.resource import DAEMON_SETS, EVENTS, JOBS, PODS, STATEFUL_SETS
+from pytest_kwait.engine.object_counter import TerminalState
+from pytest_kwait.engine.options import WaitSettings
+from pytest_kwait.engine.verdicts import Patience
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
+from pytest_kwait.framework.daemon_sets import daemon_set_running_on_all_nodes, daemon_set_status
+from pytest_kwait.framework.job.job_statuses import job_condition, job_ready, job_state, job_suspend
+from pytest_kwait.framework.job.wait import (
+    job_complete,
+    job_failed,
+    job_finish,
+    job_pods_running,
+    job_pods_succeeded,
+)
+from pytest_kwait.framework.statefulset.wait import (
+    stateful_set_pod_ready,
+    stateful_set_running_and_ready,
+    stateful_set_status_ready_replicas,
+)
+from pytest_kwait.framework.terminal_states.replica_failures import detect_creation_failure
+from pytest_kwait.wait.errors import DeadlineExceeded
+from tests.engine.fake_session import FakeSession, job, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
+QUOTA = (
+    'Error creating: pods "sleepers-abcde" is forbidden: exceeded quota: few, requested: pods=1,'
+    " used: pods=0, limited: pods=0"
+)
+SECURITY = (
+    'Error creating: pods "sleepers-abcde" is forbidden: violates PodSecurity "restricted:latest"'
+)
+
+
+def event(
+    name: str, second: int, message: str = QUOTA, reason: str | None = "FailedCreate", **more: Any
+) -> dict[str, Any]:
+    about = {"kind": "Job", "name": "sleepers", "uid": "uid-sleepers"}
+    return {
+        "metadata": {"name": name},
+        "involvedObject": about,
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
+        **more,
+    }
+
+
+def made(name: str, second: int, phase: str = "Running") -> dict[str, Any]:
+    stamp = f"2026-01-01T00:00:{second:02}Z"
+    return pod(name, phase, metadata={"creationTimestamp": stamp})
+
+
+def session(*events: dict[str, Any], **of_job: Any) -> FakeSession:
+    found = FakeSession()
+    found.put(JOBS, job(**of_job))
+    for each in events:
+        found.put(EVENTS, each)
+    return found
+
+
+def running(count: int = 3) -> Any:
+    return job_pods_running("ci-1", "sleepers", count)
+
+
+def wait(found: FakeSession, awaited: Any = None, **options: Any) -> Any:
+    options = {"timeout": 300.0, **options}
+    return wait_for_condition(found, awaited or running(), WaitSettings(**options))
+
+
+@MODES
+def test_what_nothing_heals(mode: Any) -> None:
+    found = session(event("e1", 0, SECURITY))
+
+    with pytest.raises(WaitFailed) as caught:
+        wait(found, mode=mode, poll=1.0)
+
+    assert caught.value.evidence["reason"] == SECURITY.replace("Error creating", "FailedCreate")
+    assert found.clock.monotonic() == 5.0
+    # In watch mode once more before it is believed, with everything else.
+    asked = found.count("list events involvedObject.uid=uid-sleepers")
+    assert asked == (2 if mode == "watch" else 1)
+    assert found.count("watch events") == 0
+
+
+@MODES
+def test_what_may_pass(mode: Any) -> None:
+    """The grace counts from when the pods were missing, as the events do."""
+    found = session(event("e1", 0))
+
+    with pytest.raises(WaitFailed, match=r"FailedCreate: pods .* exceeded quota: few"):
+        wait(found, mode=mode, poll=1.0)
+
+    assert found.clock.monotonic() == 45.0
+    if mode == "watch":
+        assert found.count("list events involvedObject.uid=uid-sleepers") == 2
+
+
+@MODES
+def test_what_was_there_and_is_refused_later(mode: Any) -> None:
+    """The pods were there, not Running, for 20 s."""
+    found = session(event("e1", 25))
+    for name in ("a", "b", "c"):
+        found.put(PODS, made(name, 0, "Pending"))
+        found.at(20, found.drop, PODS, name)
+
+    with pytest.raises(WaitFailed, match=r"FailedCreate: pods .* exceeded quota: few"):
+        wait(found, mode=mode, poll=1.0)
+
+    assert found.clock.monotonic() == 65.0
+
+
+@MODES
+def test_a_quota_that_is_freed(mode: Any) -> None:
+    found = session(event("e1", 0))
+    for name in ("a", "b", "c"):
+        found.at(31, found.put, PODS, made(name, 31))
+
+    assert len(wait(found, mode=mode, poll=1.0)) == 3
+    assert found.clock.monotonic() == 31.0
+
+
+def test_pods_that_come_by_themselves_cost_no_more() -> None:
+    found = session(event("e1", 0))
+    for name in ("a", "b", "c"):
+        found.at(4, found.put, PODS, made(name, 4))
+
+    wait(found)
+
+    asked = sorted(" ".join(request.split()[:2]) for request in found.requests)
+    assert asked == ["list jobs", "list pods", "watch jobs", "watch pods"]
+
+
+def test_a_job_without_pods_that_nobody_refuses_is_asked_about_ever_more_seldom() -> None:
+    """What it watches is not listed anew for that."""
+    found = session()
+
+    with pytest.raises(WaitTimeout):
+        wait(found)
+
+    # After 5, 10, 20, 40, 80, and then every 60 seconds.
+    assert found.count("list events involvedObject.uid") == 8
+    assert (found.count("list jobs"), found.count("list pods")) == (1, 2)
+
+
+def test_some_pods_and_no_more() -> None:
+    """Where one more is needed than the quota has."""
+    found = session(event("e1", 0), event("e2", 1, reason="SuccessfulCreate"), event("e3", 1))
+    found.put(PODS, made("a", 1))
+
+    with pytest.raises(WaitFailed, match="exceeded quota"):
+        wait(found)
+
+
+def refused(*events: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> FakeSession:
+    found = session(*(events or (event("e1", 0),)))
+    for each in pods:
+        found.put(PODS, each)
+    return found
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(lambda: session(), id="no events"),
+        pytest.param(
+            lambda: refused(event("e1", 0), event("e2", 3, reason="SuccessfulCreate")),
+            id="one was made since",
+        ),
+        pytest.param(
+            lambda: refused(event("e1", 3), event("e2", 3, reason="SuccessfulCreate")),
+            id="one was made in the same second",
+        ),
+        pytest.param(
+            lambda: refused(pods=(made("a", 1, "Failed"),)), id="a pod is younger, and has failed"
+        ),
+        pytest.param(
+            lambda: refused(event("e1", 0, involvedObject={"uid": "uid-other"})), id="of another"
+        ),
+        pytest.param(lambda: refused(event("e1", 0, reason="Suspended")), id="of something else"),
+        pytest.param(lambda: refused(event("e1", 0, reason=None)), id="without a reason"),
+    ],
+)
+def test_what_does_not_tell_of_a_refusal(found: Callable[[], FakeSession]) -> None:
+    with pytest.raises(WaitTimeout):
+        wait(found())
+
+
+def test_events_that_may_not_be_read() -> None:
+    """What only explains may be forbidden, or fail: the wait goes on without it."""
+    found = session(event("e1", 0))
+    forbidden = ApiError("no", status=403)
+    found.fail("list", EVENTS, *(forbidden for _ in range(20)))
+
+    with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
+        wait(found)
+    assert found.count("list events involvedObject.uid") <= 10
+
+
+class Silent(FakeSession):
+    """Answers no list of events."""
+
+    def list(self, resource: Any, namespace: str | None = None, **options: Any) -> Any:
+        if resource == EVENTS:
+            self.given.append(options["deadline"].remaining)
+            raise DeadlineExceeded("no answer")
+        return super().list(resource, namespace, **options)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[float] = []
+
+
+def test_events_that_are_not_answered_hold_up_no_wait() -> None:
+    """Each time for five seconds at most, and never past the wait's own limit."""
+    found = Silent()
+    found.put(JOBS, job())
+
+    with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
+        wait(found, timeout=6.0)
+    with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
+        wait(found, timeout=60.0)
+    assert found.given[0] == 1.0
+    assert set(found.given[1:]) == {5.0}
+
+
+def test_graces_and_fail_fast_hold_for_it() -> None:
+    found = session(event("e1", 0))
+
+    with pytest.raises(WaitFailed):
+        wait(found, grace=1.0)
+    assert found.clock.monotonic() == 1.0
+    asked = found.count("list events involved")
+    with pytest.raises(WaitTimeout):
+        wait(found, fail_fast=False)
+    assert found.count("list events involvedObject.uid=uid-sleepers") == asked
+
+
+RUNS = made("a", 0)
+
+
+@pytest.mark.parametrize(
+    ("awaited", "of_job", "pods", "doomed"),
+    [
+        (lambda: job_pods_succeeded("ci-1", "sleepers", 3), {}, (), True),
+        (lambda: job_pods_succeeded("ci-1", "sleepers", 1), {}, (RUNS,), False),
+        (lambda: running(1), {}, (RUNS, made("b", 0)), False),
+        (lambda: job_complete("ci-1", "sleepers"), {}, (RUNS,), True),
+        (lambda: job_complete("ci-1", "sleepers"), {"spec": {"completions": None}}, (RUNS,), False),
+        (lambda: job_complete("ci-1", "sleepers"), {"status": {"succeeded": 2}}, (RUNS,), False),
+        (
+            lambda: job_complete("ci-1", "sleepers"),
+            {"spec": {"activeDeadlineSeconds": 900}},
+            (),
+            True,
+        ),
+        (lambda: job_finish("ci-1", "sleepers"), {}, (), True),
+        (lambda: job_finish("ci-1", "sleepers"), {}, (RUNS,), False),
+        (
+            lambda: job_finish("ci-1", "sleepers"),
+            {"spec": {"activeDeadlineSeconds": 900}},
+            (),
+            False,
+        ),
+        (lambda: job_failed("ci-1", "sleepers"), {}, (), True),
+        (lambda: job_ready("ci-1", "sleepers", 2), {}, (RUNS,), True),
+        (lambda: job_ready("ci-1", "sleepers", 1), {}, (RUNS,), False),
+        (lambda: job_condition("ci-1", "sleepers", "SuccessCriteriaMet"), {}, (), True),
+        (lambda: job_condition("ci-1", "sleepers", "example.com/Queued"), {}, (), False),
+        (lambda: job_suspend("ci-1", "sleepers"), {}, (), False),
+        (lambda: job_state("ci-1", "sleepers", lambda _: "not yet"), {}, (), False),
+    ],
+)
+def test_whatever_needs_pods(
+    awaited: Callable[[], Any], of_job: dict[str, Any], pods: Any, doomed: bool
+) -> None:
+    """Only those end early that cannot come with the pods that there are."""
+    found = session(event("e1", 0), **of_job)
+    for each in pods:
+        found.put(PODS, each)
+
+    with pytest.raises(WaitFailed if doomed else WaitTimeout) as caught:
+        wait(found, awaited())
+    assert ("exceeded quota" in caught.value.evidence["reason"]) is doomed
+
+
+def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> FakeSession:
+    found = FakeSession()
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}}
+    metadata = {"name": "web", "uid": "uid-sleepers", "generation": 1}
+    whole = {"observedGeneration": 1, **status}
+    found.put(resource, {"metadata": metadata, "spec": spec, "status": whole})
+    for each in events:
+        found.put(EVENTS, each)
+    return found
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("awaited", "doomed"),
+    [
+        (lambda: stateful_set_running_and_ready("ci-1", "web", 2), True),
+        (lambda: stateful_set_status_ready_replicas("ci-1", "web", 2), True),
+        (lambda: stateful_set_pod_ready("ci-1", "web", "web-1"), True),
+        (lambda: stateful_set_pod_ready("ci-1", "web", "web-0"), False),
+        (lambda: stateful_set_running_and_ready("ci-1", "web", 1), False),
+    ],
+)
+def test_pods_of_a_stateful_set(mode: Any, awaited: Callable[[], Any], doomed: bool) -> None:
+    """Those that it has may still become ready; what it is refused is missing for good."""
+    found = of_set(STATEFUL_SETS, {"replicas": 1}, event("e1", 0))
+
+    with pytest.raises(WaitFailed if doomed else WaitTimeout) as caught:
+        wait(found, awaited(), mode=mode, poll=1.0, timeout=100.0)
+    assert ("exceeded quota" in caught.value.evidence["reason"]) is doomed
+    assert found.clock.monotonic() == (45.0 if doomed else 100.0)
+
+
+def test_a_younger_pod_of_a_stateful_set() -> None:
+    found = of_set(STATEFUL_SETS, {"replicas": 1}, event("e1", 0))
+    owner = [{"controller": True, "uid": "uid-sleepers"}]
+    more = {"creationTimestamp": "2026-01-01T00:00:01Z", "ownerReferences": owner}
+    found.put(PODS, pod("web-0", labels={"app": "web"}, metadata=more))
+
+    with pytest.raises(WaitTimeout):
+        wait(found, stateful_set_running_and_ready("ci-1", "web", 2))
+
+
+@pytest.mark.parametrize(
+    "awaited", [daemon_set_running_on_all_nodes, daemon_set_status], ids=["pods", "status"]
+)
+@pytest.mark.parametrize("there", [0, 1])
+def test_pods_of_a_daemon_set(awaited: Callable[..., Any], there: int) -> None:
+    counts = {"desiredNumberScheduled": 1, "currentNumberScheduled": there}
+    found = of_set(DAEMON_SETS, counts, event("e1", 0, SECURITY))
+
+    with pytest.raises(WaitTimeout if there else WaitFailed) as caught:
+        wait(found, awaited("ci-1", "web"))
+    assert ("violates PodSecurity" in caught.value.evidence["reason"]) is (not there)
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "patience"),
+    [
+        (QUOTA, QUOTA.removeprefix("Error creating: "), Patience.LONG),
+        (SECURITY, SECURITY.removeprefix("Error creating: "), Patience.SHORT),
+        (f"(combined from similar events): {QUOTA}", QUOTA[16:], Patience.LONG),
+        ("Error creating:  a\n b", "a b", Patience.LONG),
+    ],
+)
+def test_the_words_of_a_refusal(message: str, text: str, patience: Patience) -> None:
+    assert detect_creation_failure(message) == TerminalState(f"FailedCreate: {text}", patience)
+
+
+def test_a_refusal_without_words() -> None:
+    assert detect_creation_failure("") == TerminalState("FailedCreate", Patience.LONG)

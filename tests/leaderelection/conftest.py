@@ -1,0 +1,23 @@
+"""Locks whose client is a store in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.client.session import Session
+from tests.leaderelection.lease_store import StoreClient
+
+if TYPE_CHECKING:
+    from tests.leaderelection.lease_store import StoreSession
+
+
+@pytest.fixture(autouse=True)
+def _store_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    session_of = Session.of
+
+    def session_or_store(client: Any) -> Session | StoreSession:
+        return client.session if isinstance(client, StoreClient) else session_of(client)
+
+    monkeypatch.setattr(Session, "of", staticmethod(session_or_store))

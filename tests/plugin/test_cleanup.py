@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_kwait.plugin.cluster_source import ClusterServer, OwnedSource, RemoteSource
+from pytest_kwait.suite.config.settings import Settings
+
+Log = Callable[[], str]
+
+_LEFT = """
+import os
+import pytest
+from tests.suite.fakes import FakeCluster
+from pytest_kwait.suite.cleanup.owned_objects import Owner
+
+@pytest.fixture(scope="session")
+def kwait_cluster(kwait_cluster):
+    left = Owner("old", "t", "t").manifest(0.0, "default/gone")
+    left["metadata"]["uid"] = "u"
+    kwait_cluster.transport.objects["/api/v1/namespaces/" + left["metadata"]["name"]] = left
+    kwait_cluster.transport.now = 1000.0
+    return kwait_cluster
+"""
+
+
+def leases(pytester: pytest.Pytester) -> list[str]:
+    log = pytester.path / "requests.log"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line for line in lines if "/leases" in line]
+
+
+def test_the_sign_of_life_is_two_requests_and_before_the_first_namespace(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("x", range(3))
+        def test_it(kwait, x):
+            owned = kwait.get(f"namespace/{kwait.namespace}")["metadata"]["annotations"]
+            assert owned["pytest-kwait/heartbeat"].startswith("default/kwait-r1-")
+        """
+    )
+    result = pytester.runpytest("--kwait-run-id=r1")
+    result.assert_outcomes(passed=3)
+    assert [line.split()[0] for line in leases(pytester)] == ["POST", "DELETE"]
+    log = (pytester.path / "requests.log").read_text().splitlines()
+    assert "/leases" in log[0]
+    assert "/leases" in log[-1]
+    assert "janitor" not in result.stdout.str()
+
+
+def test_nothing_made_nothing_said(pytester: pytest.Pytester, fake_cluster: Log) -> None:
+    pytester.makepyfile("def test_it(kwait_client): pass")
+    pytester.runpytest().assert_outcomes(passed=1)
+    assert leases(pytester) == []
+
+
+def test_a_cluster_that_ends_with_the_run_needs_no_sign_of_life(
+    pytester: pytest.Pytester, fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_PROVIDER", "embedded")
+    pytester.makepyfile("def test_it(kwait): pass")
+    pytester.runpytest().assert_outcomes(passed=1)
+    assert leases(pytester) == []
+
+
+def test_a_given_namespace_holds_the_sign_of_life(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kwait_cluster(kwait_cluster):
+            space = {"metadata": {"name": "team-a", "uid": "u"}}
+            kwait_cluster.transport.objects["/api/v1/namespaces/team-a"] = space
+            return kwait_cluster
+
+        def test_it(kwait):
+            kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+        """
+    )
+    pytester.runpytest("--kwait-namespace=team-a").assert_outcomes(passed=1)
+    lines = leases(pytester)
+    # Made, told of the kind of what is made, removed.
+    assert [line.split()[0] for line in lines] == ["POST", "PATCH", "DELETE"]
+    assert all("/namespaces/team-a/" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "gone"), [([], True), (["--kwait-janitor=false"], False)], ids=["on", "off"]
+)
+def test_what_dead_runs_left_goes_beside_the_tests(
+    pytester: pytest.Pytester, fake_cluster: Log, options: list[str], gone: bool
+) -> None:
+    pytester.makepyfile(_LEFT + "\ndef test_it(kwait): pass")
+    result = pytester.runpytest(*options)
+    result.assert_outcomes(passed=1)
+    said = "kwait: the janitor removed 1 namespace and 0 other objects of 1 run"
+    assert (said in result.stdout.lines) is gone
+    assert ("DELETE /api/v1/namespaces/kwait-old-" in fake_cluster()) is gone
+
+
+def test_a_janitor_that_may_not_look_fails_no_test(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_kwait.errors import ApiError
+
+        @pytest.fixture(scope="session")
+        def kwait_cluster(kwait_cluster):
+            denied = ApiError("leases is forbidden", status=403, reason="Forbidden")
+            for path in ("namespaces/default/leases", "leases"):
+                for method in ("GET", "POST"):
+                    whole = f"/apis/coordination.k8s.io/v1/{path}"
+                    kwait_cluster.transport.refuse(method, whole, denied)
+            return kwait_cluster
+
+        def test_it(kwait): pass
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "kwait: the janitor could not look for what dead runs left: *leases is forbidden*",
+            "kwait: no Lease in namespace default can say that the run lives, so what a killed "
+            "run leaves stays until it expires: *leases is forbidden*",
+        ]
+    )
+
+
+def test_what_is_kept_outside_of_the_namespace_says_for_how_long(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(kwait):
+            kwait.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        """
+    )
+    pytester.runpytest("--kwait-keep=always").assert_outcomes(passed=1)
+    assert "PATCH /api/v1/nodes/n" in fake_cluster().splitlines()
+    # The Lease stays, since it tells where to look.
+    assert [line.split()[0] for line in leases(pytester)] == ["POST", "PATCH", "PATCH"]
+
+
+class _Pulse:
+    """A sign of life that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def place(self) -> str:
+        return "default/kwait-r1"
+
+    def record(self, kind: str) -> None:
+        self.kinds.append(kind)
+
+    def acquire_namespace_quota(self, name: str, seconds: float) -> str:
+        return f"{name} has to wait for {seconds:g}s"
+
+
+class _Source(OwnedSource):
+    """A cluster that somebody has."""
+
+    def __init__(self) -> None:
+        super().__init__(Settings())
+        self.shared: Any = object()
+
+    def cluster(self) -> Any:
+        return self.shared
+
+
+def test_a_worker_asks_the_controller_for_the_sign_of_life() -> None:
+    pulse = _Pulse()
+    source = _Source()
+    desk = ClusterServer(source, lambda cluster: pulse if cluster is source.shared else None)
+    try:
+        remote = RemoteSource(desk.port, desk.secret)
+        own: Any = object()
+        assert remote.pulse(own) is None
+        remote._cluster = own
+        asking = remote.pulse(own)
+        assert asking is not None
+        for kind in ("configmaps.v1.", "jobs.v1.batch", "configmaps.v1."):
+            asking.record(kind)
+        assert asking.place() == "default/kwait-r1"
+        assert (
+            asking.acquire_namespace_quota("kwait-r1-x", 1.5) == "kwait-r1-x has to wait for 1.5s"
+        )
+        assert pulse.kinds == ["configmaps.v1.", "jobs.v1.batch"]
+    finally:
+        desk.close()

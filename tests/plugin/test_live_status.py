@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_kwait.plugin import live_status
+
+FakeCluster = Callable[[], str]
+
+termios = pytest.importorskip("termios")
+
+SUITE = """
+import pytest
+
+def test_before(): pass
+
+def test_waits(wait_for_job_complete):
+    print("said by the test")
+    with pytest.raises(Exception):
+        wait_for_job_complete("pi", timeout="1.6s")
+    print("said after the wait")
+
+def test_after(): pass
+"""
+DRAWN = re.compile(r"\x1bD\x1b\[A\x1b7\r+\n\x1b\[2K(.*?)\x1b8")
+ERASED = "\x1b[J"
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "TERM": "xterm", **more}
+
+
+def command(*options: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *options]
+
+
+def on_a_terminal(pytester: pytest.Pytester, *options: str, **more: str) -> str:
+    """Run the suite with a terminal for its output; return all that came there."""
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(ours, (24, 120))
+    process = subprocess.Popen(
+        command(*options), cwd=pytester.path, stdout=theirs, stderr=theirs, env=environment(**more)
+    )
+    os.close(theirs)
+    output = b""
+    try:
+        while data := os.read(ours, 65536):
+            output += data
+    except OSError:
+        pass  # how the end of a terminal's other side is told
+    finally:
+        os.close(ours)
+    assert process.wait(60.0) == 0, output.decode()
+    return output.decode()
+
+
+def test_a_terminal_shows_what_is_awaited_and_no_trace_of_it_stays(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it=SUITE)
+    output = on_a_terminal(pytester)
+    drawn = DRAWN.findall(output)
+    assert 1 <= len(drawn) <= 5
+    said = re.fullmatch(
+        r"kwait: [01]s left: job \S+/pi to become complete: not found yet", drawn[0]
+    )
+    assert said is not None, drawn[0]
+    # Erased once, before pytest goes on with the dots of the line above.
+    rest = DRAWN.sub("", output)
+    assert rest.count(ERASED) == 1
+    plain = re.sub(r"\x1b\[[\d;]*m|\x1b\]9;4[^\x1b]*\x1b\\", "", rest.replace(ERASED, ""))
+    assert re.search(r"test_it\.py \.\.\. +\[100%\]", plain), plain
+    assert "said" not in plain
+
+
+def test_a_terminal_shows_what_workers_await_in_one_line(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        """
+        import time
+        from pathlib import Path
+
+        import pytest
+
+        @pytest.mark.parametrize("n", range(2))
+        def test_it(wait_for_job_complete, n):
+            Path(f"ready-{n}").touch()
+            while not Path(f"ready-{1 - n}").exists():
+                time.sleep(0.01)
+            with pytest.raises(Exception):
+                wait_for_job_complete("pi", timeout="1.6s")
+        """
+    )
+    output = on_a_terminal(pytester, "-n2")
+    drawn = DRAWN.findall(output)
+    one = r"\[gw[01]\] [012]s left: job \S+/pi to become complete: not found yet"
+    assert drawn
+    assert all(re.fullmatch(rf"kwait: (1 more worker waits, )?{one}", line) for line in drawn)
+    assert any("1 more worker waits, [gw0]" in line for line in drawn)
+    rest = DRAWN.sub("", output)
+    assert 1 <= rest.count(ERASED) <= 4
+    plain = re.sub(r"\x1b\[[\d;]*m|\x1b\]9;4[^\x1b]*\x1b\\", "", rest.replace(ERASED, ""))
+    assert re.search(r"\n\.\. +\[100%\]", plain), plain
+    assert "still waiting" not in plain
+
+
+@pytest.fixture
+def terminal() -> Iterator[int]:
+    ours, theirs = os.openpty()
+    yield theirs
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody sits at the terminal."""
+    for name in set(os.environ) - set(environment()):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.usefixtures("user")
+@pytest.mark.parametrize(
+    ("options", "more", "drawn"),
+    [
+        ([], {}, True),
+        (["-v"], {}, True),
+        (["-q"], {}, False),
+        (["-s"], {}, False),
+        (["-o", "log_cli=true"], {}, False),
+        (["--log-cli-level=INFO"], {}, False),
+        ([], {"CI": "true"}, False),
+        ([], {"BUILD_NUMBER": "1"}, False),
+        ([], {"TERM": "dumb"}, False),
+    ],
+)
+def test_where_a_line_would_disturb_there_is_none(
+    options: list[str],
+    more: dict[str, str],
+    drawn: bool,
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: int,
+) -> None:
+    for name, value in more.items():
+        monkeypatch.setenv(name, value)
+    config = pytester.parseconfig(*options)
+    assert live_status._is_live(config, terminal) is drawn
+    with (pytester.path / "log").open("w") as file:
+        assert not live_status._is_live(config, file.fileno())
+    config.workerinput = {"workerid": "gw0"}  # type: ignore[attr-defined] # as pytest-xdist does
+    assert not live_status._is_live(config, terminal)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"), [([], True), (["-q"], True), (["-qq"], False), (["-v"], True)]
+)
+def test_a_run_that_is_very_quiet_stays_so(
+    options: list[str], said: bool, pytester: pytest.Pytester
+) -> None:
+    assert live_status._writes_periodically(pytester.parseconfig(*options)) is said
+
+
+def test_without_the_terminal_plugin_nobody_is_told(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfig("-p", "no:terminal")
+    session: Any = SimpleNamespace(config=config)
+    live_status.pytest_sessionstart(session)
+    assert live_status._live_status_key not in config.stash
+
+
+def lines(pytester: pytest.Pytester, *options: str) -> list[str]:
+    done = subprocess.run(
+        command(*options),
+        cwd=pytester.path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout.splitlines()
+
+
+needs_signal = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
+
+LOGGED = """
+import os, signal, threading, time
+import pytest
+from pytest_kwait import WaitTimeout, wait_for_job_complete
+from pytest_kwait.engine.active_waits import PENDING
+from pytest_kwait.plugin import narration, running
+
+narration.HEARTBEAT = 0.3
+DONE = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "asked"},
+        "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+
+def test_before(): pass
+
+def test_beats(wait_for_job_complete):
+    with pytest.raises(WaitTimeout):
+        wait_for_job_complete("pi", timeout="1.6s")
+
+def test_signal(kwait, wait_for_job_complete, monkeypatch):
+    monkeypatch.setattr(narration, "HEARTBEAT", 60.0)
+
+    def ask():
+        while not any(wait.timeline.last for wait in PENDING.waits()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        kwait.create(DONE)
+
+    threading.Thread(target=ask, daemon=True).start()
+    wait_for_job_complete("asked", timeout="30s")
+
+@pytest.fixture
+def reserve():
+    # So much of the limit is left that a slow machine does not come to it.
+    running._RESERVED_PART = 0.99
+    running._RESERVE = 29.8
+    narration.HEARTBEAT = 60.0
+
+@pytest.mark.timeout(30, func_only=True)
+def test_outlasts(reserve, kwait):
+    with pytest.raises(WaitTimeout):
+        wait_for_job_complete(
+            kwait.client, kwait.namespace, "late", mode="poll", poll="50ms", timeout="0.8s"
+        )
+"""
+
+
+@needs_signal
+def test_a_log_gets_heartbeats_and_lists_on_lines_of_their_own(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(test_it=LOGGED)
+    output = lines(pytester)
+
+    beats = [number for number, line in enumerate(output) if line.startswith("kwait: still")]
+    assert 1 <= len(beats) <= 6, output
+    text = r"kwait: still waiting: job \S+/pi to become complete: not found yet "
+    assert re.fullmatch(text + r"\(after [0-2]s, [0-2]s left\)", output[beats[0]])
+    assert output[beats[0] - 1] == "test_it.py ."
+
+    at = output.index("kwait: 1 wait is pending (SIGUSR1)")
+    text = r"  job \S+/asked to become complete: not found yet \(after \d+s, \d+s left\)"
+    assert re.fullmatch(text, output[at + 1])
+
+    at = output.index("kwait: 1 wait is pending (the test's own timeout of 30s is near)")
+    assert re.fullmatch(r"  job \S+/late to become complete: not found yet .*", output[at + 1])
+    assert re.fullmatch(r"\. +\[100%\]", output[at + 2])
+
+
+@needs_signal
+def test_workers_say_it_on_the_errors_of_their_controller_which_no_signal_ends(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import os, signal, time
+        import pytest
+        from pytest_kwait.plugin import narration
+
+        narration.HEARTBEAT = 0.3
+
+        def test_waits(wait_for_job_complete):
+            os.kill(os.getppid(), signal.SIGUSR1)
+            with pytest.raises(Exception):
+                wait_for_job_complete("pi", timeout="1.6s")
+        """
+    )
+    output = lines(pytester, "-n1")
+    text = r"kwait \[gw0\]: still waiting: job \S+/pi to become complete: not found yet .*"
+    assert any(re.fullmatch(text, line) for line in output), output
+    assert "kwait: no waits are pending (SIGUSR1)" in output

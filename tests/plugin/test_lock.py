@@ -1,0 +1,432 @@
+"""Serial tests and the lock they hold, on a cluster that is a dictionary."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+# A run inside of a test forgets what it imported, but for what is imported here.
+import pytest_kwait.plugin.cluster_source
+import pytest_kwait.suite.lock.lock_keeper  # noqa: F401 - as above
+from pytest_kwait.plugin import lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CONFTEST = """
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+sys.path.append(os.environ["FAKE_PATH"])
+
+from pytest_kwait.clusters import provider
+from pytest_kwait.errors import ApiError
+from pytest_kwait.plugin import cluster_sources
+from pytest_kwait.suite import lock_keeper
+from pytest_kwait.suite.lock.leases import Ticket, lock_lease, member_lease
+from pytest_kwait.suite.namespaces.permissions import Lack
+from tests.suite.fakes import FakeCluster
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+CLUSTER = FakeCluster(Path("requests.log"), time_scale=0.1)
+SEEN = CLUSTER.transport.objects
+
+
+class Provider:
+    name = "existing"
+    context = None
+
+    def __init__(self, request):
+        pass
+
+    def start(self):
+        return CLUSTER
+
+
+class NoInformer:
+    permanent_error = None
+
+    def __init__(self, *args, **options):
+        pass
+
+    def add_event_handler(self, **handlers):
+        pass
+
+    def start(self):
+        pass
+
+    stop = start
+
+
+BEFORE = provider.PROVIDERS["existing"], lock_keeper.SharedInformer, cluster_sources.missing_rights
+
+
+def pytest_unconfigure():
+    existing, lock_keeper.SharedInformer, cluster_sources.missing_rights = BEFORE
+    provider.PROVIDERS["existing"] = existing
+
+
+provider.PROVIDERS["existing"] = Provider
+lock_keeper.SharedInformer = NoInformer
+cluster_sources.missing_rights = lambda cluster, settings: Lack()
+
+
+def put(lease, uid):
+    metadata = lease["metadata"] | {"uid": uid, "resourceVersion": "1", "namespace": "default"}
+    SEEN[f"{LEASES}/{metadata['name']}"] = lease | {"metadata": metadata}
+
+
+def hold(*, held=True):
+    put(member_lease("other", "run ci-1, worker gw0", "", 30, "", out=held, owner=None), "u")
+    if held:
+        ticket = Ticket("t", "u", "other", "run ci-1, worker gw0", "test_other", False)
+        put(lock_lease(None, [ticket], "", held=True), "q")
+
+
+def let_go():
+    SEEN.pop(f"{LEASES}/kwait-serial")
+
+
+def own():
+    return [name for name in SEEN if name.startswith(f"{LEASES}/kwait-member-")]
+"""
+_INI = """
+[pytest]
+addopts = --strict-markers
+kwait_mode = poll
+kwait_poll = 10ms
+kwait_cluster = existing
+kwait_janitor = false
+kwait_session_waits = false
+kwait_run_id = r1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _cluster(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(_CONFTEST)
+    pytester.makeini(_INI)
+
+
+def _leases(path: Path) -> list[str]:
+    lines = path.read_text().splitlines()
+    return [line.split()[0] for line in lines if "/leases" in line]
+
+
+def test_tests_that_share_it_cost_nothing_each(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+
+        @pytest.mark.parametrize("n", range(5))
+        def test_it(kwait_client, n):
+            lines = [line for line in conftest.CLUSTER.transport.requests if "/leases" in line]
+            # The run's sign of life, and this process' own Lease.
+            assert [x.split()[0] for x in lines if x[:3] != "GET"] == ["POST", "POST"]
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=5)
+    assert _leases(pytester.path / "requests.log") == ["POST", "POST", "DELETE", "DELETE"]
+
+
+def test_a_serial_test_holds_it_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, json, pytest
+
+        @pytest.mark.parametrize("mark", ["serial", "disruptive"])
+        def test_it(request, mark, kwait_client): pass
+
+        @pytest.mark.serial
+        def test_serial(kwait_client):
+            lease = conftest.SEEN[f"{conftest.LEASES}/kwait-serial"]
+            assert lease["spec"]["holderIdentity"] == "run r1: test_it.py::test_serial"
+            (member,) = conftest.own()
+            metadata = conftest.SEEN[member]["metadata"]
+            assert metadata["annotations"]["pytest-kwait/out"] == "true"
+            (owner,) = metadata["ownerReferences"]
+            assert owner["name"].startswith("kwait-r1-")
+
+        @pytest.mark.disruptive
+        def test_disruptive(kwait_client):
+            lease = conftest.SEEN[f"{conftest.LEASES}/kwait-serial"]
+            assert lease["spec"]["holderIdentity"] == "run r1: test_it.py::test_disruptive"
+
+        def test_after(kwait_client):
+            assert f"{conftest.LEASES}/kwait-serial" not in conftest.SEEN
+            (member,) = conftest.own()
+            assert conftest.SEEN[member]["metadata"]["annotations"]["pytest-kwait/out"] == "false"
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=5)
+    left = json.dumps(_leases(pytester.path / "requests.log"))
+    assert left.count("DELETE") == 4, left
+
+
+def test_a_test_without_a_cluster_takes_no_lock(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+
+        @pytest.mark.serial
+        def test_serial(kwait_timeouts): assert not conftest.CLUSTER.transport.requests
+
+        @pytest.mark.skip
+        @pytest.mark.serial
+        def test_skipped(kwait_client): pass
+
+        def test_last(): assert not conftest.CLUSTER.transport.requests
+        """
+    )
+    pytester.runpytest("-p", "no:xdist").assert_outcomes(passed=2, skipped=1)
+
+
+def test_who_has_it_is_said_when_the_time_is_up(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+        conftest.hold()
+
+        @pytest.mark.serial
+        def test_serial(kwait_client): pass
+
+        def test_shared(kwait_client): pass
+
+        def test_other(): pass
+        """
+    )
+    result = pytester.runpytest("--kwait-timeout=serial=500ms")
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "lock default/kwait-serial did not become free for this serial test within 500ms "
+            "(timeout serial): held by run ci-1, worker gw0: test_other",
+            "lock default/kwait-serial did not become free for this test within 500ms "
+            "(timeout serial): held by run ci-1, worker gw0: test_other",
+        ]
+    )
+
+
+def test_the_timeout_of_the_session_bounds_it_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+        conftest.hold()
+
+        @pytest.mark.serial
+        def test_serial(kwait_client): pass
+        """
+    )
+    result = pytester.runpytest("--session-timeout=3")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "lock default/kwait-serial did not become free for this serial test within the "
+            "session's own timeout (pytest-timeout): held by run ci-1, worker gw0: test_other"
+        ]
+    )
+
+
+@pytest.mark.parametrize("method", ["signal", "thread"])
+def test_waiting_for_it_is_not_on_the_time_of_the_test(
+    pytester: pytest.Pytester, method: str
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest, threading, time
+        from pytest_kwait.engine.active_waits import PENDING
+        from pytest_kwait.plugin.run import time_left
+
+        conftest.hold()
+        said, freed = [], []
+
+        def free():
+            rest = threading.Event()
+            while not PENDING.waits():
+                rest.wait(0.01)
+            said.extend(map(str, PENDING.waits()))
+            rest.wait(0.3)
+            freed.append(time.monotonic())
+            conftest.let_go()
+
+        threading.Thread(target=free, daemon=True).start()
+
+        @pytest.mark.timeout(100)
+        @pytest.mark.serial
+        def test_serial(request, kwait_client):
+            (line,) = said
+            assert line.partition(" (after ")[0] == (
+                "lock default/kwait-serial to be free for test_it.py::test_serial: held by "
+                "run ci-1, worker gw0: test_other"
+            )
+            assert 100 - time_left(request.node) <= time.monotonic() - freed[0]
+        """
+    )
+    result = pytester.runpytest_subprocess(f"--timeout-method={method}")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["kwait: waited *s in 1 wait, 0 doomed, 0 retries"])
+
+
+def test_who_is_in_a_test_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+        conftest.hold(held=False)
+
+        @pytest.mark.serial
+        def test_serial(kwait_client): pass
+        """
+    )
+    result = pytester.runpytest("--kwait-timeout=serial=500ms")
+    result.stdout.fnmatch_lines(["*(timeout serial): shared by run ci-1, worker gw0"])
+
+
+_LOSE = """
+import conftest, pytest
+
+def lose(pytestconfig):
+    from pytest_kwait.plugin.lock import gate_of
+
+    for name in conftest.own():
+        del conftest.SEEN[name]
+    gate_of(pytestconfig)._keeper.lock._own._good_until = 0.0
+"""
+
+
+def test_a_serial_test_that_was_not_alone_is_an_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it=_LOSE
+        + """
+@pytest.mark.serial
+def test_serial(kwait_client, pytestconfig):
+    lose(pytestconfig)
+
+@pytest.mark.serial
+def test_next(kwait_client): pass
+"""
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "lock default/kwait-serial was lost while this serial test ran: this process did not "
+            "renew its Lease for 30s, and others may have used the cluster since"
+        ]
+    )
+
+
+def test_a_shared_test_that_has_lost_it_is_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it=_LOSE
+        + """
+def test_shared(kwait_client, pytestconfig):
+    lose(pytestconfig)
+"""
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "kwait: lock default/kwait-serial was lost while test_it.py::test_shared ran: this "
+            "process did not renew its Lease for 30s, and a serial test may have begun beside it"
+        ]
+    )
+
+
+def test_a_lock_that_somebody_has_removed_is_told(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+
+        @pytest.mark.serial
+        def test_serial(kwait_client): conftest.let_go()
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "kwait: lock default/kwait-serial was lost while test_it.py::test_serial ran: somebody "
+            "has removed it, and others may have used the cluster since"
+        ]
+    )
+
+
+def test_where_it_is_forbidden_only_serial_tests_fail(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+
+        error = conftest.ApiError("leases is forbidden", status=403, reason="Forbidden")
+        conftest.CLUSTER.transport.refuse("GET", conftest.LEASES, *[error] * 9)
+
+        def test_shared(kwait_client): pass
+
+        @pytest.mark.serial
+        def test_serial(kwait_client): pass
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1, errors=1)
+    why = "lock default/kwait-serial cannot be used: 403 Forbidden: leases is forbidden"
+    result.stdout.fnmatch_lines(
+        [
+            f"this serial test cannot be kept apart from others: {why}",
+            f"kwait: tests are not kept apart from serial ones of other runs: {why}",
+        ]
+    )
+
+
+def test_workers_hand_what_there_is_to_tell_to_their_controller(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfigure()
+    node = SimpleNamespace(config=config, workeroutput={"kwait_lock": ["kwait: lost"]})
+    lock.pytest_testnodedown(node)
+    lock.pytest_testnodedown(SimpleNamespace(config=config, workeroutput=None))
+
+    assert lock.lock_holder_of(config).lines == ["kwait: lost"]
+
+
+_PLAIN = "def test_it(kwait): pass\n"
+_SERIAL = "import pytest\n@pytest.mark.serial\ndef test_serial(kwait): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "worker", "tests", "needed"),
+    [
+        ("existing", False, _PLAIN, True),
+        ("embedded", False, _SERIAL, False),
+        ("embedded", True, _PLAIN, False),
+        ("embedded", True, _SERIAL + _PLAIN, True),
+    ],
+)
+def test_a_cluster_of_the_run_alone_needs_a_lock_only_among_workers(
+    pytester: pytest.Pytester, cluster: str, worker: bool, tests: str, needed: bool
+) -> None:
+    session: Any = SimpleNamespace(items=pytester.getitems(tests))
+    config = pytester.parseconfigure(f"--kwait-cluster={cluster}")
+    if worker:
+        vars(config)["workerinput"] = {}
+
+    assert lock.LockHolder(config)._is_needed(session) is needed
+
+
+def test_a_given_namespace_has_a_lock_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import conftest, pytest
+
+        conftest.SEEN["/api/v1/namespaces/mine"] = {"metadata": {"name": "mine"}}
+
+        @pytest.mark.serial
+        def test_serial(kwait):
+            assert conftest.LEASES.replace("default", "mine") + "/kwait-serial" in conftest.SEEN
+        """
+    )
+    pytester.runpytest("--kwait-namespace=mine").assert_outcomes(passed=1)

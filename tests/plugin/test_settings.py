@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.suite.config.settings import SETTING_DEFINITIONS, TIMEOUTS
+
+_DURATION = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
+_LABEL = "use up to 63 lower-case letters, digits and '-', with a letter or digit at both ends"
+
+
+def test_every_setting_of_the_run_is_an_option_with_env_and_ini(pytester: pytest.Pytester) -> None:
+    shown = " ".join(pytester.runpytest("--help").stdout.str().split())
+    for definition in (*SETTING_DEFINITIONS.values(), TIMEOUTS):
+        if definition.option:
+            assert f"{definition.flag}={definition.metavar}" in shown
+            assert f"also {definition.env} and ini {definition.ini}" in shown
+    assert "--kwait-stable-for" not in shown
+
+
+def test_only_providers_that_exist_are_choices() -> None:
+    from pytest_kwait.clusters.provider import PROVIDERS
+
+    assert SETTING_DEFINITIONS["cluster"].metavar == "{auto,existing,embedded}"
+    assert {"auto", *PROVIDERS} == {"auto", "existing", "embedded"}
+
+
+def test_header_shows_what_differs_from_the_default_with_its_source(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\nkwait_keep = failed\nkwait_poll = 9s\nkwait_timeout = job=1m\n")
+    monkeypatch.setenv("KWAIT_POLL", "4s")
+    monkeypatch.setenv("KWAIT_FAIL_FAST", "false")
+    monkeypatch.setenv("KWAIT_GRACE", "")
+    result = pytester.runpytest("--kwait-mode=poll", "--kwait-timeout=job=5m,pod_start=90")
+    result.stdout.fnmatch_lines(
+        [
+            "kwait: poll=4s (env KWAIT_POLL), mode=poll (option --kwait-mode), "
+            "fail_fast=false (env KWAIT_FAIL_FAST), keep=failed (ini kwait_keep), "
+            "timeout job=5m0s (option --kwait-timeout), "
+            "timeout pod_start=1m30s (option --kwait-timeout)"
+        ]
+    )
+
+
+def test_header_is_silent_when_nothing_was_set(pytester: pytest.Pytester) -> None:
+    assert "kwait:" not in pytester.runpytest().stdout.str()
+
+
+_UNUSED = "kwait: KUBECONFIG is set and not used; --kwait-cluster=existing uses it"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [((), True), (("--kwait-cluster=embedded",), True), (("--kwait-cluster=existing",), False)],
+)
+def test_header_says_that_kubeconfig_is_not_used(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], said: bool
+) -> None:
+    path = pytester.path / "kubeconfig"
+    path.write_text(_KUBECONFIG)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    assert (_UNUSED in pytester.runpytest(*args).stdout.str()) is said
+
+
+_KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: here, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: me, user: {token: t}}]
+contexts: [{name: lab, context: {cluster: here, user: me}}]
+current-context: lab
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        (
+            "cluster",
+            "kind",
+            "cluster='kind' (from {}) is not valid: use auto, existing or embedded",
+        ),
+        ("poll", "0", f"poll='0' (from {{}}) is not valid: {_DURATION}, above zero"),
+        (
+            "mode",
+            "polling",
+            "mode='polling' (from {}) is not valid: did you mean poll? use watch or poll",
+        ),
+        ("fail-fast", "no", "fail_fast='no' (from {}) is not valid: use true or false"),
+        ("grace", "5 min", f"grace='5 min' (from {{}}) is not valid: {_DURATION}"),
+        (
+            "timeout",
+            "5m",
+            "timeout='5m' (from {}) is not valid: use NAME=DURATION, for example job=5m",
+        ),
+        (
+            "timeout",
+            "jbo=5m",
+            "timeout name='jbo' (from {}) is not valid: the nearest names in the table are job",
+        ),
+        ("timeout", "job=x", f"timeout job='x' (from {{}}) is not valid: {_DURATION}"),
+        (
+            "timeout-scale",
+            "-1",
+            "timeout_scale='-1' (from {}) is not valid: use a number above zero, for example 2 or "
+            "0.5",
+        ),
+        ("namespace", "Team_A", f"namespace='Team_A' (from {{}}) is not valid: {_LABEL}"),
+        (
+            "namespace-scope",
+            "tests",
+            "namespace_scope='tests' (from {}) is not valid: did you mean test? "
+            "use test, class, module or session",
+        ),
+        ("keep", "on", "keep='on' (from {}) is not valid: use never, failed or always"),
+        ("run-id", "run 1", f"run_id='run 1' (from {{}}) is not valid: {_LABEL}"),
+        (
+            "shard",
+            "3/2",
+            "shard='3/2' (from {}) is not valid: use I/N with I from 1 to N, for example 2/4; or "
+            "auto, or auto/N, to have I read from the CI system",
+        ),
+    ],
+    ids=lambda value: None if len(value) < 20 else "",
+)
+@pytest.mark.parametrize("place", ["option", "env", "ini"])
+def test_bad_value_is_one_line_with_value_source_and_what_is_valid(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    value: str,
+    message: str,
+    place: str,
+) -> None:
+    pytester.makepyfile("def test(): pass")
+    name = option.replace("-", "_")
+    args = []
+    if place == "option":
+        args, source = [f"--kwait-{option}={value}"], f"option --kwait-{option}"
+    elif place == "env":
+        monkeypatch.setenv(f"KWAIT_{name.upper()}", value)
+        source = f"env KWAIT_{name.upper()}"
+    else:
+        pytester.makeini(f"[pytest]\nkwait_{name} = {value}\n")
+        source = f"ini kwait_{name}"
+    result = pytester.runpytest(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: {message.format(source)}" in result.stderr.str().splitlines()
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_blank_value_is_refused_and_an_empty_one_is_none(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KWAIT_CONTEXT", "")
+    assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    monkeypatch.setenv("KWAIT_CONTEXT", " ")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert (
+        "ERROR: context=' ' (from env KWAIT_CONTEXT) is not valid: use a text that is not empty"
+    ) in result.stderr.str().splitlines()
+
+
+def test_unknown_environment_name_is_an_error_with_a_hint(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KWAIT_POL", "2s")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert (
+        "ERROR: the environment has KWAIT_POL, which is no setting of pytest-kwait: "
+        "did you mean KWAIT_POLL? the names are KWAIT_CLUSTER, KWAIT_KUBECONFIG, KWAIT_CONTEXT, "
+        "KWAIT_ALLOWED_CONTEXTS, KWAIT_TIMING, KWAIT_POLL, KWAIT_MODE, KWAIT_FAIL_FAST, "
+        "KWAIT_GRACE, KWAIT_TIMEOUT_SCALE, KWAIT_NAMESPACE, KWAIT_NAMESPACE_SCOPE, "
+        "KWAIT_POD_SECURITY, KWAIT_NAMESPACE_LIMIT, KWAIT_NAMESPACE_RATE, KWAIT_DELETION_WAIT, "
+        "KWAIT_KEEP, KWAIT_RUN_ID, KWAIT_SHARD, KWAIT_SESSION_WAITS, "
+        "KWAIT_ALLOWED_NOT_READY_NODES, KWAIT_NON_BLOCKING_TAINTS, KWAIT_MIN_STARTUP_PODS, "
+        "KWAIT_ARTIFACTS, KWAIT_HEARTBEAT, KWAIT_JANITOR, KWAIT_REPORT, KWAIT_TIMEOUT"
+    ) in result.stderr.str().splitlines()
+
+
+@pytest.mark.skipif(
+    pytest.version_tuple < (9,), reason="pytest 9 reads native TOML; before, every value is text"
+)
+def test_toml_value_that_is_no_string_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyprojecttoml("[tool.pytest]\nkwait_fail_fast = true\n")
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    path = pytester.path / "pyproject.toml"
+    assert (
+        f"ERROR: {path}: config option 'kwait_fail_fast' expects a string, got bool: True"
+    ) in result.stderr.str().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--kwait-kubeconfig=nowhere.yaml"], "kubeconfig*nowhere.yaml*option --kwait-kubeconfig*"),
+        (
+            ["--kwait-kubeconfig=kubeconfig", "--kwait-context=lba"],
+            "context*'lba'*option --kwait-context*lab*",
+        ),
+        (
+            ["--kwait-cluster=embedded", "--kwait-kubeconfig=kubeconfig"],
+            "kubeconfig=*kubeconfig' (from option --kwait-kubeconfig) is not valid: the embedded "
+            "cluster brings its own; use --kwait-cluster=existing with it",
+        ),
+    ],
+)
+def test_cluster_that_cannot_be_meant_ends_the_run_before_any_test(
+    pytester: pytest.Pytester, args: list[str], message: str
+) -> None:
+    (pytester.path / "kubeconfig").write_text(_KUBECONFIG)
+    pytester.makepyfile("def test(): pass")
+    result = pytester.runpytest(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *{message}"])
+
+
+def test_relative_kubeconfig_is_relative_to_where_it_was_given(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]\nkwait_kubeconfig = from-ini\n")
+    below = pytester.mkdir("below")
+    monkeypatch.chdir(below)
+    result = pytester.runpytest()
+    result.stderr.fnmatch_lines([f"*{pytester.path / 'from-ini'}*ini kwait_kubeconfig*"])
+    result = pytester.runpytest("--kwait-kubeconfig=from-flag")
+    result.stderr.fnmatch_lines([f"*{below / 'from-flag'}*option --kwait-kubeconfig*"])
+
+
+def test_server_that_does_not_answer_ends_the_run_before_any_test(
+    pytester: pytest.Pytester,
+) -> None:
+    (pytester.path / "kubeconfig").write_text(_KUBECONFIG)
+    pytester.makepyfile("def test(): pass\ndef test_e2e(kwait): pass")
+    result = pytester.runpytest("--kwait-kubeconfig=kubeconfig")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: server http://127.0.0.1:1 of context 'lab' in kubeconfig *"]
+    )
+    # A suite that waits for nothing does not need the server.
+    pytester.runpytest("--kwait-kubeconfig=kubeconfig", "-k", "not e2e").assert_outcomes(
+        passed=1, deselected=1
+    )
+
+
+def test_server_that_does_not_answer_is_said_once_by_all_workers(pytester: pytest.Pytester) -> None:
+    (pytester.path / "kubeconfig").write_text(_KUBECONFIG)
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_e2e(kwait, n): pass"
+    )
+    result = pytester.runpytest("--kwait-kubeconfig=kubeconfig", "-n2")
+    result.assert_outcomes()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    said = "server http://127.0.0.1:1 of context 'lab' in kubeconfig "
+    assert [said in line for line in result.outlines].count(True) == 1
+    result.stdout.fnmatch_lines([f"!* xdist.dsession.Interrupted: {said}*"])
+    # A suite that waits for nothing does not need the server.
+    pytester.makepyfile("def test(): pass\ndef test_too(): pass")
+    pytester.runpytest("--kwait-kubeconfig=kubeconfig", "-n2").assert_outcomes(passed=2)

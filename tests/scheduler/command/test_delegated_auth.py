@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from pytest_kwait.errors import ApiError
+from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command.delegated_auth import (
+    ANONYMOUS,
+    Authenticator,
+    UserInfo,
+    fetch_client_authorities,
+    read_certificate_user,
+)
+from pytest_kwait.testing import FakeClock
+from tests.scheduler.command.reviewing import Reviewer
+
+KNOWN = {
+    "authenticated": True,
+    "user": {
+        "username": "ann",
+        "uid": "7",
+        "groups": ["dev", "system:authenticated"],
+        "extra": {"scopes": ["a"]},
+    },
+}
+ANN = UserInfo("ann", ("dev", "system:authenticated"), "7", {"scopes": ["a"]})
+CERTIFICATE = {
+    "subject": (
+        (("organizationName", "dev"),),
+        (("organizationName", "ops"),),
+        (("commonName", "bob"),),
+    )
+}
+BOB = UserInfo("bob", ("dev", "ops", "system:authenticated"))
+
+
+def by_token(spec: dict[str, Any]) -> dict[str, Any]:
+    return KNOWN if spec["token"] == "good" else {"user": {}, "error": "invalid bearer token"}
+
+
+@pytest.mark.parametrize(
+    ("header", "certificate", "user"),
+    [
+        ("Bearer good", None, ANN),
+        ("bearer   good  ", None, ANN),
+        ("Bearer good and more", None, ANN),
+        ("Bearer bad", None, None),
+        (None, None, ANONYMOUS),
+        ("", None, ANONYMOUS),
+        ("Bearer", None, ANONYMOUS),
+        ("Bearer ", None, ANONYMOUS),
+        ("Basic Z29vZA==", None, ANONYMOUS),
+        (None, CERTIFICATE, BOB),
+        ("Bearer bad", CERTIFICATE, BOB),
+        (None, {"subject": ((("organizationName", "dev"),),)}, ANONYMOUS),
+        (None, {}, ANONYMOUS),
+    ],
+)
+def test_caller_is_found(
+    header: str | None, certificate: dict[str, Any] | None, user: UserInfo | None
+) -> None:
+    assert Authenticator(Reviewer(by_token).session).authenticate(header, certificate) == user
+
+
+def test_tokens_mean_nothing_where_nobody_reviews_them() -> None:
+    assert Authenticator(None).authenticate("Bearer good", None) == ANONYMOUS
+
+
+def test_every_user_is_authenticated() -> None:
+    reviewer = Reviewer(lambda _spec: {"authenticated": True, "user": {"username": "x"}})
+    user = Authenticator(reviewer.session).authenticate("Bearer t", None)
+    assert user == UserInfo("x", ("system:authenticated",))
+    assert read_certificate_user({}) is None
+
+
+def test_answers_are_kept_for_their_time() -> None:
+    clock = FakeClock()
+    reviewer = Reviewer(by_token)
+    authenticator = Authenticator(reviewer.session, 10, clock)
+    for header in ("Bearer good", "Bearer bad") * 3:
+        authenticator.authenticate(header, None)
+    assert [spec["token"] for spec in reviewer.asked] == ["good", "bad"]
+    clock.sleep(10)
+    authenticator.authenticate("Bearer good", None)
+    assert len(reviewer.asked) == 3
+
+
+def test_answers_are_not_kept_without_a_time() -> None:
+    reviewer = Reviewer(by_token)
+    authenticator = Authenticator(reviewer.session, 0)
+    assert [authenticator.authenticate("Bearer good", None) for _ in range(2)] == [ANN, ANN]
+    assert len(reviewer.asked) == 2
+
+
+def test_nobody_is_let_in_when_nobody_can_say(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(_spec: dict[str, Any]) -> dict[str, Any]:
+        raise ApiError("not for you", status=403, reason="Forbidden")
+
+    reviewer = Reviewer(refuse)
+    authenticator = Authenticator(reviewer.session)
+    with caplog.at_level(logging.ERROR):
+        assert authenticator.authenticate("Bearer good", None) is None
+        assert authenticator.authenticate("Bearer good", None) is None
+    assert len(reviewer.asked) == 2, "no answer is kept"
+    assert caplog.messages[0] == ("Unable to authenticate the request: 403 Forbidden: not for you")
+
+
+class Extended(Reviewer):
+    """Tells, or does not tell, the authorities of client certificates."""
+
+    def __init__(self, found: dict[str, Any] | None) -> None:
+        super().__init__(lambda _spec: {})
+        self._found = found
+
+    def get(self, _resource: object, name: str, namespace: str, **_options: object) -> Any:
+        assert (name, namespace) == ("extension-apiserver-authentication", "kube-system")
+        if self._found is None:
+            raise ApiError("not there", status=404, reason="NotFound")
+        return self._found
+
+
+def test_authorities_are_looked_up() -> None:
+    found = Extended({"data": {"client-ca-file": "PEM"}})
+    assert fetch_client_authorities(found.session, tolerate=False) == "PEM"
+    assert fetch_client_authorities(Extended({}).session, tolerate=False) is None
+
+
+def test_authorities_may_be_missing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert fetch_client_authorities(Extended(None).session, tolerate=True) is None
+    assert caplog.messages == [
+        "Error looking up in-cluster authentication configuration: 404 NotFound: not there",
+        "Continuing without it: client certificates are not looked at",
+    ]
+    with pytest.raises(CommandError) as caught:
+        fetch_client_authorities(Extended(None).session, tolerate=False)
+    assert str(caught.value) == (
+        "unable to load configmap based client CA file: 404 NotFound: not there"
+    )

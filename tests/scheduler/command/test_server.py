@@ -1,0 +1,223 @@
+"""The server on this machine's own address, with real certificates."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trustme
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.scheduler.command import server as serving
+from pytest_kwait.scheduler.command.authorization import Authorizer
+from pytest_kwait.scheduler.command.certificates import make_tls_context, read_client_authorities
+from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command.delegated_auth import Authenticator
+from pytest_kwait.scheduler.command.endpoints import Routes
+from pytest_kwait.scheduler.command.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PAGES: dict[str, Any] = {"/metrics": lambda _accept: ("text/plain", b"metrics")}
+
+
+def context(folder: Path | str = "", **given: Any) -> ssl.SSLContext:
+    given = {"certificate": "", "key": "", "address": "127.0.0.1", "client_ca": None} | given
+    return make_tls_context(folder=str(folder), **given)
+
+
+def fetch(url: str, tls: ssl.SSLContext | None = None) -> tuple[int, str]:
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls)
+    )
+    try:
+        with opener.open(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def server(tmp_path: Path, authority: trustme.CA) -> Iterator[Server]:
+    endpoints = Routes({"healthz": []}, PAGES, Authenticator(None), Authorizer(None, ("/healthz",)))
+    tls = context(tmp_path, client_ca=authority.cert_pem.bytes().decode())
+    server = Server("127.0.0.1", 0, endpoints, tls)
+    server.start()
+    yield server
+    server.stop()
+
+
+def trusting(folder: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(folder / "kube-scheduler.crt"))
+
+
+def test_kept_certificate_can_be_trusted(server: Server, tmp_path: Path) -> None:
+    url = f"https://127.0.0.1:{server.port}"
+    assert fetch(f"{url}/healthz", trusting(tmp_path)) == (200, "ok")
+    assert fetch(f"{url}/metrics", trusting(tmp_path))[0] == 403
+    assert fetch(f"https://localhost:{server.port}/healthz", trusting(tmp_path))[0] == 200
+
+
+def test_client_certificate_says_who_asks(
+    server: Server, tmp_path: Path, authority: trustme.CA
+) -> None:
+    tls = trusting(tmp_path)
+    client = authority.issue_cert(common_name="ann", organization_name="system:masters")
+    client.configure_cert(tls)
+    assert fetch(f"https://127.0.0.1:{server.port}/metrics", tls) == (200, "metrics")
+
+
+def test_certificate_of_a_stranger_gets_nowhere(server: Server, tmp_path: Path) -> None:
+    tls = trusting(tmp_path)
+    client = trustme.CA().issue_cert(common_name="ann", organization_name="system:masters")
+    client.configure_cert(tls)
+    with pytest.raises(OSError, match=r"(?i)unknown|reset|closed|broken|eof"):
+        fetch(f"https://127.0.0.1:{server.port}/metrics", tls)
+
+
+def test_silent_clients_keep_nobody_waiting(server: Server, tmp_path: Path) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    try:
+        assert fetch(f"https://127.0.0.1:{server.port}/healthz", trusting(tmp_path))[0] == 200
+        begun = SYSTEM_CLOCK.monotonic()
+        server.stop()
+        assert SYSTEM_CLOCK.monotonic() - begun < 5
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_client_without_a_handshake_is_left(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_READ_TIMEOUT", 0.05)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_connection_is_kept_for_the_next_request(server: Server, tmp_path: Path) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain,
+        trusting(tmp_path).wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        for _ in range(3):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = connection.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\nServer: kwait-scheduler")
+            assert answer.endswith(b"\r\nContent-Length: 2\r\n\r\nok")
+        connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(4096).endswith(b"\r\nContent-Length: 2\r\n\r\n")
+        connection.sendall(b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+        answer = connection.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+        assert b"\r\nConnection: close\r\n" in answer
+
+
+def test_plain_http_is_served_to_everybody() -> None:
+    server = Server("127.0.0.1", 0, Routes({"healthz": []}, PAGES), None)
+    server.start()
+    try:
+        assert fetch(f"http://127.0.0.1:{server.port}/metrics") == (200, "metrics")
+    finally:
+        server.stop()
+
+
+def test_all_addresses_of_both_families_are_served() -> None:
+    server = Server("0.0.0.0", 0, Routes({"healthz": []}, {}), None)
+    server.start()
+    try:
+        assert fetch(f"http://127.0.0.1:{server.port}/healthz")[0] == 200
+        if socket.has_dualstack_ipv6():
+            assert fetch(f"http://[::1]:{server.port}/healthz")[0] == 200
+    finally:
+        server.stop()
+
+
+def test_port_that_is_taken_is_named() -> None:
+    taken = Server("127.0.0.1", 0, Routes({}, {}), None)
+    try:
+        with pytest.raises(CommandError) as caught:
+            Server("127.0.0.1", taken.port, Routes({}, {}), None)
+    finally:
+        taken.stop()
+    assert str(caught.value) == (
+        f"failed to create listener: failed to listen on 127.0.0.1:{taken.port}:"
+        f" listen tcp 127.0.0.1:{taken.port}: bind: address already in use"
+    )
+
+
+def test_certificate_is_made_once_and_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    mask = os.umask(0o022)
+    try:
+        context(folder)
+    finally:
+        os.umask(mask)
+    pair = [folder / "kube-scheduler.crt", folder / "kube-scheduler.key"]
+    before = [path.read_bytes() for path in pair]
+    context(folder)
+    assert [path.read_bytes() for path in pair] == before
+    assert [oct(path.stat().st_mode & 0o777) for path in pair] == ["0o644", "0o600"]
+
+
+def test_half_a_pair_is_refused(tmp_path: Path) -> None:
+    context(tmp_path)
+    (tmp_path / "kube-scheduler.key").unlink()
+    with pytest.raises(CommandError) as caught:
+        context(tmp_path)
+    assert str(caught.value) == (
+        f"error reading {tmp_path}/kube-scheduler.key,"
+        " certificate and key must be supplied as a pair"
+    )
+
+
+def test_files_that_are_no_pair_are_refused(tmp_path: Path) -> None:
+    context(tmp_path / "a")
+    context(tmp_path / "b")
+    certificate, key = tmp_path / "a/kube-scheduler.crt", tmp_path / "b/kube-scheduler.key"
+    with pytest.raises(CommandError) as caught:
+        context(certificate=str(certificate), key=str(key))
+    assert str(caught.value) == (
+        f"unable to load server certificate {certificate}, {key}:"
+        " they are not a certificate and its key"
+    )
+    with pytest.raises(CommandError) as caught:
+        context(certificate=str(tmp_path / "none"), key=str(key))
+    assert str(caught.value) == (
+        f"unable to load server certificate {tmp_path}/none, {key}: No such file or directory"
+    )
+
+
+def test_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CommandError) as caught:
+        context(tmp_path / "file")
+    assert str(caught.value) == f"open {tmp_path}/file/kube-scheduler.crt: File exists"
+
+
+def test_authorities_that_are_none_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    with pytest.raises(CommandError) as caught:
+        read_client_authorities(str(file))
+    assert str(caught.value) == (
+        f"unable to load client CA provider: open {file}: No such file or directory"
+    )
+    file.write_text("nothing")
+    with pytest.raises(CommandError) as caught:
+        read_client_authorities(str(file))
+    assert str(caught.value) == f"unable to load client CA provider: {file} has no certificates"
+    with pytest.raises(CommandError, match=r"^unable to load client CA provider: "):
+        context(client_ca="-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")

@@ -1,0 +1,122 @@
+"""Nodes remember what was found for pods: never what is no longer so."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from pytest_kwait.scheduler.algorithm_init import Algorithm, NodeInfo
+from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
+from tests.scheduler.nodes import Nodes, node
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_APPS = ("web", "db")
+_TEAMS: tuple[dict[str, str], ...] = ({"team": "red"}, {"team": "blue"}, {})
+
+
+def _term(random: Random) -> dict[str, Any]:
+    term: dict[str, Any] = {
+        "topologyKey": random.choice(("host", "zone")),
+        "labelSelector": {"matchLabels": {"app": random.choice(_APPS)}},
+    }
+    if random.random() < 0.3:
+        term["namespaceSelector"] = random.choice(({}, {"matchLabels": {"team": "red"}}))
+    return term
+
+
+def _pod(random: Random, number: int) -> dict[str, Any]:
+    affinity: dict[str, Any] = {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if random.random() < 0.15:
+            affinity[kind] = {_REQUIRED: [_term(random)]}
+        elif random.random() < 0.2:
+            preferred = {"weight": random.randint(1, 9), "podAffinityTerm": _term(random)}
+            affinity[kind] = {_PREFERRED: [preferred]}
+    constraint = {
+        "maxSkew": 2,
+        "topologyKey": "host",
+        "whenUnsatisfiable": random.choice(("DoNotSchedule", "ScheduleAnyway")),
+        "labelSelector": {"matchLabels": {"app": random.choice(_APPS)}},
+    }
+    return {
+        "metadata": {
+            "name": f"p{number}",
+            "uid": f"u{number}",
+            "namespace": random.choice(("one", "two")),
+            "labels": {"app": random.choice(_APPS)},
+            "generation": 1,
+        },
+        "spec": {
+            "affinity": affinity,
+            "topologySpreadConstraints": [constraint] if random.random() < 0.3 else None,
+            "containers": [
+                {
+                    "resources": {"requests": {"cpu": random.choice(("100m", "200m"))}},
+                    "ports": [{"hostPort": 80}] if random.random() < 0.1 else [],
+                }
+            ],
+        },
+    }
+
+
+def _node(random: Random, number: int) -> dict[str, Any]:
+    labels = {"host": f"n{number}", "zone": random.choice("ab")}
+    return node(f"n{number}", labels=labels, allocatable={"cpu": "3", "pods": "9"})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nodes_that_were_asked_before_answer_as_new_ones(seed: int) -> None:
+    random = Random(seed)
+    algorithm = Algorithm()
+    namespaces = {name: random.choice(_TEAMS) for name in ("one", "two")}
+    kept = [NodeInfo(_node(random, number)) for number in range(5)]
+    pods: list[dict[str, dict[str, Any]]] = [{} for _ in kept]
+    for number in range(60):
+        place = random.randrange(len(kept))
+        info, there = kept[place], pods[place]
+        choice = random.random()
+        if choice < 0.6 or not there:
+            new = _pod(random, number)
+            info.add(new)
+            there[new["metadata"]["uid"]] = new
+        elif choice < 0.75:
+            assert info.remove(there.pop(random.choice(list(there))))
+        elif choice < 0.9:
+            uid = random.choice(list(there))
+            old = there[uid]
+            change = random.choice(({"labels": {"app": "db"}}, {"deletionTimestamp": "now"}))
+            there[uid] = {**old, "metadata": {**old["metadata"], **change}}
+            info.add(there[uid])
+        elif choice < 0.95:
+            info.set_node(_node(random, place))
+        else:
+            namespaces["one"] = random.choice(_TEAMS)
+        fresh = [NodeInfo(one.node) for one in kept]
+        for one, on in zip(fresh, pods, strict=True):
+            for there_now in on.values():
+                one.add(there_now)
+        for _ in range(3):
+            wanted = _pod(random, -1)
+            asked = algorithm.scores(wanted, Nodes(*kept, namespaces=namespaces))
+            assert asked == algorithm.scores(wanted, Nodes(*fresh, namespaces=namespaces))
+
+
+def test_more_selectors_than_a_node_counts_for_are_answered_right() -> None:
+    random, info = Random(1), NodeInfo(node("n", allocatable={"pods": "200"}))
+    pods = []
+    for number in range(60):
+        made = _pod(random, number)
+        made["metadata"]["namespace"] = f"space-{number % 20}"
+        made["metadata"]["labels"] = {"app": f"a-{number % 25}"}
+        info.add(made)
+        pods.append(made["metadata"])
+        for _ in range(30):
+            space, app = f"space-{random.randrange(20)}", f"a-{random.randrange(25)}"
+            selector = LabelSelector.of({"matchLabels": {"app": app}})
+            expected = [
+                one for one in pods if one["namespace"] == space and one["labels"]["app"] == app
+            ]
+            assert info.selected(space, selector) == len(expected)

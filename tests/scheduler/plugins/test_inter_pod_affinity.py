@@ -1,0 +1,318 @@
+"""Re-expressed from framework/plugins/interpodaffinity/filtering_test.go and scoring_test.go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.scheduler.algorithm_init import Algorithm, FitError, InvalidPod, NodeInfo
+from tests.scheduler.nodes import Nodes, info, pod
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_AFFINITY = Algorithm(["InterPodAffinity"], {"InterPodAffinity": 1})
+_NAMESPACES = {"default": {}, "red": {"team": "red"}, "blue": {"team": "blue"}}
+
+
+def term(key: str = "region", selector: Any = None, **more: Any) -> dict[str, Any]:
+    default = {"matchExpressions": [{"key": "service", "operator": "In", "values": ["web"]}]}
+    return {"topologyKey": key, "labelSelector": default if selector is None else selector, **more}
+
+
+def weighted(*terms: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    return {_PREFERRED: [{"weight": weight, "podAffinityTerm": one} for weight, one in terms]}
+
+
+def beside(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"podAffinity": {_REQUIRED: list(terms)}}
+
+
+def apart(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"podAntiAffinity": {_REQUIRED: list(terms)}}
+
+
+def labelled(
+    name: str = "p",
+    service: str = "web",
+    *,
+    namespace: str = "default",
+    affinity: Any = None,
+    **labels: str,
+) -> dict[str, Any]:
+    made = pod(name, affinity=affinity)
+    made["metadata"] |= {"namespace": namespace, "labels": {"service": service, **labels}}
+    return made
+
+
+def nodes(*pods_on: list[dict[str, Any]], regions: str = "aab") -> Nodes:
+    """Return nodes n0, n1, … with these pods; the first two are in region a, the third in b."""
+    found: list[NodeInfo] = []
+    for number, (pods, region) in enumerate(zip(pods_on, regions, strict=False)):
+        labels = {"host": f"n{number}", "region": region}
+        found.append(info(*pods, name=f"n{number}", labels=labels, allocatable={"pods": "110"}))
+    return Nodes(*found, namespaces=_NAMESPACES)
+
+
+_WEB = [labelled("there")]
+_DB = [labelled("there", "db")]
+_ELSEWHERE = [labelled("there", namespace="red")]
+
+
+def _selecting(**expression: Any) -> dict[str, Any]:
+    return {"matchExpressions": [expression]}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "on_first", "fitting"),
+    [
+        pytest.param(labelled(), _WEB, "012", id="asks for nothing"),
+        pytest.param(labelled(affinity=beside(term())), _WEB, "01", id="beside, in its region"),
+        pytest.param(labelled(affinity=beside(term("host"))), _WEB, "0", id="beside, on its node"),
+        pytest.param(labelled(affinity=beside(term("rack"))), _WEB, "", id="label on no node"),
+        pytest.param(labelled("p", "db", affinity=beside(term())), _DB, "", id="nobody there"),
+        pytest.param(labelled(affinity=beside(term())), _DB, "012", id="the first of its kind"),
+        pytest.param(
+            labelled(affinity=beside(term(), term("host", {"matchLabels": {"service": "db"}}))),
+            _WEB,
+            "",
+            id="no pod is meant by both terms",
+        ),
+        pytest.param(labelled(affinity=beside(term())), _ELSEWHERE, "012", id="own namespace"),
+        pytest.param(
+            labelled(affinity=beside(term(namespaces=["red"]))), _ELSEWHERE, "01", id="named"
+        ),
+        pytest.param(
+            labelled(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "red"}}))),
+            _ELSEWHERE,
+            "01",
+            id="namespace by label",
+        ),
+        pytest.param(
+            labelled(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "blue"}}))),
+            _ELSEWHERE,
+            "",
+            id="namespace by other label",
+        ),
+        pytest.param(
+            labelled(affinity=beside(term(namespaceSelector={}))), _ELSEWHERE, "01", id="any one"
+        ),
+        pytest.param(labelled(affinity=apart(term())), _WEB, "2", id="apart, in its region"),
+        pytest.param(labelled(affinity=apart(term("host"))), _WEB, "12", id="apart, on its node"),
+        pytest.param(labelled(affinity=apart(term("rack"))), _WEB, "012", id="apart, no place"),
+        pytest.param(labelled(affinity=apart(term())), _DB, "012", id="apart from others"),
+        pytest.param(
+            labelled(affinity=apart(term("host"), term("region", {"matchLabels": {"x": "y"}}))),
+            _WEB,
+            "12",
+            id="apart by one of two terms",
+        ),
+        pytest.param(
+            # Selectors that hold without any label mean all namespaces; so does kube-scheduler.
+            labelled(
+                affinity=apart(
+                    term(namespaceSelector=_selecting(key="team", operator="DoesNotExist"))
+                )
+            ),
+            _ELSEWHERE,
+            "2",
+            id="namespaces without a label",
+        ),
+        pytest.param(
+            labelled(revision="2", affinity=apart(term(matchLabelKeys=["revision"]))),
+            [labelled("there", revision="1")],
+            "012",
+            id="apart from its own revision",
+        ),
+        pytest.param(
+            labelled(revision="1", affinity=apart(term(mismatchLabelKeys=["revision"]))),
+            [labelled("there", revision="1")],
+            "012",
+            id="apart from other revisions",
+        ),
+        pytest.param(
+            labelled(revision="2", affinity=apart(term(mismatchLabelKeys=["revision"]))),
+            [labelled("there", revision="1")],
+            "2",
+            id="apart from that revision",
+        ),
+    ],
+)
+def test_a_node_fits_by_the_pods_of_its_place(
+    wanted: dict[str, Any], on_first: list[dict[str, Any]], fitting: str
+) -> None:
+    cluster = nodes(on_first, [], [])
+    assert _AFFINITY.feasible(wanted, cluster) == [f"n{number}" for number in fitting]
+
+
+@pytest.mark.parametrize(
+    ("there", "fitting"),
+    [
+        (labelled("there", "db", namespace="red", affinity=apart(term())), "2"),
+        (labelled("there", "db", namespace="red", affinity=apart(term("host"))), "12"),
+        (labelled("there", "db", namespace="red", affinity=apart(term("rack"))), "012"),
+        (labelled("there", "db", namespace="red", affinity=beside(term())), "012"),
+        (labelled("there", namespace="blue", affinity=apart(term())), "012"),
+        (labelled("there", namespace="blue", affinity=apart(term(namespaces=["red"]))), "2"),
+        (
+            labelled(
+                "there",
+                affinity=apart(term(namespaceSelector={"matchLabels": {"team": "red"}})),
+            ),
+            "2",
+        ),
+        (
+            labelled(
+                "there",
+                affinity=apart(
+                    term(namespaceSelector=_selecting(key="team", operator="DoesNotExist"))
+                ),
+            ),
+            "012",
+        ),
+    ],
+)
+def test_pods_that_are_there_keep_others_away(there: dict[str, Any], fitting: str) -> None:
+    newcomer = labelled(namespace="red")
+    cluster = nodes([there], [], [])
+    assert _AFFINITY.feasible(newcomer, cluster) == [f"n{number}" for number in fitting]
+    cluster.list()[0].remove(there)
+    assert _AFFINITY.feasible(newcomer, cluster) == ["n0", "n1", "n2"]
+
+
+def test_the_reasons_are_upstreams() -> None:
+    keeping = labelled("there", "db", affinity=apart(term("host")))
+    cluster = nodes([keeping], [labelled("web")], [])
+    wanted = labelled(affinity=beside(term()) | apart(term("host")))
+    with pytest.raises(FitError) as caught:
+        _AFFINITY.schedule(wanted, cluster)
+    assert str(caught.value) == (
+        "0/3 nodes are available: 1 node(s) didn't match pod affinity rules, 1 node(s) didn't "
+        "match pod anti-affinity rules, 1 node(s) didn't satisfy existing pods anti-affinity "
+        "rules. no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is "
+        "not helpful for scheduling, 2 No preemption victims found for incoming pod."
+    )
+
+
+def test_without_a_word_on_namespaces_they_have_their_name() -> None:
+    class Bare:
+        def list(self) -> list[NodeInfo]:
+            return [info(*_ELSEWHERE, name="n0", labels={"host": "n0"})]
+
+    named = {"matchLabels": {"kubernetes.io/metadata.name": "red"}}
+    wanted = labelled(affinity=apart(term("host", namespaceSelector=named)))
+    assert _AFFINITY.feasible(wanted, Bare()) == []
+    other = {"matchLabels": {"kubernetes.io/metadata.name": "blue"}}
+    wanted = labelled(affinity=apart(term("host", namespaceSelector=other)))
+    assert _AFFINITY.feasible(wanted, Bare()) == ["n0"]
+
+
+def test_a_namespace_that_is_not_there_is_not_meant() -> None:
+    lost = labelled("there", namespace="lost")
+    wanted = labelled(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "red"}})))
+    assert _AFFINITY.feasible(wanted, nodes([lost], [], [])) == []
+
+
+_SCORED = labelled(affinity={"podAffinity": weighted((5, term()))})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pods_on", "scores"),
+    [
+        pytest.param(labelled(), ([labelled("a")], [], []), "0/0/0", id="asks for nothing"),
+        pytest.param(_SCORED, ([labelled("a")], [], []), "100/100/0", id="beside, by region"),
+        pytest.param(
+            _SCORED,
+            ([labelled("a"), labelled("b")], [], [labelled("c")]),
+            "100/100/0",
+            id="the region with more",
+        ),
+        pytest.param(
+            labelled(affinity={"podAffinity": weighted((8, term("host")), (2, term("region")))}),
+            ([], [labelled("a")], []),
+            "20/100/0",
+            id="two terms",
+        ),
+        pytest.param(
+            labelled(affinity={"podAntiAffinity": weighted((5, term("host")))}),
+            ([labelled("a")], [], []),
+            "0/100/100",
+            id="apart",
+        ),
+        pytest.param(
+            labelled(),
+            (
+                [labelled("a", "db", affinity={"podAffinity": weighted((5, term("host")))})],
+                [labelled("b", "db", affinity={"podAffinity": weighted((10, term("host")))})],
+                [],
+            ),
+            "50/100/0",
+            id="wanted by those there",
+        ),
+        pytest.param(
+            labelled(),
+            (
+                [labelled("a", "db", affinity={"podAntiAffinity": weighted((5, term("host")))})],
+                [],
+                [],
+            ),
+            "0/100/100",
+            id="not wanted by those there",
+        ),
+        pytest.param(
+            labelled(),
+            ([labelled("a", "db", affinity=beside(term()))], [], []),
+            "100/100/0",
+            id="required by those there",
+        ),
+        pytest.param(
+            labelled(
+                affinity={
+                    "podAffinity": weighted((8, term("region"))),
+                    "podAntiAffinity": weighted((5, term("host"))),
+                }
+            ),
+            ([labelled("a")], [], []),
+            "37/100/0",
+            id="in the region, not on the node",
+        ),
+    ],
+)
+def test_places_score_by_the_pods_there(
+    wanted: dict[str, Any], pods_on: tuple[list[dict[str, Any]], ...], scores: str
+) -> None:
+    expected = {f"n{number}": int(score) for number, score in enumerate(scores.split("/"))}
+    scoring = Algorithm([], {"InterPodAffinity": 1})
+    assert scoring.scores(wanted, nodes(*pods_on)) == expected
+
+
+@pytest.mark.parametrize(
+    ("affinity", "text"),
+    [
+        (
+            beside({"labelSelector": {}}),
+            "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]."
+            "topologyKey=None (from pod default/p) is not valid: a string is wanted",
+        ),
+        (
+            apart(term(selector={"matchExpressions": [{"key": "a", "operator": "Like"}]})),
+            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]."
+            "labelSelector.matchExpressions[0].operator='Like' (from pod default/p) is not valid: "
+            "known are In, NotIn, Exists, DoesNotExist",
+        ),
+        (
+            {"podAffinity": {_PREFERRED: [{"weight": "1", "podAffinityTerm": term()}]}},
+            "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]."
+            "weight='1' (from pod default/p) is not valid: a whole number is wanted",
+        ),
+        (
+            apart(term(namespaces="red")),
+            "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]."
+            "namespaces='red' (from pod default/p) is not valid: a list of strings is wanted",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(affinity: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidPod) as caught:
+        _AFFINITY.feasible(labelled(affinity=affinity), nodes([], [], []))
+    assert str(caught.value) == text

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.scheduler.cache import SchedulerCache
+from pytest_kwait.testing import FakeClock
+from tests.scheduler.fakes import node, pod
+
+
+def used(cache: SchedulerCache) -> dict[str, int]:
+    """Milli-cores that are taken, by node."""
+    return {info.name: info.requested.get("cpu", 0) for info in cache.list()}
+
+
+def on(name: str, where: str, **more: str) -> dict[str, object]:
+    return pod(name, nodeName=where, **more)  # type: ignore[arg-type]
+
+
+def test_pods_count_on_their_nodes_whichever_comes_first() -> None:
+    cache = SchedulerCache()
+    cache.set_pod(on("early", "n1"))
+    cache.set_node(node("n1"))
+    cache.set_node(node("n2"))
+    cache.set_pod(on("late", "n1", cpu="1"))
+    assert used(cache) == {"n1": 1100, "n2": 0}
+
+
+def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("n1"))
+    assumed = cache.assume(pod("a"), "n1")
+    assert assumed["spec"]["nodeName"] == "n1"
+    assert used(cache) == {"n1": 100}
+    assert cache.is_assumed(pod("a"))
+    assert cache.forget(assumed)
+    assert not cache.forget(assumed)
+    assert used(cache) == {"n1": 0}
+
+
+def test_the_pod_that_is_assumed_is_left_as_it_was() -> None:
+    cache, given = SchedulerCache(), pod("a")
+    cache.assume(given, "n1")
+    assert given == pod("a")
+
+
+def test_a_confirmed_pod_counts_once_and_can_no_longer_be_forgotten() -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("n1"))
+    cache.assume(pod("a"), "n1")
+    cache.set_pod(on("a", "n1"))
+    assert not cache.is_assumed(pod("a"))
+    assert not cache.forget(pod("a"))
+    assert used(cache) == {"n1": 100}
+
+
+def test_a_pod_that_somebody_bound_elsewhere_counts_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("n1"))
+    cache.set_node(node("n2"))
+    cache.assume(pod("a"), "n1")
+    cache.set_pod(on("a", "n2"))
+    assert used(cache) == {"n1": 0, "n2": 100}
+    assert caplog.messages == ["pod default/a was assumed on node n1 and is bound to n2"]
+
+
+def test_nothing_is_assumed_twice() -> None:
+    cache = SchedulerCache()
+    cache.assume(pod("a"), "n1")
+    with pytest.raises(ValueError, match=r"^pod default/a is on node n1 already$"):
+        cache.assume(pod("a"), "n2")
+
+
+def test_what_is_listed_does_not_change_until_the_next_list() -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("n1"))
+    (info,) = cache.list()
+    cache.set_pod(on("a", "n1"))
+    cache.set_node(node("n1", cpu="8"))
+    assert (info.requested.get("cpu", 0), info.allocatable["cpu"]) == (0, 4000)
+    cache.list()
+    assert (info.requested["cpu"], info.allocatable["cpu"]) == (100, 8000)
+
+
+def test_a_changed_pod_counts_as_it_is_now() -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("n1"))
+    cache.set_pod(on("a", "n1"))
+    cache.set_pod(on("a", "n1", cpu="2"))
+    assert used(cache) == {"n1": 2000}
+
+
+def test_a_change_of_status_alone_is_none() -> None:
+    cache = SchedulerCache()
+    cache.set_pod(on("a", "n1"))
+    before = list(cache._changes)
+    cache.set_pod(on("a", "n1", phase="Running"))
+    assert cache._changes == before
+
+
+def test_removed_pods_count_no_longer_assumed_or_not() -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("n1"))
+    cache.set_pod(on("a", "n1"))
+    cache.assume(pod("b"), "n1")
+    assert [cache.remove_pod(pod(name)) for name in ("a", "b", "c")] == [True, True, False]
+    assert used(cache) == {"n1": 0}
+    assert len(cache) == 0
+    assert not cache.is_assumed(pod("b"))
+
+
+def test_a_node_that_goes_and_comes_back_has_the_pods_that_stayed() -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("n1"))
+    cache.set_pod(on("a", "n1"))
+    cache.set_pod(on("b", "n1"))
+    cache.remove_node(node("n1"))
+    assert used(cache) == {}
+    assert not cache.has_node("n1")
+    cache.remove_pod(pod("b"))
+    cache.set_node(node("n1"))
+    assert used(cache) == {"n1": 100}
+    assert cache.has_node("n1")
+
+
+def test_bound_pods_stay_assumed_until_the_watch_shows_them() -> None:
+    clock = FakeClock()
+    cache = SchedulerCache(clock=clock)
+    cache.set_node(node("n1"))
+    cache.assume(pod("a"), "n1")
+    cache.finish_binding(pod("a"))
+    clock.advance(10_000)
+    assert used(cache) == {"n1": 100}
+
+
+def test_with_a_time_to_live_they_stay_so_long(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    cache = SchedulerCache(assumed_pod_ttl="30s", clock=clock)
+    cache.set_node(node("n1"))
+    for name in ("bound", "binding"):
+        cache.assume(pod(name), "n1")
+    cache.finish_binding(pod("bound"))
+    clock.advance(29.9)
+    assert used(cache) == {"n1": 200}
+    clock.advance(0.1)
+    assert used(cache) == {"n1": 100}
+    assert cache.is_assumed(pod("binding"))
+    assert caplog.messages == [
+        "pod default/bound was bound, but the watch has not shown it within 30s"
+    ]
+
+
+def test_what_makes_no_sense_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    cache = SchedulerCache()
+    cache.set_node(node("bad", cpu="much"))
+    cache.set_node(node("good"))
+    cache.set_pod(on("bad", "good", cpu="some"))
+    cache.set_pod(on("fine", "good"))
+    assert used(cache)["good"] == 100
+    assert "cannot count pod default/bad in" in caplog.messages

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait import wait
+from pytest_kwait.scheduler.cache import SchedulerCache
+from pytest_kwait.scheduler.event_handlers import EventHandlers
+from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
+from pytest_kwait.testing import FakeClock
+from tests.scheduler.fakes import node, pod
+
+Obj = dict[str, Any]
+AFFINITY: dict[str, Any] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
+
+
+class Bench:
+    """A watch, and the queue and cache that it fills."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.queue, self.cache = SchedulingQueue(clock=self.clock), SchedulerCache(clock=self.clock)
+        self.watch = EventHandlers(self.queue, self.cache, {"mine"}.__contains__)
+
+    def next(self) -> str | None:
+        entry = self.queue.pop(wait.background(self.clock).limited(0))
+        return None if entry is None else str(entry.pod["metadata"]["name"])
+
+    def fail(self, obj: Obj) -> None:
+        """Queue a pod, and find that it fits nowhere."""
+        self.watch.add_pod(obj)
+        entry = self.queue.pop(wait.background(self.clock))
+        assert entry is not None
+        self.queue.add_unschedulable(entry, obj, error=False)
+
+
+def heartbeat(at: str, ready: str = "True") -> Obj:
+    condition = {"type": "Ready", "status": ready, "lastHeartbeatTime": at}
+    status = {**node("n")["status"], "conditions": [condition]}
+    return {**node("n"), "status": status}
+
+
+def on(name: str, **more: Any) -> Obj:
+    return pod(name, nodeName="n", **more)
+
+
+@pytest.mark.parametrize(
+    ("change", "helps", "helps_those_with_affinity"),
+    [
+        (lambda w: w.add_node(node("n2")), True, True),
+        (lambda w: w.update_node(heartbeat("1"), heartbeat("2")), False, False),
+        (lambda w: w.update_node(heartbeat("1", "False"), heartbeat("2")), True, True),
+        (lambda w: w.update_node(node("n"), node("n", cpu="9")), True, True),
+        (lambda w: w.update_node(node("n"), node("n", unschedulable=True)), False, False),
+        (lambda w: w.delete_node(node("n")), False, True),
+        (lambda w: w.add_pod(on("new")), False, True),
+        (lambda w: w.update_pod(pod("old"), on("old")), False, True),
+        (lambda w: w.update_pod(on("old"), on("old", labels={"a": "b"})), False, True),
+        (lambda w: w.update_pod(on("old"), on("old", phase="Running")), False, False),
+        (lambda w: w.update_pod(on("old"), on("old", cpu="1m")), True, True),
+        (lambda w: w.update_pod(on("old"), on("old", phase="Succeeded")), True, True),
+        (lambda w: w.delete_pod(on("old")), True, True),
+        (lambda w: w.delete_pod(pod("pending")), False, False),
+        (lambda w: w.add_pod(pod("theirs", scheduler="other")), False, False),
+    ],
+)
+def test_which_changes_help_pods_that_fit_nowhere(
+    change: Any, helps: bool, helps_those_with_affinity: bool
+) -> None:
+    dependent: Obj = {"affinity": AFFINITY}
+    plain: Obj = {}
+    for spec, helped in ((plain, helps), (dependent, helps_those_with_affinity)):
+        bench = Bench()
+        bench.watch.add_node(node("n"))
+        bench.watch.add_pod(on("old"))
+        bench.fail(pod("waiting", **spec))
+        change(bench.watch)
+        assert bench.next() == ("waiting" if helped else None)
+
+
+def test_a_pod_that_is_assumed_is_not_queued_again() -> None:
+    bench = Bench()
+    bench.cache.assume(pod("a"), "n")
+    bench.watch.add_pod(pod("a"))
+    bench.watch.update_pod(pod("a"), pod("a", version=2, labels={"a": "b"}))
+    assert bench.next() is None
+
+
+def test_an_assumed_pod_that_is_being_deleted_makes_room() -> None:
+    bench = Bench()
+    bench.watch.add_node(node("n"))
+    bench.fail(pod("waiting"))
+    bench.cache.assume(pod("a"), "n")
+    leaving = pod("a")
+    leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "now"}
+    bench.watch.update_pod(pod("a"), leaving)
+    assert not bench.cache.is_assumed(leaving)
+    assert bench.next() == "waiting"
+
+
+@pytest.mark.parametrize("final", [pod("a"), on("a")], ids=["an old state", "the last state"])
+def test_a_pod_that_is_gone_counts_nowhere(final: Obj) -> None:
+    bench = Bench()
+    bench.watch.add_node(node("n"))
+    bench.watch.add_pod(pod("a"))
+    bench.watch.update_pod(pod("a"), on("a"))
+    bench.watch.delete_pod(final)
+    assert (len(bench.cache), len(bench.queue)) == (0, 0)
+
+
+def test_a_pod_that_was_over_when_it_came_is_nobodys() -> None:
+    bench = Bench()
+    bench.watch.add_pod(on("a", phase="Succeeded"))
+    bench.watch.add_pod(pod("b", phase="Failed"))
+    bench.watch.update_pod(on("a", phase="Succeeded"), on("a", phase="Succeeded", version=2))
+    bench.watch.delete_pod(on("a", phase="Succeeded"))
+    assert (len(bench.cache), len(bench.queue)) == (0, 0)

@@ -1,0 +1,82 @@
+"""Webhooks are shown what is sent to subresources: Evictions, Scales, connections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.simulator.admission.attributes import Attributes
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.scheme import Kind
+from tests.simulator.admission.fake_webhooks import Webhooks, configure, patch, rule
+from tests.simulator.cluster import new_cluster
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.request_info import Caller
+
+Obj = dict[str, Any]
+
+_EVICTION = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
+_OPTIONS = Kind("", "v1", "", "PodExecOptions", namespaced=True)
+
+
+@pytest.fixture
+def api() -> SimulatedCluster:
+    return new_cluster()
+
+
+def ask(api: SimulatedCluster, webhooks: Webhooks, operation: Any, part: str, content: Kind) -> Obj:
+    def write(caller: Caller) -> Obj:
+        obj = {"kind": content.kind, "apiVersion": content.api_version, "metadata": {"name": "p"}}
+        asked = Attributes(
+            operation, api.kinds["pods"], "default", "p", obj, None, part, caller, content=content
+        )
+        api.admission.admit_subresource(asked)
+        api.admission.validate_subresource(asked)
+        return asked.obj or {}
+
+    return webhooks.write(write)
+
+
+def test_a_webhook_sees_the_eviction_and_whose_it_is(api: SimulatedCluster) -> None:
+    configure(api, rules=[rule("pods/eviction")])
+    webhooks = Webhooks(w={"allowed": True})
+    ask(api, webhooks, "CREATE", "eviction", _EVICTION)
+    ((_, request),) = webhooks.asked
+    assert request["kind"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
+    assert request["requestKind"] == request["kind"]
+    assert request["resource"] == {"group": "", "version": "v1", "resource": "pods"}
+    assert request["subResource"] == "eviction"
+    assert request["object"]["kind"] == "Eviction"
+
+
+def test_a_webhook_is_asked_about_a_connection_without_options(api: SimulatedCluster) -> None:
+    configure(api, rules=[rule("pods/exec", operations=["CONNECT"])])
+    webhooks = Webhooks(w={"allowed": False})
+    with pytest.raises(StatusError, match="denied the request without explanation"):
+        ask(api, webhooks, "CONNECT", "exec", _OPTIONS)
+    ((_, request),) = webhooks.asked
+    assert (request["operation"], request["options"]) == ("CONNECT", None)
+    assert request["kind"]["kind"] == "PodExecOptions"
+
+
+@pytest.mark.parametrize(
+    ("operation", "part", "content"),
+    [("CREATE", "eviction", _EVICTION), ("CONNECT", "exec", _OPTIONS)],
+)
+def test_a_webhook_may_change_it(
+    api: SimulatedCluster, operation: str, part: str, content: Kind
+) -> None:
+    configure(api, mutating=True, rules=[rule(f"pods/{part}")])
+    change = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
+    changed = ask(api, Webhooks(w=patch(change)), operation, part, content)
+    assert changed["metadata"]["labels"] == {"a": "b"}
+
+
+def test_webhooks_for_pods_alone_are_not_asked(api: SimulatedCluster) -> None:
+    configure(api, rules=[rule("pods")])
+    webhooks = Webhooks()
+    ask(api, webhooks, "CREATE", "eviction", _EVICTION)
+    assert webhooks.asked == []

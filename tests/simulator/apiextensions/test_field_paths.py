@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.apiextensions.field_paths import FieldPathError, resolve_field_path
+
+SCHEMA = {
+    "properties": {
+        "spec": {"properties": {"a.b": {"type": "string"}}},
+        "labels": {"additionalProperties": {"type": "integer"}},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        (".spec['a.b']", "spec.a.b"),
+        (".labels.x", "labels[x]"),
+        (".labels['it\\'s']", "labels[it's]"),
+    ],
+)
+def test_a_path_leads_to_a_field(path: str, written: str) -> None:
+    assert resolve_field_path(path, SCHEMA)[0] == written
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("spec", "expected [ or . but got: spec"),
+        (".", "unexpected end of JSON path"),
+        (".nope", "does not refer to a valid field"),
+        (".spec[a]", "expected single quoted string but got a"),
+        (".spec['a.b'", "unexpected end of JSON path"),
+        (".spec['\\q']", "invalid string literal: invalid escape char \\q"),
+    ],
+)
+def test_a_path_leads_nowhere(path: str, text: str) -> None:
+    with pytest.raises(FieldPathError) as refused:
+        resolve_field_path(path, SCHEMA)
+    assert str(refused.value) == text
+
+
+def test_brackets_can_be_refused() -> None:
+    with pytest.raises(FieldPathError, match=r"^array notation is not allowed$"):
+        resolve_field_path(".spec['a.b']", SCHEMA, brackets=False)

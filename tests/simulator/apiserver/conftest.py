@@ -1,0 +1,95 @@
+"""A server on loopback over a cluster without controllers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import urllib3
+
+from pytest_kwait.simulator.apiserver.connections import HEADER_SECONDS
+from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
+from pytest_kwait.simulator.apiserver.server import ApiServer
+from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.users import User
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Generator, Iterator
+
+ADMIN, POWERLESS = "admin-token", "powerless-token"
+
+
+class Served:
+    """The server, a client for it, and its cluster, which only the server's thread may touch."""
+
+    def __init__(
+        self, tls: ssl.SSLContext | None = None, header_seconds: float = HEADER_SECONDS
+    ) -> None:
+        self.api = SimulatedCluster()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        credentials = StaticTokens({ADMIN: User("admin", (ADMINS,)), POWERLESS: User("powerless")})
+        self._server = ApiServer(self.api, credentials, header_seconds)
+        self._thread.start()
+        self.run(self._prepare)
+        self.port = asyncio.run_coroutine_threadsafe(
+            self._server.start("127.0.0.1", 0, tls), self._loop
+        ).result(5)
+        self.pool = urllib3.PoolManager(retries=False)
+
+    def _prepare(self) -> None:
+        self.api.bootstrap()
+        self.api.create("serviceaccounts", {"metadata": {"name": "default"}}, "default")
+
+    def run(self, call: Callable[[], Any]) -> Any:
+        """Make the call in the server's thread."""
+
+        async def inside() -> Any:
+            return call()
+
+        return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(5)
+
+    def send(
+        self, method: str, path: str, body: object = None, token: str = ADMIN, **headers: str
+    ) -> urllib3.BaseHTTPResponse:
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token:
+            sent["Authorization"] = f"Bearer {token}"
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        url = f"http://127.0.0.1:{self.port}{path}"
+        return self.pool.request(method, url, body=data, headers=sent, timeout=5.0)
+
+    def json(self, method: str, path: str, body: object = None, **headers: str) -> Any:
+        return self.send(method, path, body, **headers).json()
+
+    def watch(self, path: str, **headers: str) -> Generator[dict[str, Any], None, None]:
+        url = f"http://127.0.0.1:{self.port}{path}"
+        sent = {"Authorization": f"Bearer {ADMIN}", **headers}
+        response = self.pool.request("GET", url, headers=sent, timeout=5.0, preload_content=False)
+        try:
+            rest = b""
+            for chunk in response.stream(65536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (json.loads(line) for line in lines)
+        finally:
+            response.close()
+
+    def close(self) -> None:
+        self.pool.clear()
+        asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    served = Served()
+    try:
+        yield served
+    finally:
+        served.close()

@@ -1,0 +1,612 @@
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.simulator.apiserver.subresources.httpstream import header_dictionary
+from pytest_kwait.simulator.busybox.os.network import Network
+from pytest_kwait.simulator.clock import SimClock
+from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.kubelet.runtime.containers import Container
+from pytest_kwait.simulator.kubelet.scratch import make_container_files
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pytest_kwait.simulator.busybox.os.streams import Session
+    from tests.simulator.apiserver.conftest import Served
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Kubelet:
+    """A kubelet that knows what it is told."""
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self.lines = [(1767225600.0, b"one"), (1767225601.5, b"two"), (1767225602.0, b"three")]
+
+    def pods(self) -> dict[str, Any]:
+        return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}
+
+    def logs(
+        self, namespace: str, pod: str, container: str, *, previous: bool = False
+    ) -> list[tuple[float, bytes]]:
+        return self.lines[:1] if previous else self.lines
+
+    async def follow(
+        self, namespace: str, pod: str, container: str
+    ) -> AsyncIterator[tuple[float, bytes]]:
+        for line in self.lines:
+            yield line
+
+    def start(self) -> None:
+        """Start the container; in the server's thread, as everything that happens in it."""
+        clock, image = SimClock(), parse_image("busybox:1")
+        files = make_container_files(clock.time, "host", self.network, {}, {}, [])
+        self.container = Container(clock, "c", image, 0, lambda _: None, self.network, stdin=True)
+        script = (
+            "mkdir -p /www; echo '<a href=/x>hi</a>' > /www/index.html; echo a > /www/a.txt; "
+            "httpd -p 8080 -h /www; nc -ll -p 7 -e cat & cat"
+        )
+        self.container.start(["sh", "-c", script], {}, files, "host")
+
+    def run(
+        self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool
+    ) -> Session:
+        return self.container.run(argv, stdin=stdin, tty=tty)
+
+    def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> Session:
+        if pod == "over":
+            raise LookupError(f"container {container} not found in pod {pod}_{namespace}")
+        return self.container.attach(stdin=stdin)
+
+    def network_of(self, namespace: str, pod: str) -> Network:
+        if pod == "over":
+            raise LookupError(f'pod not found ("{pod}_{namespace}")')
+        return self.network
+
+    def dial(self, address: str, port: int) -> Session | None:
+        return self.network.connect(port) if address == "10.1.2.3" else None
+
+    def running_pods(self) -> dict[str, Any]:
+        return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{}]}
+
+    def counts(self) -> dict[str, int]:
+        return {"created": 0, "exited": 1, "running": 2}
+
+
+@pytest.fixture
+def kubelet(served: Served) -> Kubelet:
+    kubelet = Kubelet()
+    served.json("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
+    served.run(kubelet.start)
+    served.run(lambda: served.api.kubelets.update(n=kubelet))
+    return kubelet
+
+
+def make(served: Served, name: str, node: str = "", *containers: str, **status: Any) -> None:
+    every = [{"name": one, "image": "x:1"} for one in containers or ("c",)]
+    spec: dict[str, Any] = {"containers": every}
+    if node:
+        spec["nodeName"] = node
+    served.json("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+    if status:
+        served.json(
+            "PATCH",
+            f"{PODS}/{name}/status",
+            {"status": status},
+            Content_Type="application/merge-patch+json",
+        )
+
+
+RUNNING = {
+    "containerStatuses": [{"name": "c", "state": {"running": {}}}],
+    "podIP": "10.1.2.3",
+    "podIPs": [{"ip": "10.1.2.3"}],
+    "conditions": [{"type": "Ready", "status": "True"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("", b"one\ntwo\nthree\n"),
+        ("?tailLines=1", b"three\n"),
+        ("?tailLines=0", b""),
+        ("?limitBytes=5", b"one\nt"),
+        ("?sinceTime=2026-01-01T00:00:01Z", b"two\nthree\n"),
+        ("?follow=true", b"one\ntwo\nthree\n"),
+        ("?follow=1&tailLines=2&limitBytes=7", b"two\nthr"),
+        ("?follow=&sinceTime=2026-01-01T00:00:02Z", b"three\n"),
+        ("?timestamps=true&tailLines=1", b"2026-01-01T00:00:02.000000000Z three\n"),
+    ],
+)
+def test_logs(served: Served, kubelet: Kubelet, query: str, text: bytes) -> None:
+    make(served, "p", "n", **RUNNING)
+    answer = served.send("GET", f"{PODS}/p/log{query}")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert answer.data == text
+
+
+def test_a_pod_that_is_nowhere_has_no_log_yet(served: Served) -> None:
+    make(served, "p")
+    assert served.send("GET", f"{PODS}/p/log").status == 204
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "message"),
+    [
+        ("?container=z", RUNNING, "container z is not valid for pod p"),
+        (
+            "?previous=true",
+            RUNNING,
+            'previous terminated container "c" in pod "p" not found',
+        ),
+        (
+            "",
+            {
+                "containerStatuses": [
+                    {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}
+                ]
+            },
+            'container "c" in pod "p" is waiting to start: ContainerCreating',
+        ),
+        (
+            "",
+            {
+                "containerStatuses": [
+                    {"name": "c", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+                ]
+            },
+            'container "c" in pod "p" is waiting to start: trying and failing to pull image',
+        ),
+    ],
+)
+def test_logs_that_are_not_there(
+    served: Served, kubelet: Kubelet, query: str, status: dict[str, Any], message: str
+) -> None:
+    make(served, "p", "n", **status)
+    answer = served.send("GET", f"{PODS}/p/log{query}")
+    assert (answer.status, answer.json()["message"]) == (400, message)
+
+
+def test_one_of_several_containers_must_be_named(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", "a", "b")
+    answer = served.json("GET", f"{PODS}/p/log")
+    assert answer["message"] == (
+        "a container name must be specified for pod p, choose one of: [a b]"
+    )
+
+
+def test_the_kubelets_pods_are_read_through_the_server(served: Served, kubelet: Kubelet) -> None:
+    path = "/api/v1/nodes/n/proxy"
+    assert served.json("GET", f"{path}/pods")["kind"] == "PodList"
+    assert served.send("GET", f"{path}/healthz").data == b"ok"
+    assert served.send("GET", f"{path}/nope").status == 404
+    assert served.send("GET", "/api/v1/nodes/none/proxy/pods").status == 404
+
+
+def test_a_kubelet_that_is_gone_is_told_so(served: Served) -> None:
+    served.json("POST", "/api/v1/nodes", {"metadata": {"name": "gone"}})
+    answer = served.send("GET", "/api/v1/nodes/gone/proxy/pods")
+    assert (answer.status, answer.json()["reason"]) == (503, "ServiceUnavailable")
+
+
+# -- streams
+
+
+def connect(served: Served, path: str, *protocols: str) -> Any:
+    websocket = pytest.importorskip("websocket")
+    return websocket.create_connection(
+        f"ws://127.0.0.1:{served.port}{PODS}/{path}",
+        header=["Authorization: Bearer admin-token"],
+        subprotocols=list(protocols) or None,
+        timeout=30,
+    )
+
+
+def exchange(served: Served, path: str, *protocols: str, send: tuple[Any, ...] = ()) -> list[Any]:
+    """All messages until the server closes the socket, after the protocol that it chose."""
+    websocket = pytest.importorskip("websocket")
+    socket = connect(served, path, *protocols)
+    found: list[Any] = [socket.getsubprotocol()]
+    try:
+        for message in send:
+            (socket.send if isinstance(message, str) else socket.send_binary)(message)
+        while True:
+            code, data = socket.recv_data()
+            if code == websocket.ABNF.OPCODE_CLOSE:
+                return [*found, int.from_bytes(data[:2], "big")]
+            found.append(data.decode() if code == websocket.ABNF.OPCODE_TEXT else data)
+    finally:
+        socket.shutdown()
+
+
+V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
+SUCCESS = b'\x03{"metadata":{},"status":"Success"}'
+EXIT = "p/exec?command=sh&command=-c&command=exit+3&stdout=1"
+FAILURE = (
+    '{"metadata":{},"status":"Failure","message":"command terminated with non-zero exit code: '
+    'TEXT","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}'
+)
+LONG = "error executing command [sh -c exit 3], exit code 3"
+
+
+@pytest.mark.parametrize(
+    ("query", "protocols", "messages"),
+    [
+        ("command=echo&command=hi&stdout=1", [V5], [V5, b"\x01", b"\x01hi\n", SUCCESS, 1000]),
+        ("command=echo&command=hi&stdout=1", [V4], [V4, b"\x01", b"\x01hi\n", SUCCESS, 1000]),
+        ("command=echo&command=hi&stdout=1", [V5, V4], [V5, b"\x01", b"\x01hi\n", SUCCESS, 1000]),
+        ("command=echo&command=hi&stdout=1", [], [None, b"\x01", b"\x01hi\n", 1000]),
+        ("command=echo&command=hi&stderr=true", [V4], [V4, b"\x02", SUCCESS, 1000]),
+        ("command=cat&command=/no&stderr=1", [V4], [
+            V4, b"\x02", b"\x02cat: can't open '/no': No such file or directory\n",
+            b"\x03" + FAILURE.replace("TEXT", "error executing command [cat /no], exit code 1")
+            .replace('"3"', '"1"').encode(), 1000,
+        ]),
+        (
+            "command=echo&command=hi&stdout=1",
+            ["v4.base64.channel.k8s.io"],
+            [
+                "v4.base64.channel.k8s.io", "1", "1aGkK",
+                "3eyJtZXRhZGF0YSI6e30sInN0YXR1cyI6IlN1Y2Nlc3MifQ==", 1000,
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_commands_run_over_a_websocket(
+    served: Served, kubelet: Kubelet, query: str, protocols: list[str], messages: list[Any]
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    assert exchange(served, f"p/exec?{query}", *protocols) == messages
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told"),
+    [
+        (V4, FAILURE.replace("TEXT", LONG)),
+        (V5, FAILURE.replace("TEXT", "command terminated with exit code 3")),
+        ("channel.k8s.io", f"command terminated with non-zero exit code: {LONG}"),
+    ],
+)
+def test_how_a_command_ended(served: Served, kubelet: Kubelet, protocol: str, told: str) -> None:
+    make(served, "p", "n", **RUNNING)
+    assert exchange(served, EXIT, protocol) == [protocol, b"\x01", b"\x03" + told.encode(), 1000]
+
+
+@pytest.mark.parametrize(("protocol", "prefix"), [(V4, ""), (V5, "Internal error occurred: ")])
+def test_a_command_that_is_not_there(
+    served: Served, kubelet: Kubelet, protocol: str, prefix: str
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    *_, told, code = exchange(served, "p/exec?command=nope&stdout=1", protocol)
+    assert code == 1000
+    text = f"Internal error occurred: {prefix}error executing command in container: failed to exec"
+    assert told.startswith(f'\x03{{"metadata":{{}},"status":"Failure","message":"{text}'.encode())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        (V4, b"\x00echo typed; exit\n"),
+        (V4, "\x00echo typed; exit\n"),
+        ("v4.base64.channel.k8s.io", "0ZWNobyB0eXBlZDsgZXhpdAo="),
+    ],
+)
+def test_input_comes_as_bytes_or_as_text(
+    served: Served, kubelet: Kubelet, protocol: str, message: bytes | str
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    path = "p/exec?command=sh&stdin=1&stdout=1"
+    found = exchange(served, path, protocol, send=(message,))
+    assert found[2] in (b"\x01typed\n", "1dHlwZWQK")
+
+
+def test_input_ends_where_the_client_says_so(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    sent = (b"\x04{}", b"\x00abc", b"\xff\x00")
+    found = exchange(served, "p/exec?command=cat&stdin=1&stdout=1", V5, send=sent)
+    assert b"".join(one[1:] for one in found[2:-2]) == b"abc"
+    assert found[-2:] == [SUCCESS, 1000]
+
+
+def test_a_shell_at_a_terminal(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    path = "p/exec?command=sh&stdin=1&stdout=1&stderr=1&tty=1"
+    found = exchange(served, path, V4, send=(b"\x00echo hi; exit\r",))
+    assert b"echo hi; exit\r\nhi\r\n" in b"".join(one[1:] for one in found[1:-2])
+    assert found[-2] == SUCCESS
+
+
+def test_who_attaches_talks_to_the_program(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    socket = connect(served, "p/attach?stdin=1&stdout=1", V4)
+    try:
+        assert socket.recv() == b"\x01"
+        socket.send_binary(b"\x00hello\n")
+        assert socket.recv() == b"\x01hello\n"
+    finally:
+        socket.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "protocols", "status", "text"),
+    [
+        ("p/exec?command=true", [V4], 400, "you must specify at least 1 of stdin, stdout, stderr"),
+        ("p/exec?command=true&stdout=1", ["odd"], 403, ""),
+        (
+            "over/attach?stdout=1",
+            [V4],
+            500,
+            "container c not found in pod over_default",
+        ),
+        ("p/portforward", [V4], 400, 'query parameter "port" is required'),
+        ("p/portforward?ports=0", [V4], 400, 'port "0" must be > 0'),
+        (
+            "p/portforward?ports=70000",
+            [V4],
+            400,
+            'unable to parse "70000" as a port: strconv.ParseUint: parsing "70000": value out of '
+            "range",
+        ),
+        ("over/portforward?ports=80", [V4], 500, 'pod not found ("over_default")'),
+        ("p/portforward?ports=80", [V5], 403, ""),
+    ],
+)
+def test_streams_that_are_refused(
+    served: Served, kubelet: Kubelet, path: str, protocols: list[str], status: int, text: str
+) -> None:
+    websocket = pytest.importorskip("websocket")
+    for name in ("p", "over"):
+        make(served, name, "n", **RUNNING)
+    with pytest.raises(websocket.WebSocketBadStatusException) as error:
+        connect(served, path, *protocols)
+    assert (error.value.status_code, (error.value.resp_body or b"").decode()) == (status, text)
+
+
+def test_a_command_needs_a_place_and_a_websocket(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p")
+    answer = served.send("GET", f"{PODS}/p/exec?command=a")
+    assert (answer.status, answer.json()["message"]) == (
+        400,
+        "pod p does not have a host assigned",
+    )
+    make(served, "q", "n", **RUNNING)
+    for path in ("exec?command=a&stdout=1", "attach", "portforward?ports=80"):
+        answer = served.send("POST", f"{PODS}/q/{path}")
+        assert (answer.status, answer.json()["message"]) == (400, "Upgrade request required")
+
+
+def test_a_node_without_a_kubelet(served: Served, kubelet: Kubelet) -> None:
+    served.json("POST", "/api/v1/nodes", {"metadata": {"name": "gone"}})
+    make(served, "p", "gone", **RUNNING)
+    make(served, "q", "nowhere", **RUNNING)
+    answer = served.send("GET", f"{PODS}/p/log")
+    assert (answer.status, answer.json()["message"]) == (
+        500,
+        "error dialing backend: dial tcp: lookup gone: no such host",
+    )
+    assert served.send("GET", f"{PODS}/q/log").json()["message"] == 'pods "nowhere" not found'
+
+
+# -- ports
+
+
+def test_ports_are_forwarded_over_channels(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    request = b"\x00GET /a.txt HTTP/1.0\r\n\r\n"
+    found = exchange(served, "p/portforward?ports=8080,81", V4, send=(request,))
+    protocol, *greetings = found[:5]
+    assert protocol == V4
+    assert greetings == [b"\x00\x90\x1f", b"\x01\x90\x1f", b"\x02Q\x00", b"\x03Q\x00"]
+    told = b"".join(one for one in found[5:-1] if one[:1] == b"\x03").decode()
+    assert told.startswith("\x03error forwarding port 81 to pod ")
+    assert "failed to connect to localhost:81" in told
+    data = b"".join(one[1:] for one in found[5:-1] if one[:1] == b"\x00")
+    assert data.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert data.endswith(b"\r\n\r\na\n")
+    assert found[-1] == 1000
+
+
+class Spdy:
+    """A client of SPDY in a WebSocket, as kubectl is one."""
+
+    def __init__(self, socket: Any) -> None:
+        self.socket = socket
+        self.deflate = zlib.compressobj(zdict=header_dictionary())
+        self.buffer = b""
+
+    def open(self, number: int, *, end: bool = False, **headers: str) -> None:
+        block = struct.pack(">I", len(headers))
+        for name, value in headers.items():
+            for text in (name, value):
+                block += struct.pack(">I", len(text)) + text.encode()
+        packed = self.deflate.compress(block) + self.deflate.flush(zlib.Z_SYNC_FLUSH)
+        body = struct.pack(">IIBB", number, 0, 0, 0) + packed
+        self.socket.send_binary(struct.pack(">HHI", 0x8003, 1, int(end) << 24 | len(body)) + body)
+
+    def send(self, number: int, data: bytes, *, end: bool = False) -> None:
+        head = struct.pack(">II", number, int(end) << 24 | len(data))
+        # Frames and messages have nothing to do with each other.
+        whole = head + data
+        self.socket.send_binary(whole[:5])
+        self.socket.send_binary(whole[5:])
+
+    def control(self, kind: int, body: bytes) -> None:
+        self.socket.send_binary(struct.pack(">HHI", 0x8003, kind, len(body)) + body)
+
+    def frame(self) -> tuple[str, int, int, bytes]:
+        """The next frame: `data` or `control`, its stream or kind, its flags, its body."""
+        while len(self.buffer) < 8 or len(self.buffer) < 8 + self._length():
+            self.buffer += self.socket.recv()
+        first, _ = struct.unpack_from(">II", self.buffer)
+        flags, length = self.buffer[4], self._length()
+        body, self.buffer = self.buffer[8 : 8 + length], self.buffer[8 + length :]
+        if first >> 31:
+            return "control", first & 0xFFFF, flags, body
+        return "data", first, flags, body
+
+    def _length(self) -> int:
+        return int(struct.unpack_from(">I", self.buffer, 4)[0] & 0xFFFFFF)
+
+    def data(self, *numbers: int) -> dict[int, bytes]:
+        """What comes on the streams until all of them have ended."""
+        found = dict.fromkeys(numbers, b"")
+        left = set(numbers)
+        while left:
+            what, number, flags, body = self.frame()
+            if what == "data":
+                found[number] += body
+                if flags & 1:
+                    left.discard(number)
+        return found
+
+
+def test_ports_are_forwarded_through_a_tunnel(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    tunnel = "SPDY/3.1+portforward.k8s.io"
+    socket = connect(served, "p/portforward", tunnel)
+    try:
+        assert socket.getsubprotocol() == tunnel.lower()
+        client = Spdy(socket)
+        for request, port in (("0", "7"), ("1", "81"), ("2", "7")):
+            shift = 4 * int(request)
+            client.open(1 + shift, end=True, streamtype="error", port=port, requestid=request)
+            client.open(3 + shift, streamtype="data", port=port, requestid=request)
+        client.control(6, b"\0\0\0\1")
+        client.send(3, b"one ")
+        client.send(3, b"two", end=True)
+        client.send(11, b"three", end=True)
+        found = client.data(1, 3, 5, 7, 9, 11)
+        assert (found[1], found[3]) == (b"", b"one two")
+        assert (found[9], found[11]) == (b"", b"three")
+        assert found[5].startswith(b"error forwarding port 81 to pod ")
+        assert found[7] == b""
+        client.control(7, b"\0" * 8)
+        assert not socket.recv()
+    finally:
+        socket.shutdown()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        struct.pack(">HHI", 0x8002, 1, 0),
+        struct.pack(">HHI", 0x8003, 1, 4) + b"abcd",
+        struct.pack(">HHI", 0x8003, 1, 14) + b"\0" * 10 + b"junk",
+        struct.pack(">HHI", 0x8003, 4, 0xFFFFFF),
+    ],
+)
+def test_a_tunnel_ends_with_what_is_no_frame(
+    served: Served, kubelet: Kubelet, message: bytes
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    tunnel = "SPDY/3.1+portforward.k8s.io"
+    assert exchange(served, "p/portforward", tunnel, send=(message,)) == [tunnel.lower(), 1000]
+
+
+# -- proxies
+
+
+def test_requests_go_on_to_pods(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    answer = served.send("GET", f"{PODS}/p:8080/proxy/")
+    assert (answer.status, answer.data) == (
+        200,
+        f'<a href="{PODS}/p:8080/proxy/x">hi</a>\n'.encode(),
+    )
+    assert answer.headers["Content-Type"] == "text/html"
+    plain = served.send("GET", f"{PODS}/http:p:8080/proxy/a.txt?b=c")
+    assert (plain.data, plain.headers["Content-Type"]) == (b"a\n", "text/plain")
+    assert served.send("HEAD", f"{PODS}/p:8080/proxy/a.txt").data == b""
+    assert served.send("GET", f"{PODS}/p:8080/proxy/b").status == 404
+    assert served.send("POST", f"{PODS}/p:8080/proxy/", {}).status == 501
+    bare = served.pool.request(
+        "GET",
+        f"http://127.0.0.1:{served.port}{PODS}/p:8080/proxy",
+        headers={"Authorization": "Bearer admin-token"},
+        redirect=False,
+    )
+    assert (bare.status, bare.headers["Location"]) == (301, f"{PODS}/p:8080/proxy/")
+
+
+def test_what_a_pod_is_asked(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    # It answers with the request, which is no answer in HTTP.
+    answer = served.send("PUT", f"{PODS}/p:7/proxy/x/?y=z", b"body", X_Mine="1")
+    assert answer.status == 503
+    assert answer.json()["message"] == (
+        'error trying to reach service: malformed HTTP response "PUT /x/?y=z HTTP/1.1"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (
+            "p:81",
+            "error trying to reach service: dial tcp 10.1.2.3:81: connect: connection refused",
+        ),
+        (
+            "p",
+            "error trying to reach service: dial tcp 10.1.2.3:80: connect: connection refused",
+        ),
+        (
+            "https:p:8080",
+            "error trying to reach service: tls: first record does not look like a TLS handshake",
+        ),
+        ("p:http", "error trying to reach service: dial tcp: lookup tcp/http: unknown port"),
+    ],
+)
+def test_pods_that_do_not_answer(
+    served: Served, kubelet: Kubelet, place: str, message: str
+) -> None:
+    make(served, "p", "n", **RUNNING)
+    answer = served.send("GET", f"{PODS}/{place}/proxy/")
+    assert (answer.status, answer.json()["message"]) == (503, message)
+
+
+def test_requests_go_on_to_services(served: Served, kubelet: Kubelet) -> None:
+    services = "/api/v1/namespaces/default/services"
+    ports = [{"name": name, "port": port} for name, port in (("web", 80), ("other", 81))]
+    served.json("POST", services, {"metadata": {"name": "s"}, "spec": {"ports": ports}})
+    assert served.json("GET", f"{services}/s/proxy/")["message"] == 'services "s" not found'
+    pod = {"ip": "10.1.2.3", "targetRef": {"kind": "Pod", "name": "p"}}
+    strange = {"ip": "10.1.2.4"}
+    made = {
+        "metadata": {"name": "s"},
+        "subsets": [
+            {"notReadyAddresses": [pod], "ports": [{"name": "web", "port": 1}]},
+            {"addresses": [strange, pod], "ports": [{"name": "web", "port": 8080}]},
+        ],
+    }
+    served.json("POST", "/api/v1/namespaces/default/endpoints", made)
+    assert served.send("GET", f"{services}/s:web/proxy/a.txt").data == b"a\n"
+    assert served.send("GET", f"{services}/s:80/proxy/a.txt").data == b"a\n"
+    for place, message in (
+        ("s:81", 'no endpoints available for service "s:81"'),
+        ("s:82", 'no service port 82 found for service "s"'),
+        ("s", 'no endpoints available for service "s"'),
+    ):
+        answer = served.send("GET", f"{services}/{place}/proxy/")
+        assert (answer.status, answer.json()["message"]) == (503, message)
+
+
+def test_nodes_say_more(served: Served, kubelet: Kubelet) -> None:
+    make(served, "p", "n", **RUNNING)
+    path = "/api/v1/nodes/n:10250/proxy"
+    assert served.json("GET", f"{path}/runningpods/")["items"] == [{}]
+    assert b"kubelet_running_pods 1\n" in served.send("GET", f"{path}/metrics").data
+    logs = served.send("GET", f"{path}/containerLogs/default/p/c?tailLines=1")
+    assert logs.data == b"three\n"
+    assert served.send("GET", f"{path}/containerLogs/default/no/c").status == 404
+    other = served.send("GET", "/api/v1/nodes/n:99/proxy/healthz")
+    assert other.json()["message"] == (
+        "error trying to reach service: dial tcp n:99: connect: connection refused"
+    )

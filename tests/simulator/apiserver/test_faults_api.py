@@ -1,0 +1,232 @@
+"""The embedded cluster's own API, and what faults do to requests."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from urllib3.exceptions import ProtocolError
+
+from pytest_kwait import wait
+from tests.simulator.apiserver.conftest import ADMIN, POWERLESS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulator.apiserver.conftest import Served
+
+FAULTS = "/kwait/v1/faults"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@contextmanager
+def held(served: Served) -> Iterator[str]:
+    url = f"http://127.0.0.1:{served.port}/kwait/v1/hold"
+    headers = {"Authorization": f"Bearer {ADMIN}"}
+    answer = served.pool.request("GET", url, headers=headers, timeout=30, preload_content=False)
+    try:
+        lines = answer.stream(4096)  # which would close the connection if it were let go of
+        yield json.loads(next(lines))["holder"]
+    finally:
+        answer.close()
+
+
+@pytest.fixture
+def holder(served: Served) -> Iterator[str]:
+    with held(served) as name:
+        yield name
+
+
+def make(served: Served, holder: str, kind: str, **more: Any) -> str:
+    answer = served.send("POST", FAULTS, {"kind": kind, "holder": holder, **more})
+    assert answer.status == 200, answer.data
+    name: str = answer.json()["id"]
+    return name
+
+
+def hits(served: Served, fault: str) -> int:
+    found: int = served.json("GET", f"{FAULTS}/{fault}")["hits"]
+    return found
+
+
+def test_429_says_when_to_come_again(served: Served, holder: str) -> None:
+    fault = make(served, holder, "refusal", status=429, retryAfter=3)
+    answer = served.send("GET", MAPS)
+    assert (answer.status, answer.headers["Retry-After"]) == (429, "3")
+    assert answer.json() == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": (
+            "The apiserver is currently processing too many requests. Please try again later."
+        ),
+        "reason": "TooManyRequests",
+        "details": {"retryAfterSeconds": 3},
+        "code": 429,
+    }
+    assert hits(served, fault) == 1
+    assert served.send("DELETE", f"{FAULTS}/{fault}").status == 200
+    assert served.send("GET", MAPS).status == 200
+
+
+def test_500_is_an_internal_error_so_many_times(served: Served, holder: str) -> None:
+    make(served, holder, "refusal", status=500, times=2)
+    answers = [served.send("GET", MAPS) for _ in range(3)]
+    assert [answer.status for answer in answers] == [500, 500, 200]
+    assert answers[0].json()["message"] == (
+        "Internal error occurred: etcdserver: request timed out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "status"),
+    [
+        ({"namespace": "default"}, 500),
+        ({"namespace": "other"}, 200),
+        ({"client": "me"}, 500),
+        ({"client": "you"}, 200),
+        ({"resources": ["configmaps"]}, 500),
+        ({"resources": ["pods"]}, 200),
+        ({"verbs": ["list"]}, 500),
+        ({"verbs": ["get", "watch", "create"]}, 200),
+        ({"namespace": "default", "verbs": ["get"]}, 200),
+    ],
+)
+def test_who_is_not_meant_is_not_met(
+    served: Served, holder: str, scope: dict[str, Any], status: int
+) -> None:
+    make(served, holder, "refusal", status=500, **scope)
+    assert served.send("GET", MAPS, Kwait_Client="me").status == status
+    assert served.send("GET", "/version").status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb"),
+    [
+        ("GET", f"{MAPS}/a", "get"),
+        ("GET", f"{MAPS}?watch=1", "watch"),
+        ("GET", "/api/v1/watch/configmaps", "watch"),
+        ("POST", MAPS, "create"),
+        ("PUT", f"{MAPS}/a", "update"),
+        ("PATCH", f"{MAPS}/a", "patch"),
+        ("DELETE", f"{MAPS}/a", "delete"),
+        ("DELETE", MAPS, "deletecollection"),
+    ],
+)
+def test_every_verb_can_be_meant(
+    served: Served, holder: str, method: str, path: str, verb: str
+) -> None:
+    make(served, holder, "refusal", status=429, verbs=[verb])
+    answer = served.send(method, path)
+    assert (answer.status, "Retry-After" in answer.headers) == (429, False)
+
+
+def test_latency_comes_before_the_answer(served: Served, holder: str) -> None:
+    fault = make(served, holder, "latency", seconds=0.01)
+    make(served, holder, "refusal", status=500)
+    assert served.send("GET", MAPS).status == 500
+    assert hits(served, fault) == 1
+
+
+def test_open_watches_are_cut(served: Served, holder: str) -> None:
+    served.send("POST", MAPS, {"metadata": {"name": "a"}})
+    watch = served.watch(f"{MAPS}?watch=1&resourceVersion=0")
+    assert next(watch)["type"] == "ADDED"
+    assert hits(served, make(served, holder, "cut-watches", namespace="other")) == 0
+    assert hits(served, make(served, holder, "cut-watches", namespace="default")) == 1
+    with pytest.raises(ProtocolError, match=r"Connection broken|ended prematurely"):
+        list(watch)
+
+
+def test_history_up_to_now_is_gone_and_what_is_listed_now_is_not(
+    served: Served, holder: str
+) -> None:
+    before = served.json("GET", MAPS)["metadata"]["resourceVersion"]
+    fault = make(served, holder, "expired-history", namespace="default")
+    (event,) = served.watch(f"{MAPS}?watch=1&resourceVersion={before}&timeoutSeconds=1")
+    now = served.json("GET", MAPS)["metadata"]["resourceVersion"]
+    assert event == {
+        "type": "ERROR",
+        "object": {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": f"too old resource version: {before} ({now})",
+            "reason": "Expired",
+            "code": 410,
+        },
+    }
+    assert list(served.watch(f"{MAPS}?watch=1&resourceVersion={now}&timeoutSeconds=1")) == []
+    assert hits(served, fault) == 1
+
+
+def test_what_is_held_ends_with_its_connection(served: Served) -> None:
+    with held(served) as name:
+        make(served, name, "refusal", status=500)
+        assert served.send("GET", MAPS).status == 500
+        assert [one["holder"] for one in served.json("GET", FAULTS)["faults"]] == [name]
+    wait.poll_immediate("10ms", "30s", lambda: not served.json("GET", FAULTS)["faults"])
+    assert served.send("GET", MAPS).status == 200
+    answer = served.send("POST", FAULTS, {"kind": "refusal", "holder": name, "status": 500})
+    assert answer.json()["message"] == (f"holder: '{name}' is not there: it ends with its request")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"kind": "flood"}, "kind: 'flood' is none of clock-jump, cut-watches, dead-kubelet, "),
+        ({"kind": ["refusal"]}, "kind: ['refusal'] is none of clock-jump"),
+        ({"kind": "refusal", "status": 404}, "status: 404 is neither 429 nor 500"),
+        ({"kind": "refusal", "status": "429"}, "status: '429' is no int"),
+        ({"kind": "refusal", "status": 429, "retryAfter": -1}, "retryAfter: -1 is negative"),
+        ({"kind": "refusal", "status": 500, "times": 0}, "times: 0 is less than 1"),
+        ({"kind": "refusal", "status": 500, "times": True}, "times: True is no int"),
+        ({"kind": "refusal", "status": 500, "who": "me"}, "who: refusal has client, holder, kind"),
+        ({"kind": "refusal", "status": 500, "verbs": ["look"]}, "verbs: 'look' is none of create"),
+        ({"kind": "refusal", "status": 500, "resources": [1]}, "resources: 1 is no name"),
+        ({"kind": "latency", "seconds": 0}, "seconds: 0 is not above 0 and at most 86400"),
+        ({"kind": "latency"}, "seconds: 0 is not above 0 and at most 86400"),
+        ({"kind": "pulls"}, "pulls: either message or seconds"),
+        ({"kind": "pulls", "message": "no", "seconds": 1}, "pulls: either message or seconds"),
+        ({"kind": "partition", "node": "n"}, "node: 'n' is none of "),
+        ({"kind": "clock-jump"}, "seconds: 0 is 0, or more than 86400 away from it"),
+        ({"kind": "out-of-memory", "pod": "p", "namespace": "default"}, 'pods "p" not found'),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    served: Served, holder: str, asked: dict[str, Any], message: str
+) -> None:
+    answer = served.send("POST", FAULTS, {"holder": holder, **asked})
+    assert answer.status in (400, 404)
+    assert answer.json()["message"].startswith(message)
+    assert served.json("GET", FAULTS) == {"faults": []}
+
+
+def test_it_is_for_administrators(served: Served) -> None:
+    assert served.send("GET", FAULTS, token=POWERLESS).status == 403
+    assert served.send("GET", "/kwait/v1/hold", token=POWERLESS).status == 403
+    assert served.send("POST", FAULTS, {"kind": "refusal"}, token="").status == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/kwait/v1/faults/none", 404),
+        ("DELETE", "/kwait/v1/faults/none", 404),
+        ("PUT", "/kwait/v1/faults", 405),
+        ("POST", "/kwait/v1/hold", 405),
+        ("GET", "/kwait/v1/more", 404),
+        ("GET", "/kwait/v2/faults", 404),
+    ],
+)
+def test_elsewhere_is_nothing(served: Served, method: str, path: str, status: int) -> None:
+    assert served.send(method, path).status == status
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b""])
+def test_a_body_that_is_no_fault_is_refused(served: Served, body: bytes) -> None:
+    assert served.send("POST", FAULTS, body).status == 400

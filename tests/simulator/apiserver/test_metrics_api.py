@@ -1,0 +1,67 @@
+"""Metrics of pods and nodes, as `kubectl top` asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.aggregator.metrics_api import register_metrics_api
+
+if TYPE_CHECKING:
+    from tests.simulator.apiserver.conftest import Served
+
+_ROOT = "/apis/metrics.k8s.io/v1beta1"
+
+
+def _pod(served: Served, name: str, **annotations: str) -> None:
+    spec = {"containers": [{"name": "c", "image": "busybox:1"}], "nodeName": "n"}
+    metadata = {"name": name, "labels": {"app": name}, "annotations": annotations}
+    served.json("POST", "/api/v1/namespaces/default/pods", {"metadata": metadata, "spec": spec})
+    path = f"/api/v1/namespaces/default/pods/{name}/status"
+    media = "application/merge-patch+json"
+    running = {"status": {"phase": "Running"}}
+    assert served.send("PATCH", path, running, Content_Type=media).status == 200
+
+
+def _serve(served: Served) -> None:
+    served.run(lambda: register_metrics_api(served.api))
+
+
+def test_there_are_none_until_a_pod_says_what_it_uses(served: Served) -> None:
+    assert served.send("GET", f"{_ROOT}/pods").status == 404
+    names = [group["name"] for group in served.json("GET", "/apis")["groups"]]
+    assert "metrics.k8s.io" not in names
+
+
+def test_what_pods_and_nodes_use(served: Served) -> None:
+    served.json("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
+    _pod(served, "a", **{"metrics.kwait.dev/usage": "cpu=250m,memory=64Mi"})
+    _pod(served, "b", **{"metrics.kwait.dev/usage.c": "cpu=1,odd,memory=x"})
+    _pod(served, "silent")
+    _serve(served)
+    found = served.json("GET", f"{_ROOT}/namespaces/default/pods")
+    assert (found["kind"], found["apiVersion"]) == ("PodMetricsList", "metrics.k8s.io/v1beta1")
+    used = {one["metadata"]["name"]: one["containers"] for one in found["items"]}
+    assert used == {
+        "a": [{"name": "c", "usage": {"cpu": "250m", "memory": "65536Ki"}}],
+        "b": [{"name": "c", "usage": {"cpu": "1"}}],
+    }
+    chosen = served.json("GET", f"{_ROOT}/pods?labelSelector=app%3Db")["items"]
+    assert [one["metadata"]["name"] for one in chosen] == ["b"]
+    node = served.json("GET", f"{_ROOT}/nodes/n")
+    assert (node["kind"], node["usage"]) == ("NodeMetrics", {"cpu": "1250m", "memory": "65536Ki"})
+
+
+def test_what_there_is_not(served: Served) -> None:
+    _serve(served)
+    kinds = [one["kind"] for one in served.json("GET", _ROOT)["resources"]]
+    assert kinds == ["NodeMetrics", "PodMetrics"]
+    media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    found = served.json("GET", "/apis", Accept=media)["items"][-1]
+    (version,) = found["versions"]
+    assert (found["metadata"]["name"], version["freshness"]) == ("metrics.k8s.io", "Current")
+    assert [one["resource"] for one in version["resources"]] == ["nodes", "pods"]
+    missing = served.send("GET", f"{_ROOT}/namespaces/default/pods/x")
+    text = 'podmetrics.metrics.k8s.io "default/x" not found'
+    assert (missing.status, missing.json()["message"]) == (404, text)
+    assert served.send("GET", f"{_ROOT}/things").status == 404
+    assert served.send("DELETE", f"{_ROOT}/pods").status == 405

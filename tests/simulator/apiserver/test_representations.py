@@ -1,0 +1,240 @@
+"""Answers in other forms than JSON objects, and bodies that are none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.simulator.apiserver.conftest import Served
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+NO_OBJECT = (
+    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type "
+    'struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string '
+    '"json:\\"kind,omitempty\\"" }}'
+)
+
+
+def test_rows_include_what_there_is(served: Served) -> None:
+    answer = served.json("GET", f"{MAPS}?includeObject=Nope", Accept=TABLE)
+    assert (answer["code"], answer["message"]) == (
+        400,
+        'Unable to convert to Table as requested: includeObject: Invalid value: "Nope": must be '
+        "'Metadata', 'Object', 'None', or empty",
+    )
+    assert served.send("GET", f"{MAPS}?watch=1&includeObject=Nope", Accept=TABLE).status == 400
+
+
+def test_tables_come_in_the_version_that_is_asked_for(served: Served) -> None:
+    shown = served.json("GET", MAPS, Accept=TABLE.replace("v=v1", "v=v1beta1"))
+    assert shown["apiVersion"] == "meta.k8s.io/v1beta1"
+
+
+def test_a_list_is_no_object_and_an_object_no_list(served: Served) -> None:
+    answer = served.json("GET", MAPS, Accept=PARTIAL)
+    assert answer["code"] == 406
+    assert answer["message"] == (
+        "you requested PartialObjectMetadata, but the requested object is a list "
+        "(*core.ConfigMapList)"
+    )
+    lists = PARTIAL.replace("Metadata", "MetadataList")
+    answer = served.json("POST", MAPS, {"metadata": {"name": "a"}}, Accept=lists)
+    assert answer["message"] == (
+        "you requested PartialObjectMetadataList, but the requested object is not a list "
+        "(*core.ConfigMap)"
+    )
+    assert list(served.watch(f"{MAPS}?watch=1&timeoutSeconds=1", Accept=lists)) == []
+
+
+def test_a_refusal_comes_in_yaml_too(served: Served) -> None:
+    answer = served.send("GET", f"{MAPS}/none", Accept="application/yaml")
+    assert answer.headers["Content-Type"] == "application/yaml"
+    assert answer.data.startswith(b"apiVersion: v1\ncode: 404\ndetails:\n")
+
+
+def test_a_form_that_there_is_not_is_refused_before_anything_is_done(served: Served) -> None:
+    served.json("POST", MAPS, {"metadata": {"name": "a"}})
+    answer = served.send("DELETE", f"{MAPS}/a", Accept="text/html")
+    assert answer.status == 406
+    assert served.send("GET", f"{MAPS}/a").status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"[]", NO_OBJECT.format("array") + " (5b5d)"),
+        (
+            b"nope",
+            "couldn't get version/kind; json parse error: invalid character 'o' in literal null "
+            "(expecting 'u') (6e6f7065)",
+        ),
+        (
+            b'{"kind":1}',
+            "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go "
+            'struct field .kind of type string ({"kind":1})',
+        ),
+        (
+            b'{"apiVersion":"a/b/c","kind":"ConfigMap"}',
+            'unexpected GroupVersion string: a/b/c ({"apiVersion":"a/b/c","kind":" ...)',
+        ),
+    ],
+)
+def test_a_body_that_is_no_object_is_shown(served: Served, body: bytes, message: str) -> None:
+    answer = served.json("POST", MAPS, body)
+    assert answer["message"] == (
+        f"the object provided is unrecognized (must be of type ConfigMap): {message}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "why"),
+    [
+        ("v1", "Secret", "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+        (
+            "apps/v1",
+            "Deployment",
+            "converting (v1.Deployment) to (core.ConfigMap): unknown conversion",
+        ),
+        (
+            "v1",
+            "Nope",
+            'no kind "Nope" is registered for version "v1" in scheme "pkg/runtime/scheme.go:111"',
+        ),
+    ],
+)
+def test_an_object_of_another_kind_is_refused(
+    served: Served, version: str, kind: str, why: str
+) -> None:
+    answer = served.json("POST", MAPS, {"apiVersion": version, "kind": kind})
+    assert answer["message"] == (f'{kind} in version "v1" cannot be handled as a ConfigMap: {why}')
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (b"[]", 400, NO_OBJECT.format("array")),
+        (
+            b'{"kind":"ConfigMap"}',
+            400,
+            'no kind "ConfigMap" is registered for version "v1" in scheme '
+            '"pkg/runtime/scheme.go:111"',
+        ),
+        (
+            b'{"gracePeriodSeconds":"5"}',
+            400,
+            "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds "
+            "of type int64",
+        ),
+        (
+            b'{"dryRun":["Nope"]}',
+            422,
+            'DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Nope"]: '
+            'supported values: "All"',
+        ),
+        (
+            b'{"propagationPolicy":"Nope"}',
+            422,
+            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
+            '"Nope": supported values: "Foreground", "Background", "Orphan", "nil"',
+        ),
+    ],
+)
+def test_options_of_a_deletion_are_held_to_before_the_object_is_looked_for(
+    served: Served, body: bytes, code: int, message: str
+) -> None:
+    answer = served.json("DELETE", f"{MAPS}/none", body)
+    assert (answer["code"], answer["message"]) == (code, message)
+
+
+def test_an_update_names_its_object(served: Served) -> None:
+    served.json("POST", MAPS, {"metadata": {"name": "a"}})
+    answer = served.json("PUT", f"{MAPS}/a", {"metadata": {}})
+    assert answer["message"] == (
+        "the name of the object (a based on URL) was undeterminable: name must be provided"
+    )
+    zero = {"metadata": {"name": "a", "resourceVersion": "0", "labels": {"x": "y"}}}
+    assert served.send("PUT", f"{MAPS}/a", zero).status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("dryRun=", 'dryRun: Unsupported value: [""]: supported values: "All"'),
+        (
+            "dryRun=All&dryRun=x",
+            'dryRun: Unsupported value: ["All","x"]: supported values: "All"',
+        ),
+        (f"fieldManager={'x' * 129}", "fieldManager: Too long: may not be more than 128 bytes"),
+        (
+            "fieldManager=a%00",
+            'fieldManager: Invalid value: "a\\x00": invalid character U+0000 (at position 1)',
+        ),
+    ],
+)
+def test_options_of_a_write_are_held_to(served: Served, query: str, message: str) -> None:
+    answer = served.json("POST", f"{MAPS}?{query}", {"metadata": {"name": "a"}})
+    assert answer["message"] == f'CreateOptions.meta.k8s.io "" is invalid: {message}'
+
+
+def test_a_watch_of_what_is_yet_to_come_is_told_so(served: Served) -> None:
+    query = "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    events = list(served.watch(f"{MAPS}?{query}&resourceVersion=99999"))
+    assert [event["object"]["reason"] for event in events] == ["Timeout"]
+
+
+def test_a_deletion_that_is_yet_to_come_is_only_accepted(served: Served) -> None:
+    meta = {"name": "a", "finalizers": ["example.com/x"]}
+    served.json("POST", MAPS, {"metadata": meta})
+    assert served.send("DELETE", f"{MAPS}/a?orphanDependents=true&dryRun=All").status == 200
+    assert served.send("DELETE", f"{MAPS}/a?orphanDependents=false").status == 202
+    served.json("POST", MAPS, {"metadata": {"name": "b"}})
+    assert served.send("DELETE", f"{MAPS}/b?orphanDependents=false").status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            b"[]",
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+            "unmarshal array into Go value of type map[string]interface {}",
+        ),
+        (b"apiVersion: v1\nkind: Secret\n", "invalid object type: /v1, Kind=Secret"),
+        (
+            b"apiVersion: apps/v1\nkind: ConfigMap\n",
+            "Incorrect version specified in apply patch. Specified patch version: apps/v1, "
+            "expected: v1",
+        ),
+    ],
+)
+def test_a_configuration_of_something_else_is_refused(
+    served: Served, body: bytes, message: str
+) -> None:
+    path = f"{MAPS}/a?fieldManager=m"
+    answer = served.json("PATCH", path, body, Content_Type="application/apply-patch+yaml")
+    assert (answer["code"], answer["message"]) == (400, message)
+
+
+def test_a_configuration_of_another_object_of_the_name_is_refused(served: Served) -> None:
+    served.json("POST", MAPS, {"metadata": {"name": "a"}})
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {uid: x}\n"
+    path = f"{MAPS}/a?fieldManager=m"
+    answer = served.json("PATCH", path, body, Content_Type="application/apply-patch+yaml")
+    assert answer["message"] == (
+        'ConfigMap "a" is invalid: metadata.uid: Invalid value: "x": field is immutable'
+    )
+
+
+def test_a_conflict_tells_where_the_object_is_kept(served: Served) -> None:
+    path = "/apis/networking.k8s.io/v1/namespaces/default/ingresses"
+    backend = {"service": {"name": "s", "port": {"number": 80}}}
+    ingress = {"metadata": {"name": "i"}, "spec": {"defaultBackend": backend}}
+    served.json("POST", path, ingress)
+    other = {**ingress, "metadata": {"name": "i", "uid": "x"}}
+    assert "Key: /registry/ingress/default/i," in served.json("PUT", f"{path}/i", other)["message"]
+    dry = served.json("PUT", f"{path}/i?dryRun=All", other)
+    assert "Key: /ingress/default/i," in dry["message"]

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+from tests.simulator.apiserver.conftest import ADMIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulator.apiserver.conftest import Served
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+MERGE = "application/merge-patch+json"
+
+
+def create(served: Served, name: str, **labels: str) -> str:
+    made = served.json("POST", MAPS, {"metadata": {"name": name, "labels": labels}})
+    revision: str = made["metadata"]["resourceVersion"]
+    return revision
+
+
+def label(served: Served, name: str, **labels: str | None) -> None:
+    patch = {"metadata": {"labels": labels}}
+    served.json("PATCH", f"{MAPS}/{name}", patch, Content_Type=MERGE)
+
+
+def shown(events: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]:
+    found = [next(events) for _ in range(count)]
+    return [(event["type"], event["object"]["metadata"]["name"]) for event in found]
+
+
+def test_a_watch_from_a_revision_has_every_change_after_it(served: Served) -> None:
+    revision = create(served, "a")
+    label(served, "a", x="1")
+    served.json("DELETE", f"{MAPS}/a")
+    events = served.watch(f"{MAPS}?watch=1&resourceVersion={revision}")
+    assert shown(events, 2) == [("MODIFIED", "a"), ("DELETED", "a")]
+    create(served, "b")
+    assert shown(events, 1) == [("ADDED", "b")]
+    events.close()
+
+
+def test_a_watch_without_a_revision_starts_with_what_is_there(served: Served) -> None:
+    create(served, "a")
+    events = served.watch(f"{MAPS}?watch=true")
+    assert shown(events, 1) == [("ADDED", "a")]
+    create(served, "b")
+    assert shown(events, 1) == [("ADDED", "b")]
+    events.close()
+
+
+def test_initial_events_end_with_a_marked_bookmark(served: Served) -> None:
+    create(served, "a")
+    events = served.watch(
+        f"{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        "&allowWatchBookmarks=true"
+    )
+    assert shown(events, 1) == [("ADDED", "a")]
+    bookmark = next(events)
+    events.close()
+    assert bookmark == {
+        "type": "BOOKMARK",
+        "object": {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "metadata": {
+                "resourceVersion": str(served.api.store.revision),
+                "annotations": {"k8s.io/initial-events-end": "true"},
+            },
+        },
+    }
+
+
+def test_what_comes_to_match_is_added_and_what_no_longer_does_is_deleted(served: Served) -> None:
+    revision = create(served, "a", on="1")
+    label(served, "a", more="1")
+    label(served, "a", on=None)
+    label(served, "a", on="1")
+    events = served.watch(f"{MAPS}?watch=1&resourceVersion={revision}&labelSelector=on")
+    found = [next(events) for _ in range(3)]
+    events.close()
+    assert [event["type"] for event in found] == ["MODIFIED", "DELETED", "ADDED"]
+    assert found[1]["object"]["metadata"]["labels"] == {"on": "1", "more": "1"}
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in found]
+    assert versions == sorted(versions)
+    assert versions[0] == int(revision) + 1
+
+
+def test_a_revision_that_is_too_old_is_one_error_event(served: Served) -> None:
+    create(served, "a")
+    served.run(served.api.store.forget_history)
+    current = served.api.store.revision
+    events = list(served.watch(f"{MAPS}?watch=1&resourceVersion=1"))
+    assert [event["type"] for event in events] == ["ERROR"]
+    assert events[0]["object"]["code"] == 410
+    assert events[0]["object"]["reason"] == "Expired"
+    assert events[0]["object"]["message"] == f"too old resource version: 1 ({current})"
+
+
+def test_a_watch_of_one_name_or_namespace_sees_no_other(served: Served) -> None:
+    events = served.watch("/api/v1/watch/namespaces/default/configmaps/b?timeoutSeconds=1")
+    create(served, "a")
+    create(served, "b")
+    other = "/api/v1/namespaces/kube-system/configmaps"
+    served.json("POST", other, {"metadata": {"name": "b"}})
+    assert [event["object"]["metadata"]["namespace"] for event in events] == ["default"]
+
+
+def test_a_watch_ends_when_its_time_is_over_and_leaves_nothing(served: Served) -> None:
+    assert list(served.watch(f"{MAPS}?watch=1&timeoutSeconds=1")) == []
+    assert served.run(lambda: served.api.store.watchers("configmaps")) == 0
+
+
+def test_a_client_that_leaves_is_forgotten(served: Served) -> None:
+    events = served.watch(f"{MAPS}?watch=1")
+    create(served, "a")
+    next(events)
+    events.close()
+    for number in range(20):  # each write meets the connection as it is by then
+        create(served, f"n{number}")
+        if not served.run(lambda: served.api.store.watchers("configmaps")):
+            break
+    assert served.run(lambda: served.api.store.watchers("configmaps")) == 0
+
+
+def test_a_table_watch_heads_its_first_event_only(served: Served) -> None:
+    create(served, "a")
+    create(served, "b")
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    events = served.watch(f"{MAPS}?watch=1", Accept=table)
+    first, second = next(events), next(events)
+    events.close()
+    assert first["object"]["columnDefinitions"] is not None
+    assert second["object"]["columnDefinitions"] is None
+    assert second["object"]["rows"][0]["cells"][0] == "b"
+
+
+def test_an_abnormal_revision_is_upstreams_quirk(served: Served) -> None:
+    answer = served.send("GET", f"{MAPS}?watch=1&resourceVersion=abc")
+    assert answer.status == 500
+    assert answer.json()["message"] == (
+        'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+    )
+
+
+def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(served: Served) -> None:
+    revision = create(served, "a")
+    ask = f"GET {MAPS}?watch=1&resourceVersion={revision} HTTP/1.1\r\nHost: x\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30.0) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.sendall(f"{ask}Authorization: Bearer {ADMIN}\r\n\r\n".encode())
+        assert client.recv(1) == b"H"
+        follower = served.watch(f"{MAPS}?watch=1&resourceVersion={revision}")
+        for number in range(40):
+            patch = {"data": {"x": f"{number} " + "x" * 900_000}}
+            served.json("PATCH", f"{MAPS}/a", patch, Content_Type=MERGE)
+            assert next(follower)["object"]["data"]["x"].startswith(f"{number} ")
+            if served.run(lambda: served.api.store.watchers("configmaps")) == 1:
+                break
+        assert served.run(lambda: served.api.store.watchers("configmaps")) == 1
+        follower.close()

@@ -1,0 +1,78 @@
+"""The processor that the containers of a cluster share."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.busybox.os.processor import CpuCredit, CpuScheduler, get_cpu_scheduler
+from tests.simulator.kubelet.container_harness import ContainerHarness
+from tests.simulator.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.busybox.os.process_table import ProcessTable, Task
+
+
+def test_a_cluster_has_one_processor() -> None:
+    one, other = ManualClock(), ManualClock()
+    assert get_cpu_scheduler(one) is get_cpu_scheduler(one)
+    assert get_cpu_scheduler(one) is not get_cpu_scheduler(other)
+
+
+def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
+    room = ContainerHarness("sh", "-c", "while :; do :; done")
+    room.clock.advance(0.1)
+    gone = weakref.ref(room.clock)
+    del room
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    "script", ["exit 4", "cat /no | grep port || exit 4", "x=$(true); (exit 4)"]
+)
+def test_a_process_that_ends_at_once_is_never_seen_running(script: str) -> None:
+    room = ContainerHarness("sh", "-c", script)
+    assert (room.container.running, room.container.exit_code) == (False, 4)
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_debtors_share_one_credit_gain(count: int) -> None:
+    clock = ManualClock()
+    shared = [CpuCredit(clock) for _ in range(count)]
+    for credit in shared:
+        credit.spend(0.3)
+    assert not any(credit.good for credit in shared)
+    # A debt of 0.2 s, of which 0.1 s is made good in a second.
+    clock.advance(1.9 * count)
+    assert not any(credit.good for credit in shared)
+    clock.advance(0.2 * count)
+    assert all(credit.good for credit in shared)
+
+
+def test_a_debt_has_an_end() -> None:
+    clock = ManualClock()
+    credit = CpuCredit(clock)
+    credit.spend(1000)
+    clock.advance(6)
+    assert credit.good
+
+
+def test_processes_that_wake_together_are_spread_over_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = ManualClock()
+    rooms = [ContainerHarness("sh", "-c", "sleep 1; sleep 999", clock=clock) for _ in range(300)]
+    waited: list[ProcessTable] = []
+    schedule = CpuScheduler.schedule
+
+    def count(self: CpuScheduler, tasks: ProcessTable, task: Task) -> None:
+        waited.append(tasks)
+        schedule(self, tasks, task)
+
+    monkeypatch.setattr(CpuScheduler, "schedule", count)
+    clock.advance(1)
+    assert len(rooms) / 2 < len(set(waited)) < len(rooms)

@@ -1,0 +1,316 @@
+"""Scripts that would harm a node: they harm nobody but themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.busybox.os import memory
+from pytest_kwait.simulator.busybox.os.memory import get_machine
+from pytest_kwait.simulator.busybox.os.syscalls import Step
+from pytest_kwait.simulator.busybox.programs import shellutils
+from pytest_kwait.simulator.kubelet.runtime.container_log import ContainerLog, get_cluster_logs
+from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.manual_clock import ManualClock
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
+
+TOO_DEEP = b"sh: syntax error: nested more than 60 levels deep\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while true; do :; done",
+        "while true; do echo x; done",
+        "yes",
+        "yes | cat > /dev/null",
+        "cat /dev/zero > /dev/null",
+    ],
+)
+def test_an_endless_loop_yields(script: str) -> None:
+    room = ContainerHarness("sh", "-c", script)
+    room.clock.advance(1)
+    assert room.container.running
+    # Somebody else still has a turn, and the log has an end.
+    room.container.kill()
+    assert room.container.exit_code == 137
+    assert len(room.container.log) < 200_000
+
+
+def test_a_loop_leaves_its_neighbours_their_time() -> None:
+    room = ContainerHarness("sh", "-c", "while :; do :; done")
+    room.clock.advance(1)
+    session = room.run("sh", "-c", "sleep 1; echo done")
+    room.clock.advance(3)
+    assert take_output(session)[1] == b"done\n"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "x=x; while :; do x=$x$x; done",
+        "tail /dev/zero",
+        "x=$(cat /dev/zero); echo no",
+        "x=$(yes); echo no",
+        "cat /dev/zero | sort",
+        "dd if=/dev/zero of=/dev/null bs=1G count=1",
+        'set -- a; while :; do set -- "$@" "$@"; done',
+        'x="a b c d"; while :; do x="$x $x"; set -- $x; done',
+        'f() { f "$@" "$@"; }; f a b c',
+        "for i in $(seq 100000); do :; done",
+        "i=0; while :; do i=$((i+1)); eval v$i=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx$i; done",
+    ],
+)
+def test_a_process_over_the_memory_limit_is_killed(script: str) -> None:
+    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
+    room.clock.advance(60)
+    assert room.container.exit_code == 137
+    assert room.container.reason == "OOMKilled"
+
+
+def test_memory_without_a_limit_ends_with_the_node() -> None:
+    room = ContainerHarness("sh", "-c", "tail /dev/zero")
+    room.clock.advance(60)
+    assert room.container.reason == "OOMKilled"
+
+
+def test_a_process_below_the_memory_limit_lives() -> None:
+    turn = "x=$(head -c 100000 /dev/zero | tr '\\0' x); i=$((i+1))"
+    script = f"i=0; while [ $i -lt 50 ]; do {turn}; done"
+    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
+    room.clock.advance(60)
+    assert room.container.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        ("f() { f; }; f", 139, b""),
+        ("f() { echo $(f); }; f", 139, b""),
+        ("echo 'sh /s' > /s; sh /s", 139, b""),
+        ("echo " + "$(" * 100 + ")" * 100, 2, TOO_DEEP),
+        ("(" * 100 + "true" + ")" * 100, 2, TOO_DEEP),
+        ("cat /dev/zero > /f", 1, b"cat: write error: No space left on device\n"),
+        ("echo x > /dev/full", 1, b"echo: write error: No space left on device\n"),
+    ],
+)
+def test_recursion_and_sizes_are_limited(script: str, code: int, err: bytes) -> None:
+    room = ContainerHarness()
+    session = room.run("sh", "-c", script)
+    room.clock.advance(60)
+    assert session.outlet.code == code
+    assert take_output(session)[2] == err
+
+
+def test_processes_are_counted() -> None:
+    room = ContainerHarness()
+    session = room.run("sh", "-c", "i=0; while :; do sleep 99 & done")
+    room.clock.advance(60)
+    assert session.outlet.code == 2
+    assert take_output(session)[2] == b"sh: can't fork: Resource temporarily unavailable\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        (":(){ :|:& };:", 2, b"sh: syntax error: bad function name"),
+        ("f() { f & f; }; f", 2, b"sh: can't fork: Resource temporarily unavailable"),
+    ],
+)
+def test_a_fork_bomb_ends_only_itself(script: str, code: int, err: bytes) -> None:
+    bomb, other = (
+        ContainerHarness("sh", "-c", script),
+        ContainerHarness("sh", "-c", "sleep 1; echo done; sleep 99"),
+    )
+    for room in (bomb, other):
+        room.clock.advance(60)
+    assert bomb.container.exit_code == code
+    assert {line for _, line in bomb.container.log} == {err}
+    assert [line for _, line in other.container.log] == [b"done"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "while kill -0 $$; do :; done",
+        "until false; do (true); done",
+        "while :; do x=$(echo a | cat); done",
+        "while :; do true & done",
+    ],
+)
+def test_an_endless_loop_of_processes_leaves_turns_and_keeps_nothing(script: str) -> None:
+    room = ContainerHarness("sh", "-c", script, memory=1 << 20)
+    session = room.run("sh", "-c", "sleep 0.2; echo done")
+    room.clock.advance(1)
+    assert take_output(session)[1] == b"done\n"
+    assert room.container.running
+    assert len(room.container.log) == 0
+
+
+def test_a_process_killed_before_it_ran_holds_no_memory() -> None:
+    turn = "i=$((i+1)); sleep 99 & kill $!; wait"
+    script = f"i=0; while [ $i -lt 400 ]; do {turn}; done"
+    room = ContainerHarness("sh", "-c", script, memory=64 << 10)
+    room.clock.advance(60)
+    assert room.container.exit_code == 0
+
+
+def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
+    room = ContainerHarness("sh", "-c", "seq 200000")
+    while room.container.running:
+        room.clock.advance(60)
+    lines = [line for _, line in room.container.log]
+    assert room.container.exit_code == 0
+    assert lines[-1] == b"200000"
+    assert lines == [b"%d" % number for number in range(200_001 - len(lines), 200_001)]
+    assert sum(map(len, lines)) <= 10 << 20
+    assert len(lines) > 50_000
+
+
+def test_hogs_of_one_cluster_leave_others_their_turn() -> None:
+    clock = ManualClock()
+    hogs = [ContainerHarness("sh", "-c", "while :; do :; done", clock=clock) for _ in range(20)]
+    clock.advance(0.5)
+    session = ContainerHarness("sleep", "99", clock=clock).run("sh", "-c", "sleep 0.2; echo done")
+    clock.advance(1)
+    assert take_output(session)[1] == b"done\n"
+    assert all(room.container.running for room in hogs)
+
+
+def test_hogs_of_memory_share_what_there_is_and_leave_others_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_MAX_ALL_MEMORY", 2 << 20)
+    clock = ManualClock()
+    small = ContainerHarness(
+        "sh", "-c", "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999", clock=clock
+    )
+    # Each of them stays below what one container may hold.
+    fill = "x=$(head -c 500000 /dev/zero | tr '\\0' x); sleep 999"
+    hogs = [ContainerHarness("sh", "-c", fill, clock=clock) for _ in range(8)]
+    clock.advance(60)
+    ended = [room.container.reason for room in hogs if room.container.exited]
+    assert 0 < len(ended) < len(hogs)
+    assert set(ended) == {"OOMKilled"}
+    assert get_machine(clock).held <= 2 << 20
+    assert [line for _, line in small.container.log] == [b"1000"]
+    assert small.container.running
+    for room in [*hogs, small]:
+        room.container.kill()
+    assert get_machine(clock).held == 0
+
+
+def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_MAX_ALL_FILES", 8 << 20)
+    clock = ManualClock()
+    script = "head -c 2000000 /dev/zero > /f; sleep 999"
+    hogs = [ContainerHarness("sh", "-c", script, clock=clock) for _ in range(6)]
+    clock.advance(60)
+    told = [b"".join(line for _, line in one.container.log) for one in hogs]
+    assert told == [b""] * 4 + [b"head: write error: No space left on device"] * 2
+    kept = [len(one.files.read("/f") or b"") for one in hogs]
+    assert sum(kept) <= (8 << 20) + 2 * (1 << 20)
+    assert kept[:4] == [2_000_000] * 4
+    small = ContainerHarness(clock=clock)
+    assert small.sh("head -c 100000 /dev/zero > /f; wc -c < /f") == "100000\n"
+    # Whose container has ended has nothing any more.
+    for one in hogs[:-1]:
+        one.container.kill()
+    assert hogs[-1].sh("rm /f; head -c 5000000 /dev/zero > /f; wc -c < /f") == "5000000\n"
+
+
+@pytest.mark.parametrize("make", ["true > /d/$i", "mkdir /d/$i", "ln -s x /d/$i", "cp -r /e /d/$i"])
+def test_names_without_contents_take_room_too(make: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MAX_FILES", 200_000)
+    loop = f"while {make}; do i=$((i+1)); done"
+    room = ContainerHarness(
+        "sh", "-c", f"mkdir /d /e; i=0; {loop} 2> /dev/null; echo $((i > 50)); sleep 999"
+    )
+    room.clock.advance(60)
+    assert [line for _, line in room.container.log] == [b"1"]
+
+
+def test_logs_of_all_containers_are_limited_and_the_largest_is_cut() -> None:
+    clock = ManualClock()
+    logs = get_cluster_logs(clock)
+    small = ContainerHarness("sh", "-c", "echo kept; sleep 999", clock=clock).container.log
+    hogs = [ContainerLog() for _ in range(40)]
+    for log in hogs:
+        logs.add(log)
+        for _ in range(11):
+            log.write(0.0, 1, b"x" * 900_000 + b"\n")
+    assert sum(log.taken for log in hogs) <= 256 << 20
+    assert [line for _, line in small] == [b"kept"]
+    hogs[0].write(0.0, 1, b"last\n")
+    assert hogs[0].last(1) == [(0.0, b"last")]
+
+
+def test_a_long_word_is_read_at_one_go() -> None:
+    room = ContainerHarness()
+    assert (
+        room.sh('x=$(seq -s , 20000); eval y=$x z=\\"$x\\"; echo ${#y} ${#z}') == "108893 108893\n"
+    )
+
+
+def test_many_words_are_read_in_turns() -> None:
+    room = ContainerHarness("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
+    room.clock.advance(60)
+    assert [line for _, line in room.container.log] == [b"30000 30000"]
+    assert room.sh("set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#") == (
+        "10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n"
+    )
+    room.container.kill()
+    assert get_machine(room.clock).held == 0
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("head -n {} /etc/hostname", "head: invalid number '{}'\n1\n"),
+        ("tail -c +{} /etc/hostname", "tail: invalid number '{}'\n1\n"),
+        ("cut -c {} /etc/hostname", "cut: invalid number '{}'\n1\n"),
+        ("dd if=/dev/null of=/dev/null count={}", "dd: invalid number '{}'\n1\n"),
+        ("test {} -gt 1", "sh: {}: out of range\n2\n"),
+        ("[ 1 -lt -{} ]", "sh: -{}: out of range\n2\n"),
+        ("shift {}", "sh: shift: line 0: Illegal number: {}\n2\n"),
+        ("for i in 1; do break {}; done", "sh: break: line 0: Illegal number: {}\n2\n"),
+        ("wait {}", "sh: wait: line 0: Illegal number: {}\n2\n"),
+    ],
+)
+def test_numbers_of_any_length_are_none(script: str, said: str) -> None:
+    room = ContainerHarness("sh", "-c", "sleep 3600")
+    session = room.run("sh", "-c", f"{script.format(DIGITS)} 2>&1; echo $?; echo on")
+    room.clock.advance(5)
+    assert take_output(session)[1].decode() == f"{said.format(DIGITS)}on\n"
+
+
+@pytest.mark.parametrize("script", ["exit {}", "f() {{ return {}; }}; f; exit $?"])
+def test_an_exit_code_of_any_length_ends_a_shell(script: str) -> None:
+    room = ContainerHarness("sh", "-c", f"{script.format(DIGITS)}; echo no")
+    room.clock.advance(5)
+    assert (room.container.exit_code, len(room.container.log)) == (0, 0)
+
+
+def test_an_internal_error_ends_only_its_process(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_around: ProcessContext, _args: list[str]) -> Process:
+        yield Step()
+        raise LookupError("nobody has thought of this")
+
+    monkeypatch.setattr(shellutils, "usleep", broken)
+    room = ContainerHarness("sh", "-c", "sleep 3600")
+    ended = room.run("sh", "-c", "echo before; usleep 1; echo after")
+    other = room.run("sh", "-c", "sleep 1; echo other")
+    room.clock.advance(5)
+    assert (take_output(ended), ended.outlet.code) == ({1: b"before\n", 2: b""}, 134)
+    assert (take_output(other)[1], room.container.running) == (b"other\n", True)
+    assert "nobody has thought of this" in caplog.text

@@ -1,0 +1,109 @@
+"""`tar`, which copies files in and out."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+
+import pytest
+
+from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+
+
+def archive(**files: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as made:
+        folder = tarfile.TarInfo("d")
+        folder.type = tarfile.DIRTYPE
+        made.addfile(folder)
+        for name, content in files.items():
+            entry = tarfile.TarInfo(f"d/{name}")
+            entry.size = len(content)
+            made.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def members(data: bytes) -> dict[str, bytes | None]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as found:
+        return {
+            one.name: content.read() if (content := found.extractfile(one)) else None
+            for one in found
+        }
+
+
+@pytest.mark.parametrize(
+    ("argv", "root"),
+    [
+        (("tar", "-xmf", "-", "-C", "/tmp"), "/tmp"),
+        (("tar", "xf", "-", "-C", "/"), ""),
+        (("tar", "--no-same-owner", "-xmf", "-", "-C", "/tmp"), "/tmp"),
+    ],
+)
+def test_files_come_in(argv: tuple[str, ...], root: str) -> None:
+    room = ContainerHarness()
+    session = room.run(*argv, stdin=archive(a=b"1", b=b"z" * 200_000))
+    assert take_output(session) == {1: b"", 2: b""}
+    assert session.outlet.code == 0
+    assert room.files.read(f"{root}/d/a") == b"1"
+    assert room.files.read(f"{root}/d/b") == b"z" * 200_000
+
+
+def test_files_go_out() -> None:
+    room = ContainerHarness()
+    room.run("sh", "-c", "mkdir -p /s/t/empty; echo a > /s/a; echo b > /s/t/b")
+    session = room.run("tar", "cf", "-", "/s")
+    written = take_output(session)
+    assert written[2] == b"tar: removing leading '/' from member names\n"
+    assert members(written[1]) == {
+        "s": None,
+        "s/a": b"a\n",
+        "s/t": None,
+        "s/t/b": b"b\n",
+        "s/t/empty": None,
+    }
+    assert members(take_output(room.run("tar", "cf", "-", "/s/t/b"))[1]) == {"s/t/b": b"b\n"}
+
+
+def test_what_went_out_comes_in_elsewhere() -> None:
+    room = ContainerHarness()
+    room.run("sh", "-c", "mkdir -p /s; echo a > /s/a")
+    data = take_output(room.run("tar", "cf", "-", "/s"))[1]
+    other = ContainerHarness()
+    other.run("tar", "-xmf", "-", "-C", "/tmp", stdin=data)
+    assert other.files.read("/tmp/s/a") == b"a\n"
+    assert take_output(other.run("tar", "tf", "-", stdin=data))[1] == b"s/\ns/a\n"
+
+
+def test_files_are_kept_where_they_belong() -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as made:
+        made.addfile(tarfile.TarInfo("../out"))
+    room = ContainerHarness()
+    room.run("tar", "xf", "-", "-C", "/tmp", stdin=buffer.getvalue())
+    assert room.files.find("/out") is None
+    assert room.files.find("/tmp/out") is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "stdin", "text"),
+    [
+        (
+            ("tar", "xf", "-", "-C", "/no"),
+            b"",
+            "tar: can't change directory to '/no': No such file or directory\n",
+        ),
+        (("tar", "xf", "-"), b"", "tar: short read\n"),
+        (("tar", "xf", "-"), b"x" * 2000, "tar: invalid magic\n"),
+        (("tar", "xf", "/no"), None, "tar: can't open '/no': No such file or directory\n"),
+        (
+            ("tar", "cf", "-", "/no"),
+            None,
+            "tar: /no: No such file or directory\ntar: error exit delayed from previous errors\n",
+        ),
+        (("tar",), None, "BusyBox: usage: tar c|x|t [-f FILE] [-C DIR] [FILE]...\n"),
+    ],
+)
+def test_archives_that_are_none(argv: tuple[str, ...], stdin: bytes | None, text: str) -> None:
+    session = ContainerHarness().run(*argv, stdin=stdin)
+    assert take_output(session)[2].decode() == text
+    assert session.outlet.code == 1

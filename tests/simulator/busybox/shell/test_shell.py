@@ -1,0 +1,204 @@
+"""Scripts of containers: what they print, how they end, and what they cannot do."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.busybox.programs_part import is_busybox_program
+from pytest_kwait.simulator.busybox.shell.parser import ShellSyntaxError, parse
+from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+
+
+def sh(script: str, **env: str) -> tuple[int | None, str, str]:
+    """Exit code, stdout and stderr of a script that has 30 seconds."""
+    room = ContainerHarness(env=env)
+    session = room.run("sh", "-c", script)
+    room.clock.advance(30)
+    if session.outlet.code is None:
+        session.stop()
+    written = take_output(session)
+    return session.outlet.code, written[1].decode(), written[2].decode()
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "out"),
+    [
+        ("exit 3", 3, ""),
+        ("exit 300", 44, ""),
+        ("false; exit", 1, ""),
+        ("true && echo a || echo b", 0, "a\n"),
+        ("if false; then echo a; elif true; then echo b; else echo c; fi", 0, "b\n"),
+        ("for x in a 'b c'; do echo $x; done", 0, "a\nb c\n"),
+        ("for x in 1 2 3; do if [ $x = 2 ]; then continue; fi; echo $x; done", 0, "1\n3\n"),
+        ("i=0; while [ $i -lt 3 ]; do i=$((i+1)); done; echo $i", 0, "3\n"),
+        ("(exit 4); echo $?", 0, "4\n"),
+        ("x=1; (x=2; echo $x); echo $x", 0, "2\n1\n"),
+        ("echo `hostname`", 0, "host\n"),
+        ("echo a > /tmp/f; echo b >> /tmp/f; cat /tmp/f", 0, "a\nb\n"),
+        ("echo a > /tmp/f; cat < /tmp/f; echo $(</tmp/f)", 0, "a\na\n"),
+        ("set -e; false; echo no", 1, ""),
+        ("exec echo gone; echo no", 0, "gone\n"),
+        ("trap 'echo bye' EXIT; exit 5", 5, "bye\n"),
+        ("busybox echo hi", 0, "hi\n"),
+        ("", 0, ""),
+        # Pipes
+        ("echo a | cat | cat; echo $?", 0, "a\n0\n"),
+        ("false | true; echo $?; true | false; echo $?", 0, "0\n1\n"),
+        ("set -o pipefail; false | true; echo $?", 0, "1\n"),
+        ("yes | head -2; echo $?", 0, "y\ny\n0\n"),
+        ("set -o pipefail; yes | head -1; echo $?", 0, "y\n141\n"),
+        ("echo lost | read x; echo [$x]; echo kept | { read x; echo [$x]; }", 0, "[]\n[kept]\n"),
+        ("seq 30000 | wc -l", 0, "30000\n"),
+        ('{ echo a; sleep 1; echo b; } | while read l; do echo "<$l>"; done', 0, "<a>\n<b>\n"),
+        # Functions
+        ("f() { echo $1 $#; return 3; }; f a b; echo $?", 0, "a 2\n3\n"),
+        ("f() { local x=2; g; }; g() { echo $x; }; x=1; f; g", 0, "2\n1\n"),
+        ("f() { [ $1 -le 1 ] && echo 1 || echo $(($1 * $(f $(($1 - 1))))); }; f 6", 0, "720\n"),
+        ("f() { shift; echo $*; }; set -- x; f a b c; echo $1", 0, "b c\nx\n"),
+        # case, here-documents, expansions
+        ("case abc in a?c) echo one;; *) echo other;; esac", 0, "one\n"),
+        ("x=b; cat <<E\na $x $((1+1)) `echo c`\nE", 0, "a b 2 c\n"),
+        ("cat <<'E' | tr a-z A-Z\n$x\nE", 0, "$X\n"),
+        ("unset x; echo ${x:-a} ${x:=b} ${x:+c} ${#x} ${x%b}", 0, "a b c 1\n"),
+        (
+            "p=/a/b.tar.gz; echo ${p##*/} ${p%/*} ${p%%.*} ${p#/a}",
+            0,
+            "b.tar.gz /a /a/b /b.tar.gz\n",
+        ),
+        ("set -- 'a b' c; for i in \"$@\"; do echo $i; done; echo $#", 0, "a b\nc\n2\n"),
+        ("mkdir /d; cd /d; touch b a; echo *; echo 'x*' y*; ls", 0, "a b\nx* y*\na\nb\n"),
+        ("IFS=:; for i in $(echo a:b); do echo $i; done", 0, "a\nb\n"),
+        ("eval 'x=1; echo $x'; echo 'y=2' > /e; . /e; echo $y", 0, "1\n2\n"),
+        ("while getopts ab: o -a -b v; do echo $o$OPTARG; done", 0, "a\nbv\n"),
+        # Processes
+        ("sleep 9 & kill $!; wait $!; echo $?", 0, "143\n"),
+        ("(sleep 1; exit 3) & wait $!; echo $?", 0, "3\n"),
+        ("trap 'echo T' TERM; kill $$; echo after", 0, "T\nafter\n"),
+        ("(sleep 1; kill $$) & trap 'echo T; exit 4' TERM; wait", 4, "T\n"),
+        ("timeout 1 sleep 9; echo $?; timeout 9 true; echo $?", 0, "143\n0\n"),
+        ("cat /tmp/none 2>/dev/null || echo none; ls /nope 2>&1 | wc -l", 0, "none\n1\n"),
+        ("exec 3>/tmp/o; echo x >&3; exec 3>&-; cat /tmp/o", 0, "x\n"),
+        ("printf 'a b\\nc d\\n' | while read x y; do echo $y; done", 0, "b\nd\n"),
+        ("echo 'echo $1; exit 6' > /run.sh; sh /run.sh arg", 6, "arg\n"),
+        ("printf '#!/bin/sh\\necho ran\\n' > /r; chmod +x /r; /r; /r | cat", 0, "ran\nran\n"),
+    ],
+)
+def test_scripts_do_what_a_shell_does(script: str, code: int, out: str) -> None:
+    assert sh(script)[:2] == (code, out)
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        ("nope", 127, "sh: nope: not found\n"),
+        ("/etc/passwd", 126, "sh: /etc/passwd: Permission denied\n"),
+        ("vi", 1, "vi: not simulated by the embedded kubelet\n"),
+        ("ls -Z", 1, "ls: option -Z: not simulated by the embedded kubelet\n"),
+        ("ls -?", 1, "ls: unrecognized option: ?\n"),
+        ("find . -exec rm", 1, "find: -exec: not simulated by the embedded kubelet\n"),
+        ("sed ':a'", 1, "sed: command :: not simulated by the embedded kubelet\n"),
+        ("alias a=b", 2, "sh: alias: line 0: not simulated by the embedded kubelet\n"),
+        ("wget https://x", 1, "wget: https: not simulated by the embedded kubelet\n"),
+        ("exit abc", 2, "sh: exit: line 0: Illegal number: abc\n"),
+        ("set -u; echo $zz", 2, "sh: zz: parameter not set\n"),
+        ("cat < /nope", 1, "sh: can't open /nope: no such file\n"),
+        ("echo > /nope/x", 1, "sh: can't create /nope/x: nonexistent directory\n"),
+        ("echo $((1/0))", 2, "sh: divide by zero\n"),
+        ("x=x; echo $((x))", 2, "sh: expression recursion loop detected\n"),
+        ("echo 'a", 2, "sh: syntax error: unterminated quoted string\n"),
+        ("if true; then echo", 2, 'sh: syntax error: unexpected end of file (expecting "fi")\n'),
+        ("fi", 2, 'sh: syntax error: unexpected "fi"\n'),
+        ("x=(1 2)", 2, 'sh: syntax error: unexpected "("\n'),
+        ("cat <(ls)", 2, 'sh: syntax error: unexpected "("\n'),
+        ("echo $(a", 2, 'sh: syntax error: unexpected end of file (expecting ")")\n'),
+        ("set -x; a=1; echo $a b\\ c >/dev/null", 0, "+ a=1\n+ echo 1 'b c'\n"),
+        ("sleep 9 & kill $!; wait $!", 143, "Terminated\n"),
+    ],
+)
+def test_errors_read_as_busyboxs(script: str, code: int, err: str) -> None:
+    found = sh(script)
+    assert (found[0], found[2]) == (code, err)
+
+
+def test_a_file_names_its_lines() -> None:
+    script = "echo 'true\nnope\ncd /nowhere' > /s; sh /s"
+    assert sh(script)[2] == (
+        "/s: line 2: nope: not found\n"
+        "/s: cd: line 3: can't cd to /nowhere: No such file or directory\n"
+    )
+
+
+def test_programs_take_their_time() -> None:
+    room = ContainerHarness("sh", "-c", "sleep 2 && sleep 1m; exit 5")
+    room.clock.advance(61.9)
+    assert room.container.running
+    room.clock.advance(0.2)
+    assert room.container.exit_code == 5
+
+
+def test_the_signal_of_a_kubelet_is_trapped_after_the_program_in_the_foreground() -> None:
+    room = ContainerHarness("sh", "-c", "trap 'exit 7' TERM; sleep 10; echo no")
+    room.clock.advance(1)
+    room.container.stop(30)
+    room.clock.advance(1)
+    assert room.container.running
+    room.clock.advance(9)
+    assert room.container.exit_code == 7
+    assert list(room.container.log) == []
+
+
+def test_the_signal_of_a_kubelet_ends_a_wait_at_once() -> None:
+    room = ContainerHarness("sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait")
+    room.clock.advance(1)
+    room.container.stop(30)
+    room.clock.advance()
+    assert room.container.exit_code == 0
+
+
+def test_without_trap_the_first_process_ignores_the_signal() -> None:
+    room = ContainerHarness("sh", "-c", "sleep 100")
+    room.container.stop(2)
+    room.clock.advance(1.9)
+    assert room.container.running
+    room.clock.advance(0.2)
+    assert room.container.exit_code == 137
+
+
+def test_the_first_process_cannot_be_killed_from_within() -> None:
+    room = ContainerHarness("sh", "-c", "sleep 100")
+    assert take_output(room.run("sh", "-c", "kill -9 1; echo $?"))[1] == b"0\n"
+    assert room.container.running
+
+
+def test_tail_follows_what_another_process_writes() -> None:
+    room = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
+    room.sh("echo a >> /log")
+    room.clock.advance(2)
+    assert [line for _, line in room.container.log] == [b"a"]
+
+
+def test_a_shell_at_a_terminal_lives_on_when_its_program_is_interrupted() -> None:
+    room = ContainerHarness()
+    session = room.container.run(["sh"], stdin=True, tty=True)
+    assert session.stdin is not None
+    session.stdin.send(b"sleep 99\r")
+    room.clock.advance()
+    session.stdin.send(b"\x03")
+    room.clock.advance()
+    session.stdin.send(b"echo $?; exit 3\r")
+    room.clock.advance()
+    assert b"130\r\n" in take_output(session)[1]
+    assert session.outlet.code == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("sleep", True), ("/bin/ls", True), ("vi", True), ("foo", False), ("/opt/sleep", False)],
+)
+def test_busybox_knows_its_programs(name: str, known: bool) -> None:
+    assert is_busybox_program(name) is known
+
+
+def test_parse_refuses_trailing_tokens() -> None:
+    with pytest.raises(ShellSyntaxError, match=r'^unexpected "\)"$'):
+        parse("echo a)")

@@ -1,0 +1,44 @@
+"""Where the CEL runtime is not installed, as on platforms that it has no wheels for."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from pytest_kwait.simulator.cluster import StatusError
+from tests.simulator.apiextensions.test_controller import CRDS, SCHEMA, definition
+from tests.simulator.cluster import new_cluster
+
+LOADING = ("pytest_kwait.simulator.cel", "pytest_kwait.simulator.apiextensions.rule")
+"""How modules are called that load it, or have."""
+
+
+@pytest.fixture
+def without_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith(LOADING)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+
+@pytest.mark.usefixtures("without_the_runtime")
+def test_definitions_with_rules_are_refused_and_say_what_to_install() -> None:
+    ruled = {**SCHEMA, "x-kubernetes-validations": [{"rule": "self.spec.size == 'S'"}]}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": ruled}}
+    api = new_cluster()
+
+    for _ in range(2):
+        with pytest.raises(StatusError) as caught:
+            api.create(CRDS, definition(versions=[version]))
+
+        assert caught.value.code == 501
+        assert caught.value.message == (
+            "the embedded cluster evaluates CEL expressions only with the CEL runtime, which is not"
+            " installed: pip install 'pytest-kwait[cel]'"
+        )
+
+
+@pytest.mark.usefixtures("without_the_runtime")
+def test_definitions_without_rules_are_served() -> None:
+    assert new_cluster().create(CRDS, definition())["spec"]["group"] == "example.com"

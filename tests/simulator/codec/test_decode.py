@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.codec.decode import Decoder
+from pytest_kwait.simulator.codec.schema import shape_of, struct_of
+from pytest_kwait.simulator.objects import DuplicateKeysObj
+from pytest_kwait.simulator.scheme import Scheme
+
+KINDS = Scheme()
+
+
+def decode(resource: str, obj: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    kind = KINDS[resource]
+    decoded = Decoder(kind)
+    clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
+    return clean, decoded.unknown
+
+
+def test_unknown_fields_are_dropped_and_named_with_their_place() -> None:
+    clean, unknown = decode(
+        "pods", {"bogus": 1, "spec": {"containers": [{"name": "c", "nope": 2}], "x": {}}}
+    )
+    assert unknown == ["bogus", "spec.containers[0].nope", "spec.x"]
+    assert "bogus" not in clean
+
+
+def test_fields_that_are_always_written_are_filled() -> None:
+    clean, _ = decode("pods", {"status": {"containerStatuses": [{"name": "c"}]}})
+    state = clean["status"]["containerStatuses"][0]
+    assert state["imageID"] == ""
+    assert state["ready"] is False
+    assert state["restartCount"] == 0
+
+
+def test_empty_values_that_are_never_written_are_dropped() -> None:
+    clean, _ = decode(
+        "pods",
+        {
+            "metadata": {"labels": {}, "finalizers": [], "generateName": "", "annotations": None},
+            "spec": {
+                "nodeName": "",
+                "hostNetwork": False,
+                "containers": [{"env": [{"name": "A", "value": ""}]}],
+            },
+        },
+    )
+    assert clean["metadata"] == {}
+    assert "nodeName" not in clean["spec"]
+    assert "hostNetwork" not in clean["spec"]
+    assert clean["spec"]["containers"][0]["env"] == [{"name": "A"}]
+
+
+def test_empty_values_that_mean_something_stay() -> None:
+    clean, _ = decode("persistentvolumeclaims", {"spec": {"storageClassName": ""}})
+    assert clean["spec"]["storageClassName"] == ""
+    clean, _ = decode("deployments.apps", {"spec": {"replicas": 0}})
+    assert clean["spec"]["replicas"] == 0
+
+
+def test_times_that_are_not_set_are_null_in_conditions() -> None:
+    clean, _ = decode("pods", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    condition = clean["status"]["conditions"][0]
+    assert condition["lastProbeTime"] is None
+    assert condition["lastTransitionTime"] is None
+
+
+def test_learned_defaults_fill_a_type_wherever_it_stands() -> None:
+    clean, _ = decode(
+        "cronjobs.batch", {"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}}
+    )
+    spec = clean["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert spec["dnsPolicy"] == "ClusterFirst"
+    assert spec["terminationGracePeriodSeconds"] == 30
+    assert clean["spec"]["concurrencyPolicy"] == "Allow"
+
+
+@pytest.mark.parametrize(
+    ("resource", "obj", "why"),
+    [
+        (
+            "configmaps",
+            {"metadata": {"name": 5}},
+            "json: cannot unmarshal number into Go struct field "
+            "ObjectMeta.metadata.name of type string",
+        ),
+        (
+            "deployments.apps",
+            {"spec": {"replicas": "2"}},
+            "json: cannot unmarshal string into Go struct field "
+            "DeploymentSpec.spec.replicas of type int32",
+        ),
+        (
+            "configmaps",
+            {"metadata": 1},
+            "json: cannot unmarshal number into Go struct field "
+            "ConfigMap.metadata of type v1.ObjectMeta",
+        ),
+        (
+            "configmaps",
+            {"metadata": {"creationTimestamp": True}},
+            "json: cannot unmarshal bool into Go struct field "
+            "ObjectMeta.metadata.creationTimestamp of type string",
+        ),
+        (
+            "configmaps",
+            {"binaryData": {"k": 1}},
+            "json: cannot unmarshal number into Go struct field "
+            "ConfigMap.binaryData of type []uint8",
+        ),
+        ("configmaps", {"binaryData": {"k": "!!"}}, "illegal base64 data at input byte 0"),
+        (
+            "pods",
+            {"spec": {"activeDeadlineSeconds": 1.5}},
+            "json: cannot unmarshal number 1.5 into Go struct field "
+            "PodSpec.spec.activeDeadlineSeconds of type int64",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": [{"ports": [{"containerPort": 99999999999}]}]}},
+            "json: cannot unmarshal number 99999999999 into Go struct field "
+            "ContainerPort.spec.containers.ports.containerPort of type int32",
+        ),
+        (
+            "pods",
+            {"spec": {"restartPolicy": 1}},
+            "json: cannot unmarshal number into Go struct field "
+            "PodSpec.spec.restartPolicy of type v1.RestartPolicy",
+        ),
+        (
+            "pods",
+            {"spec": {"volumes": [{"hostPath": []}]}},
+            "json: cannot unmarshal array into Go struct field "
+            "Volume.spec.volumes.VolumeSource.hostPath of type v1.HostPathVolumeSource",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": True}}}]}},
+            "json: cannot unmarshal bool into Go struct field "
+            "HTTPGetAction.spec.containers.livenessProbe.ProbeHandler.httpGet.port of type int32",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": [{"resources": {"limits": 5}}]}},
+            "json: cannot unmarshal number into Go struct field "
+            "ResourceRequirements.spec.containers.resources.limits of type v1.ResourceList",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": {}}},
+            "json: cannot unmarshal object into Go struct field "
+            "PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            "pods",
+            {"spec": {"containers": [{"resources": {"limits": {"cpu": "x"}}}]}},
+            "quantities must match the regular expression "
+            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused(resource: str, obj: dict[str, Any], why: str) -> None:
+    kind = KINDS[resource]
+    with pytest.raises(StatusError) as refused:
+        decode(resource, obj)
+    assert refused.value.code == 400
+    assert refused.value.message == (
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+    )
+
+
+def test_fields_given_twice_are_merged_and_named_where_the_text_has_them() -> None:
+    kind = KINDS["configmaps"]
+    decoded = Decoder(kind)
+    data = DuplicateKeysObj([("a", "1"), ("a", "2")])
+    obj = DuplicateKeysObj([("bogus", 1), ("data", data), ("data", {"b": "3"})])
+    clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
+    assert clean["data"] == {"a": "2", "b": "3"}
+    assert list(decoded.complaints) == [
+        'unknown field "bogus"',
+        'duplicate field "data.a"',
+        'duplicate field "data"',
+    ]
+
+
+def test_no_more_than_a_hundred_complaints_are_named() -> None:
+    kind = KINDS["configmaps"]
+    decoded = Decoder(kind)
+    decoded.struct(
+        {f"f{number}": 1 for number in range(120)},
+        struct_of(kind.group, kind.version, kind.kind),
+    )
+    assert len(decoded.complaints) == 100
+
+
+def test_empty_lists_that_are_always_written_are_null_as_stored() -> None:
+    clean, _ = decode("roles.rbac.authorization.k8s.io", {"rules": []})
+    assert clean["rules"] is None
+    clean, _ = decode("endpointslices.discovery.k8s.io", {"addressType": "IPv4"})
+    assert (clean["endpoints"], clean["ports"]) == (None, None)
+
+
+def test_merge_keys_and_list_types_come_from_the_document() -> None:
+    spec = shape_of("", "v1", "Pod").struct.fields["spec"].struct
+    assert spec.fields["containers"].merge_key == "name"
+    assert spec.fields["containers"].map_keys == ["name"]
+    assert spec.fields["tolerations"].list_type == "atomic"
+    assert spec.fields["volumes"].patch_strategy == "merge,retainKeys"

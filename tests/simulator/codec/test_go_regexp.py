@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.codec import go_regexp
+from pytest_kwait.simulator.codec.go_regexp import find_pattern_error, matches_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        ("([", "missing closing ]: `[`"),
+        ("a(?=b)", "invalid or unsupported Perl syntax: `(?=`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("(a", "missing closing ): `(a`"),
+        ("a{2000}", "invalid repeat count: `{2000}`"),
+        ("[b-a]", "invalid character class range: `b-a`"),
+        ("\\8", "invalid escape sequence: `\\8`"),
+    ],
+)
+def test_what_is_no_pattern(pattern: str, fault: str) -> None:
+    assert find_pattern_error(pattern) == f"error parsing regexp: {fault}"
+    assert not matches_pattern(pattern, "a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (r"^\d+\z", "12", True),
+        ("^a$", "a\n", False),
+        ("[[:upper:]]", "aB", True),
+        (r"\p{Greek}", "\u03b1", True),
+        (r"^\d$", "٣", False),
+        ("(a+)+$", "a" * 5000 + "b", False),
+    ],
+)
+def test_patterns_are_those_of_go(pattern: str, text: str, found: bool) -> None:
+    assert find_pattern_error(pattern) == ""
+    assert matches_pattern(pattern, text) is found
+
+
+@pytest.fixture
+def without_re2(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    monkeypatch.setattr(go_regexp, "_has_re2", lambda: False)
+    find_pattern_error.cache_clear()
+    yield
+    find_pattern_error.cache_clear()
+
+
+@pytest.mark.usefixtures("without_re2")
+def test_patterns_without_re2_are_those_of_python() -> None:
+    assert find_pattern_error(r"^\d+$") == ""
+    assert matches_pattern(r"^\d+$", "12")
+    assert not matches_pattern(r"^\d+$", "٣")
+    assert find_pattern_error("([") == "error parsing regexp: unterminated character set: `([`"
+    assert not matches_pattern("([", "a")

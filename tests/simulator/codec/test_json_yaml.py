@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.codec.json_yaml import find_json_error
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (b"{}", ""),
+        (b' [1, -2.5e+3, "a\\u00e9", true, null, {"a": {}}] ', ""),
+        (b"", "unexpected end of JSON input"),
+        (b'{"a"', "unexpected end of JSON input"),
+        (b'"a', "unexpected end of JSON input"),
+        (b"[1", "unexpected end of JSON input"),
+        (b"a: b", "invalid character 'a' looking for beginning of value"),
+        (b"nope", "invalid character 'o' in literal null (expecting 'u')"),
+        (b"{} x", "invalid character 'x' after top-level value"),
+        (b"{a}", "invalid character 'a' looking for beginning of object key string"),
+        (b'{"a":1,}', "invalid character '}' looking for beginning of object key string"),
+        (b'{"a" 1}', "invalid character '1' after object key"),
+        (b'{"a":1 "b"}', "invalid character '\"' after object key:value pair"),
+        (b"[1 2]", "invalid character '2' after array element"),
+        (b"[1,]", "invalid character ']' looking for beginning of value"),
+        (b'"a\nb"', "invalid character '\\n' in string literal"),
+        (b'"\\x"', "invalid character 'x' in string escape code"),
+        (b'"\\u00g0"', "invalid character 'g' in \\u hexadecimal character escape"),
+        (b"-a", "invalid character 'a' in numeric literal"),
+        (b"[1.a]", "invalid character 'a' after decimal point in numeric literal"),
+        (b"[1ea]", "invalid character 'a' in exponent of numeric literal"),
+        (b"01", "invalid character '1' after top-level value"),
+        (b"'a'", "invalid character '\\'' looking for beginning of value"),
+        (b"\x9e\x8a", "invalid character '\\u009e' looking for beginning of value"),
+        (b"\x00", "invalid character '\\x00' looking for beginning of value"),
+    ],
+)
+def test_errors_are_those_of_go(text: bytes, error: str) -> None:
+    assert find_json_error(text) == error
+
+
+def test_any_depth_is_followed() -> None:
+    assert find_json_error(b"[" * 100_000 + b"]" * 100_000) == ""

@@ -1,0 +1,228 @@
+"""Controllers' writes that webhooks are asked about: they wait, and nobody else does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.admission.webhooks import webhook_client
+from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookCall, WebhookReply
+from pytest_kwait.simulator.clock import FAST, SimClock
+from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
+from pytest_kwait.simulator.controllers.namespace import NamespaceDefaults
+from pytest_kwait.simulator.controllers.replicaset import REPLICA_SETS, ReplicaSetController
+from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from tests.simulator.admission.fake_webhooks import configure, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+Obj = dict[str, Any]
+
+
+class Asked:
+    """Webhooks that answer when they are told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open: list[tuple[Obj, asyncio.Future[Obj]]] = []
+        self.requests: list[Obj] = []
+        monkeypatch.setattr(webhook_client, "_fetch_reply", self._reply)
+
+    async def _reply(self, call: WebhookCall) -> WebhookReply:
+        future: asyncio.Future[Obj] = asyncio.get_running_loop().create_future()
+        self.requests.append(call.request)
+        self.open.append((call.request, future))
+        response = {"uid": "u", **await future}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        return WebhookReply("u", json.dumps({**review, "response": response}).encode())
+
+    def answer(self, *, allowed: bool = True, text: str = "") -> None:
+        """Answer all that are asked now."""
+        asked, self.open = self.open, []
+        for _, future in asked:
+            status = {} if allowed else {"status": {"message": text}}
+            future.set_result({"allowed": allowed, **status})
+
+    async def count(self, wanted: int) -> None:
+        await until(lambda: len(self.open) >= wanted)
+        assert len(self.open) == wanted
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await async_sleep(0.001)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    return Asked(monkeypatch)
+
+
+def run(test: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]) -> None:
+    async def within() -> None:
+        api = SimulatedCluster(SimClock(FAST))
+        api.bootstrap()
+        NamespaceDefaults(api)
+        ReplicaSetController(api, REPLICA_SETS, ControllerRefManager(api, "pods"))
+        api.clock.may_suspend = api.has_webhooks
+        await test(api)
+
+    asyncio.run(within())
+
+
+def replica_set(replicas: int, name: str = "web") -> Obj:
+    labels = {"app": name}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def test_the_cluster_is_there_while_webhooks_are_asked(asked: Asked) -> None:
+    """What deadlocked once: a webhook that asks and writes itself before it answers."""
+
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("pods", operations=["CREATE"])])
+        api.create("replicasets.apps", replica_set(1))
+        await asked.count(1)
+        assert api.list("pods") == []
+        api.create("configmaps", {"metadata": {"name": "noted"}}, "default")
+        assert api.get("configmaps", "noted", "default")
+        asked.answer()
+        await until(lambda: len(api.list("pods")) == 1)
+        assert len(asked.requests) == 1
+
+    run(test)
+
+
+def test_each_pod_is_asked_about_once_and_batches_side_by_side(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("pods", operations=["CREATE"])])
+        api.create("replicasets.apps", replica_set(7))
+        for batch in (1, 2, 4):
+            await asked.count(batch)
+            asked.answer()
+        await until(lambda: len(api.list("pods")) == 7)
+        names = {request["object"]["metadata"]["name"] for request in asked.requests}
+        assert len(asked.requests) == len(names) == 7
+        assert names == {pod["metadata"]["name"] for pod in api.list("pods")}
+
+    run(test)
+
+
+def test_a_refusal_is_told_in_an_event_and_tried_again_later(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("pods", operations=["CREATE"])])
+        api.create("replicasets.apps", replica_set(3))
+        await asked.count(1)
+        asked.answer(allowed=False, text="not today")
+        await until(lambda: bool(api.list("events")))
+        (event,) = api.list("events")
+        assert (event["reason"], event["message"]) == (
+            "FailedCreate",
+            'Error creating: admission webhook "w.example.com" denied the request: not today',
+        )
+        await asked.count(1)
+        asked.answer()
+        await asked.count(2)
+        asked.answer()
+        await until(lambda: len(api.list("pods")) == 3)
+
+    run(test)
+
+
+def test_an_update_is_made_of_what_is_there_after_the_answer(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        api.create("configmaps", {"metadata": {"name": "c"}, "data": {"n": "0"}}, "default")
+        configure(api, rules=[rule("configmaps", operations=["UPDATE"])])
+
+        def count(_: str) -> None:
+            def more(found: Obj) -> None:
+                found["data"] = {**found["data"], "n": str(int(found["data"]["n"]) + 1)}
+
+            api.modify("configmaps", "c", "default", more)
+
+        queue: Workqueue[str] = Workqueue(api.clock, count, "counting")
+        queue.add("a")
+        queue.add("b")
+        await asked.count(2)
+        asked.answer()
+        # The second to come finds another object, about which nobody was asked yet.
+        await asked.count(1)
+        asked.answer()
+        await until(lambda: api.get("configmaps", "c", "default")["data"]["n"] == "2")
+        assert len(asked.requests) == 3
+
+    run(test)
+
+
+def test_a_key_that_waits_has_no_second_turn_beside_the_first(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("configmaps", operations=["CREATE"])])
+        log: list[str] = []
+
+        def work(key: str) -> None:
+            log.append(f"{key} begins")
+            metadata = {"name": f"{key}{len(log)}"}
+            api.create("configmaps", {"metadata": metadata}, "default")
+            log.append(f"{key} ends")
+
+        queue: Workqueue[str] = Workqueue(api.clock, work, "working")
+        queue.add("a")
+        await asked.count(1)
+        queue.add("a")
+        queue.add("b")
+        await asked.count(2)
+        assert log == ["a begins", "b begins"]
+        asked.answer()
+        await asked.count(1)
+        asked.answer()
+        await until(lambda: log.count("a ends") == 2)
+        assert sorted(log[2:5]) == ["a begins", "a ends", "b ends"]
+
+    run(test)
+
+
+def test_no_more_keys_wait_at_a_time_than_there_are_workers(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("configmaps", operations=["CREATE"])])
+        done: list[int] = []
+
+        def work(key: int) -> None:
+            api.create("configmaps", {"metadata": {"name": f"c-{key}"}}, "default")
+            done.append(key)
+
+        queue: Workqueue[int] = Workqueue(api.clock, work, "working")
+        for key in range(8):
+            queue.add(key)
+        await asked.count(5)
+        assert len(queue) == 3
+        asked.answer()
+        await asked.count(3)
+        asked.answer()
+        await until(lambda: sorted(done) == list(range(8)))
+
+    run(test)
+
+
+def test_a_namespace_gets_its_contents_when_the_webhook_lets_them_in(asked: Asked) -> None:
+    async def test(api: SimulatedCluster) -> None:
+        configure(api, rules=[rule("configmaps", operations=["CREATE"])])
+        api.create("namespaces", {"metadata": {"name": "new"}})
+        await asked.count(1)
+        seen: list[str] = []
+        api.subscribe("secrets", lambda change, _new, _old: seen.append(change))
+        api.create("secrets", {"metadata": {"name": "s"}}, "default")
+        assert seen == ["ADDED"]
+        asked.answer()
+        await until(lambda: bool(api.list("configmaps", "new")))
+
+    run(test)

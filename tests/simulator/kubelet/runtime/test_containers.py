@@ -1,0 +1,181 @@
+"""Commands beside a container's own program, and people attached to that."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.kubelet_api import StartError
+from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+
+
+@pytest.mark.parametrize(
+    ("argv", "stdin", "code", "out", "err"),
+    [
+        (("sh", "-c", "echo a; echo b >&2; exit 3"), None, 3, b"a\n", b"b\n"),
+        (("cat",), b"one\ntwo", 0, b"one\ntwo", b""),
+        (("cat", "-"), b"", 0, b"", b""),
+        (("sh",), b"echo a\nexit 4\necho b\n", 4, b"a\n", b""),
+        (("sh",), b"for i in 1 2; do\necho $i\ndone", 0, b"1\n2\n", b""),
+        (("sh",), b"nope; echo $?\n", 0, b"127\n", b"sh: nope: not found\n"),
+        (("sh",), b"echo )\necho b\n", 2, b"", b'sh: syntax error: unexpected ")"\n'),
+    ],
+)
+def test_a_command_reads_and_writes(
+    argv: tuple[str, ...], stdin: bytes | None, code: int, out: bytes, err: bytes
+) -> None:
+    session = ContainerHarness().run(*argv, stdin=stdin)
+    assert take_output(session) == {1: out, 2: err}
+    assert session.outlet.code == code
+
+
+def test_a_command_takes_its_time() -> None:
+    room = ContainerHarness()
+    session = room.run("sh", "-c", "sleep 5; echo done")
+    room.clock.advance(4.9)
+    assert session.outlet.code is None
+    room.clock.advance(0.2)
+    assert take_output(session)[1] == b"done\n"
+
+
+def test_input_comes_when_it_comes() -> None:
+    room = ContainerHarness()
+    session = room.container.run(["cat"], stdin=True, tty=False)
+    assert session.stdin is not None
+    room.clock.advance(9)
+    session.stdin.send(b"late")
+    room.clock.advance()
+    assert session.outlet.code is None
+    session.stdin.close()
+    room.clock.advance()
+    assert take_output(session)[1] == b"late"
+
+
+def test_commands_and_files_are_of_one_container() -> None:
+    room = ContainerHarness()
+    room.run("sh", "-c", "mkdir -p /d; echo x > /d/f")
+    assert room.sh("cat /d/f; ls /d") == "x\nf\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        ([], "args must not be empty"),
+        (
+            ["nope"],
+            'unable to start container process: exec: "nope": executable file not found in $PATH',
+        ),
+        (
+            ["/nope"],
+            'unable to start container process: exec: "/nope": stat /nope: no such file or '
+            "directory",
+        ),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_an_error(argv: list[str], why: str) -> None:
+    with pytest.raises(StartError) as error:
+        ContainerHarness().container.run(argv, stdin=False, tty=False)
+    text = str(error.value)
+    assert text.startswith("failed to exec in container: failed to start exec ")
+    assert text.endswith(f": OCI runtime exec failed: exec failed: {why}: unknown")
+
+
+def test_the_end_of_a_container_ends_its_commands() -> None:
+    room = ContainerHarness()
+    session = room.run("sleep", "999")
+    room.container.kill()
+    assert session.outlet.code == 137
+    assert room.container.exit_code == 137
+
+
+def test_a_disconnect_ends_the_command() -> None:
+    room = ContainerHarness()
+    session = room.run("sh", "-c", "sleep 1; echo x > /late")
+    session.stop()
+    room.clock.advance(2)
+    assert room.files.find("/late") is None
+
+
+def test_a_command_without_reader_blocks() -> None:
+    room = ContainerHarness(big=b"z" * (1 << 20))
+    session = room.run("sh", "-c", "cat /big; echo x > /written")
+    room.clock.advance(1)
+    assert room.files.find("/written") is None
+    # The container's own log has no such bound: nobody else would read it.
+    assert len(taken_while(room, session)) == 1 << 20
+    assert room.files.read("/written") == b"x\n"
+
+
+def taken_while(room: ContainerHarness, session: object) -> bytes:
+    import asyncio
+
+    async def take() -> bytes:
+        found = b""
+        while (piece := await session.outlet.take()) is not None:  # type: ignore[attr-defined]
+            found += piece[1]
+            room.clock.advance(1)
+        return found
+
+    return asyncio.run(take())
+
+
+# -- terminals
+
+
+def test_a_terminal_echoes_and_has_one_stream() -> None:
+    room = ContainerHarness()
+    session = room.container.run(["sh"], stdin=True, tty=True)
+    assert session.stdin is not None
+    room.clock.advance()
+    session.stdin.send(b"echo hx\x7fi\r")
+    room.clock.advance()
+    session.stdin.send(b"nope\r\x04")
+    room.clock.advance()
+    assert take_output(session) == {
+        1: b"/ # echo hx\b \bi\r\nhi\r\n/ # nope\r\nsh: nope: not found\r\n/ # ",
+        2: b"",
+    }
+    assert session.outlet.code == 127
+
+
+def test_a_terminal_interrupts() -> None:
+    room = ContainerHarness()
+    session = room.container.run(["sleep", "99"], stdin=True, tty=True)
+    assert session.stdin is not None
+    session.stdin.send(b"\x03")
+    assert take_output(session)[1] == b"^C\r\n"
+    assert session.outlet.code == 130
+
+
+# -- attaching
+
+
+def test_attach_shows_output_and_the_end() -> None:
+    room = ContainerHarness("sh", "-c", "echo a; sleep 1; echo b; exit 3")
+    session = room.container.attach(stdin=False)
+    room.clock.advance(2)
+    assert take_output(session)[1] == b"b\n"
+    assert session.outlet.code == 0
+    assert [line for _, line in room.container.log] == [b"a", b"b"]
+
+
+def test_detaching_ends_nothing() -> None:
+    room = ContainerHarness("sh", "-c", "sleep 1; echo b")
+    room.container.attach(stdin=False).stop()
+    assert room.container.running
+
+
+def test_a_shell_that_is_attached_to_is_talked_to() -> None:
+    room = ContainerHarness("sh", stdin=True, tty=True)
+    session = room.container.attach(stdin=True)
+    assert session.stdin is not None
+    session.stdin.send(b"echo hi; exit 2\r")
+    room.clock.advance()
+    assert take_output(session)[1] == b"echo hi; exit 2\r\nhi\r\n"
+    assert room.container.exit_code == 2
+
+
+def test_a_container_without_an_input_takes_none() -> None:
+    room = ContainerHarness("cat")
+    assert room.container.exit_code == 0
+    room = ContainerHarness("sh", "-c", "sleep 9")
+    assert room.container.attach(stdin=True).stdin is None

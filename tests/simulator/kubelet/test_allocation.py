@@ -1,0 +1,182 @@
+"""Pods that ask for more than their node has left: they are given it once there is room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.simulator.api_errors import StatusError
+from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.objects import Obj
+
+PENDING = "PodResizePending"
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def _make(cluster: Cluster, name: str, cpu: str, script: str = "sleep 1000", **fields: Any) -> None:
+    container = {"resources": {"requests": {"cpu": cpu}}, **fields.pop("container", {})}
+    fields |= {"container": container, "terminationGracePeriodSeconds": 0}
+    spec = pod_spec("sh", "-c", script, **fields)
+    cluster.create("pods", name, spec)
+    cluster.run(3)
+
+
+def _resize(cluster: Cluster, name: str, cpu: str) -> None:
+    def change(pod: Obj) -> None:
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+
+    cluster.api.modify("pods", name, NAMESPACE, change, subresource="resize")
+    cluster.run(3)
+
+
+def _seen(cluster: Cluster, name: str) -> tuple[str, str, str]:
+    """What is pending, what was given, and what its container has."""
+    pod = cluster.get("pods", name)
+    (status,) = pod["status"]["containerStatuses"]
+    return (
+        conditions(pod).get(PENDING, ""),
+        status["allocatedResources"]["cpu"],
+        status["resources"]["requests"]["cpu"],
+    )
+
+
+def _events(cluster: Cluster, name: str) -> list[str]:
+    return [one for one in cluster.events(name) if one.startswith("Resize")]
+
+
+def test_a_resize_waits_for_room_and_is_made_when_there_is(cluster: Cluster) -> None:
+    _make(cluster, "big", "6")
+    _make(cluster, "p", "1")
+    _resize(cluster, "p", "4")
+    assert _seen(cluster, "p") == ("True Deferred", "1", "1")
+    status = cluster.get("pods", "p")["status"]
+    pending = status["conditions"][0]
+    short = "Node didn't have enough resource: cpu, requested: 4000, used: 6000, capacity: 8000"
+    assert (pending["message"], pending["observedGeneration"]) == (short, 2)
+    assert status["observedGeneration"] == 2
+    resources = '{"containers":[{"name":"c","resources":{"requests":{"cpu":"4"}}}],"generation":2'
+    deferred = f'ResizeDeferred x1: Pod resize OutOfcpu: {resources},"error":"{short}"}}'
+    assert _events(cluster, "p") == [deferred]
+
+    cluster.delete("pods", "big")
+    cluster.run(5)
+    assert _seen(cluster, "p") == ("", "4", "4")
+    assert _events(cluster, "p") == [
+        deferred,
+        f"ResizeStarted x1: Pod resize started: {resources}}}",
+        f"ResizeCompleted x1: Pod resize completed: {resources}}}",
+    ]
+    # What it was given is taken.
+    _make(cluster, "late", "1", nodeName="kwait-node-1")
+    _make(cluster, "later", "4", nodeName="kwait-node-1")
+    assert cluster.get("pods", "late")["status"]["phase"] == "Running"
+    assert cluster.get("pods", "later")["status"]["reason"] == "OutOfcpu"
+
+
+def test_a_changed_resize_is_recorded_again_and_may_be_withdrawn(cluster: Cluster) -> None:
+    _make(cluster, "big", "6")
+    _make(cluster, "p", "1")
+    _resize(cluster, "p", "4")
+    since = cluster.get("pods", "p")["status"]["conditions"][0]["lastTransitionTime"]
+    _resize(cluster, "p", "5")
+    assert _seen(cluster, "p") == ("True Deferred", "1", "1")
+    pending = cluster.get("pods", "p")["status"]["conditions"][0]
+    assert (pending["lastTransitionTime"], pending["observedGeneration"]) == (since, 3)
+    assert len(_events(cluster, "p")) == 2
+    _resize(cluster, "p", "1")
+    assert _seen(cluster, "p") == ("", "1", "1")
+    assert len(_events(cluster, "p")) == 2
+    cluster.delete("pods", "big")
+    cluster.run(200)
+    assert len(_events(cluster, "p")) == 2
+
+
+def test_a_pod_that_takes_less_makes_room_for_the_most_important(cluster: Cluster) -> None:
+    cluster.api.create(
+        "priorityclasses.scheduling.k8s.io", {"metadata": {"name": "high"}, "value": 10}
+    )
+    _make(cluster, "big", "4")
+    _make(cluster, "low", "1")
+    _make(cluster, "high", "1", priorityClassName="high")
+    _resize(cluster, "low", "4")
+    _resize(cluster, "high", "4")
+    _resize(cluster, "big", "2")
+    assert _seen(cluster, "big") == ("", "2", "2")
+    assert _seen(cluster, "high") == ("", "4", "4")
+    assert _seen(cluster, "low") == ("True Deferred", "1", "1")
+
+
+def test_a_container_that_starts_meanwhile_has_what_was_given(cluster: Cluster) -> None:
+    _make(cluster, "big", "6")
+    _make(cluster, "p", "1", "sleep 20; exit 1")
+    _resize(cluster, "p", "4")
+    cluster.run(40)
+    pod = cluster.get("pods", "p")
+    assert pod["status"]["containerStatuses"][0]["restartCount"] > 0
+    assert _seen(cluster, "p") == ("True Deferred", "1", "1")
+
+
+def test_a_pod_that_ends_waits_for_nothing(cluster: Cluster) -> None:
+    _make(cluster, "big", "6")
+    _make(cluster, "p", "1", "sleep 10", restartPolicy="Never")
+    _resize(cluster, "p", "4")
+    assert PENDING in conditions(cluster.get("pods", "p"))
+    cluster.run(20)
+    assert cluster.get("pods", "p")["status"]["phase"] == "Succeeded"
+    assert PENDING not in conditions(cluster.get("pods", "p"))
+    cluster.delete("pods", "big")
+    cluster.run(200)
+    assert len(_events(cluster, "p")) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"cpu": "9"}, "cpu, requested: 9000, allocatable: 8000"),
+        (
+            {"cpu": "9", "memory": "99Gi"},
+            "cpu, requested: 9000, allocatable: 8000; "
+            "memory, requested: 106300440576, allocatable: 33181138944",
+        ),
+    ],
+)
+def test_a_resize_beyond_the_node_is_infeasible(cluster: Cluster, asked: Obj, why: str) -> None:
+    container = {"resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}
+    _make(cluster, "p", "1", container=container)
+
+    def change(pod: Obj) -> None:
+        pod["spec"]["containers"][0]["resources"]["requests"] |= asked
+
+    with pytest.raises(StatusError) as caught:
+        cluster.api.modify("pods", "p", NAMESPACE, change, subresource="resize")
+    assert caught.value.message == (
+        f'pods "p" is forbidden: node didn\'t have enough allocatable resources: {why}'
+    )
+    assert caught.value.code == 403
+    assert (caught.value.details or {})["causes"] == [{"reason": "NodeCapacity"}]
+
+
+def test_only_linux_can_resize_and_only_nodes_that_are_there(cluster: Cluster) -> None:
+    _make(cluster, "p", "1")
+
+    def system(node: Obj) -> None:
+        node["metadata"]["labels"]["kubernetes.io/os"] = "windows"
+
+    cluster.api.modify("nodes", "kwait-node-1", "", system)
+    with pytest.raises(StatusError) as caught:
+        _resize(cluster, "p", "2")
+    assert caught.value.message == (
+        'pods "p" is forbidden: pod resize is only supported on linux nodes, '
+        'node "kwait-node-1" is "windows"'
+    )
+    cluster.api.delete("nodes", "kwait-node-1")
+    with pytest.raises(StatusError) as caught:
+        _resize(cluster, "p", "2")
+    assert caught.value.message == 'pods "p" is forbidden: node "kwait-node-1" not found'

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
+from pytest_kwait.simulator.codec.schema import shape_of
+from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
+from pytest_kwait.simulator.managedfields.field_sets import (
+    compare_fields,
+    decode_set,
+    encode_set,
+    field_set_of,
+    format_path,
+)
+from pytest_kwait.simulator.request_info import Caller
+from tests.simulator.cluster import config_map, new_cluster
+
+POD = shape_of("", "v1", "Pod")
+
+
+@pytest.fixture
+def api() -> SimulatedCluster:
+    return new_cluster()
+
+
+def apply(
+    api: SimulatedCluster,
+    manager: str,
+    resource: str = "configmaps",
+    force: bool = False,
+    **fields: Any,
+) -> tuple[dict[str, Any], bool]:
+    kind = api.kinds[resource]
+    configuration = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "a", "namespace": "default"},
+        **fields,
+    }
+    return apply_object(api, kind, configuration, None, Caller(manager=manager), force=force)
+
+
+def owners(obj: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    return {
+        (entry["manager"], entry["operation"]): entry["fieldsV1"]
+        for entry in obj["metadata"].get("managedFields", [])
+    }
+
+
+def test_field_sets_are_written_down_as_upstream_does() -> None:
+    pod = {
+        "metadata": {"labels": {"a": "b"}, "finalizers": ["x/y"]},
+        "spec": {
+            "containers": [{"name": "c", "args": ["a"], "ports": [{"containerPort": 80}]}],
+            "nodeSelector": {"a": "b"},
+        },
+    }
+    written = encode_set(field_set_of(pod, POD))
+    assert written == {
+        "f:metadata": {"f:finalizers": {'v:"x/y"': {}}, "f:labels": {"f:a": {}}},
+        "f:spec": {
+            "f:containers": {
+                'k:{"name":"c"}': {
+                    ".": {},
+                    "f:args": {},
+                    "f:name": {},
+                    "f:ports": {
+                        'k:{"containerPort":80,"protocol":"TCP"}': {
+                            ".": {},
+                            "f:containerPort": {},
+                        }
+                    },
+                }
+            },
+            "f:nodeSelector": {},
+        },
+    }
+    assert decode_set(written) == field_set_of(pod, POD)
+
+
+def test_differences_are_added_modified_and_removed_fields() -> None:
+    old = {"metadata": {"labels": {"a": "1", "b": "1"}}}
+    new = {"metadata": {"labels": {"a": "2", "c": "1"}, "annotations": {"x": "y"}}}
+    changes = compare_fields(old, new, POD)
+    labels = ("f:metadata", "f:labels")
+    assert changes.modified == {(*labels, "f:a")}
+    assert changes.removed == {(*labels, "f:b")}
+    assert changes.added == {
+        (*labels, "f:c"),
+        ("f:metadata", "f:annotations"),
+        ("f:metadata", "f:annotations", "f:x"),
+    }
+
+
+def test_paths_are_shown_as_people_write_them() -> None:
+    path = ("f:spec", "f:containers", 'k:{"name":"c"}', "f:args")
+    assert format_path(path) == '.spec.containers[name="c"].args'
+    assert format_path(("f:metadata", "f:finalizers", 'v:"x"')) == '.metadata.finalizers[="x"]'
+
+
+def test_applying_creates_and_owns(api: SimulatedCluster) -> None:
+    stored, created = apply(api, "m", data={"k": "v"})
+    assert created
+    assert owners(stored) == {("m", "Apply"): {"f:data": {"f:k": {}}}}
+
+
+def test_applying_the_same_again_writes_nothing(api: SimulatedCluster) -> None:
+    apply(api, "m", data={"k": "v"})
+    before = api.store.revision
+    _, created = apply(api, "m", data={"k": "v"})
+    assert not created
+    assert api.store.revision == before
+
+
+def test_what_is_no_longer_applied_goes(api: SimulatedCluster) -> None:
+    apply(api, "m", data={"k": "v", "l": "w"})
+    stored, _ = apply(api, "m", data={"k": "v"})
+    assert stored["data"] == {"k": "v"}
+
+
+def test_what_somebody_else_applies_as_well_stays(api: SimulatedCluster) -> None:
+    apply(api, "m", data={"k": "v"})
+    apply(api, "n", data={"k": "v"})
+    stored, _ = apply(api, "m")
+    assert stored["data"] == {"k": "v"}
+    assert list(owners(stored)) == [("n", "Apply")]
+
+
+def test_another_owners_field_is_a_conflict(api: SimulatedCluster) -> None:
+    apply(api, "m", data={"k": "v"})
+    with pytest.raises(StatusError) as refused:
+        apply(api, "n", data={"k": "w"})
+    assert (refused.value.code, refused.value.reason) == (409, "Conflict")
+    assert refused.value.message == ('Apply failed with 1 conflict: conflict with "m": .data.k')
+    assert refused.value.details == {
+        "causes": [
+            {
+                "reason": "FieldManagerConflict",
+                "message": 'conflict with "m"',
+                "field": ".data.k",
+            }
+        ]
+    }
+
+
+def test_conflicts_of_several_owners_are_listed(api: SimulatedCluster) -> None:
+    api.create("configmaps", config_map(k="v"), "default", caller=Caller(manager="up"))
+    apply(api, "m", data={"l": "v"})
+    with pytest.raises(StatusError) as refused:
+        apply(api, "n", data={"k": "w", "l": "w"})
+    assert refused.value.message == (
+        'Apply failed with 2 conflicts: conflicts with "m":\n- .data.l\n'
+        'conflicts with "up" using v1:\n- .data.k'
+    )
+
+
+def test_force_takes_the_field_over(api: SimulatedCluster) -> None:
+    apply(api, "m", data={"k": "v", "l": "v"})
+    stored, _ = apply(api, "n", force=True, data={"k": "w"})
+    assert stored["data"] == {"k": "w", "l": "v"}
+    assert owners(stored) == {
+        ("m", "Apply"): {"f:data": {"f:l": {}}},
+        ("n", "Apply"): {"f:data": {"f:k": {}}},
+    }
+
+
+def test_updates_own_what_they_change(api: SimulatedCluster) -> None:
+    caller = Caller(manager="up")
+    stored = api.create("configmaps", config_map(k="v", l="w"), "default", caller=caller)
+    assert owners(stored) == {("up", "Update"): {"f:data": {".": {}, "f:k": {}, "f:l": {}}}}
+    changed = {**stored, "data": {"k": "v", "l": "x"}}
+    stored = api.update("configmaps", changed, caller=Caller(manager="other"))
+    assert owners(stored) == {
+        ("other", "Update"): {"f:data": {"f:l": {}}},
+        ("up", "Update"): {"f:data": {".": {}, "f:k": {}}},
+    }
+
+
+def test_items_of_lists_are_merged_by_their_keys(api: SimulatedCluster) -> None:
+    first = {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]}
+    apply(api, "m", "services", spec=first)
+    stored, _ = apply(api, "n", "services", spec={"ports": [{"port": 82, "name": "c"}]})
+    assert [port["port"] for port in stored["spec"]["ports"]] == [80, 81, 82]
+    stored, _ = apply(api, "m", "services", spec={"ports": [{"port": 80, "name": "a"}]})
+    assert [port["port"] for port in stored["spec"]["ports"]] == [80, 82]
+
+
+def test_a_field_that_the_kind_has_not_is_refused(api: SimulatedCluster) -> None:
+    body = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "bogus": 1}'
+    with pytest.raises(StatusError) as refused:
+        read_apply(body, api.kinds["configmaps"], "a", "default", Caller())
+    assert refused.value.code == 500
+    assert refused.value.message == (
+        "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .bogus: field not "
+        "declared in schema"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            b"- a",
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot "
+            "unmarshal array into Go value of type map[string]interface {}",
+        ),
+        (b"kind: ConfigMap", "invalid object type: /, Kind=ConfigMap"),
+        (
+            b"{apiVersion: v2, kind: ConfigMap}",
+            "Incorrect version specified in apply patch. Specified patch version: v2, expected: v1",
+        ),
+        (
+            b"{apiVersion: v1, kind: ConfigMap, metadata: {managedFields: []}}",
+            "metadata.managedFields must be nil",
+        ),
+        (
+            b"{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}",
+            "the name of the object (b) does not match the name on the URL (a)",
+        ),
+    ],
+)
+def test_what_is_no_configuration_is_refused(
+    api: SimulatedCluster, body: bytes, message: str
+) -> None:
+    with pytest.raises(StatusError) as refused:
+        read_apply(body, api.kinds["configmaps"], "a", "default", Caller())
+    assert (refused.value.code, refused.value.message) == (400, message)
+
+
+def test_dates_in_yaml_are_the_text_that_json_has(api: SimulatedCluster) -> None:
+    body = (
+        b"{apiVersion: coordination.k8s.io/v1, kind: Lease, "
+        b"spec: {renewTime: 2026-01-01T00:00:00.000000Z}}"
+    )
+    read = read_apply(body, api.kinds["leases.coordination.k8s.io"], "a", "default", Caller())
+    assert read["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
+
+
+TYPED = "failed to create typed patch object (/a; apps/v1, Kind=Deployment): "
+CONVERTED = (
+    "failed to convert new object (/a; apps/v1, Kind=Deployment) to proper version: unable to "
+    "convert unstructured object to apps/v1, Kind=Deployment: "
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            '{"replicas": "2"}',
+            TYPED + ".spec.replicas: expected numeric (int or float), got string",
+        ),
+        ('{"paused": "x"}', TYPED + ".spec.paused: expected boolean, got &{x}"),
+        ("5", TYPED + ".spec: expected map, got &{5}"),
+        (
+            '{"template": {"spec": {"containers": {}}}}',
+            TYPED + ".spec.template.spec.containers: expected list, got &{map[]}",
+        ),
+        (
+            '{"template": {"spec": {"containers": ["x"]}}}',
+            TYPED + ".spec.template.spec.containers: element 0: associative list with keys may not "
+            "have non-map elements",
+        ),
+        (
+            '{"template": {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}}',
+            TYPED + '.spec.template.spec.containers: duplicate entries for key [name="a"]',
+        ),
+        (
+            '{"template": {"spec": {"containers": [{"name": 1, "image": {"b": [true]}}]}}}',
+            TYPED + "errors:\n  .spec.template.spec.containers[name=1].image: expected string, got "
+            '&value.valueUnstructured{Value:map[string]interface {}{"b":[]interface {}{true}}}\n'
+            "  .spec.template.spec.containers[name=1].name: expected string, got "
+            "&value.valueUnstructured{Value:1}",
+        ),
+        ('{"replicas": 1.5}', CONVERTED + "cannot convert float64 to int32"),
+        (
+            '{"strategy": {"rollingUpdate": {"maxSurge": true}}}',
+            CONVERTED + "json: cannot unmarshal bool into Go value of type int32",
+        ),
+    ],
+)
+def test_what_is_not_of_the_type_is_refused(api: SimulatedCluster, spec: str, message: str) -> None:
+    head = '{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": '
+    with pytest.raises(StatusError) as refused:
+        read_apply(f"{head}{spec}}}".encode(), api.kinds["deployments.apps"], "a", "", Caller())
+    assert (refused.value.code, refused.value.message) == (500, message)
+
+
+def test_keys_given_twice_are_refused_or_warned_of(api: SimulatedCluster) -> None:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: b\n  a: c\n"
+    kind = api.kinds["configmaps"]
+    with pytest.raises(StatusError) as refused:
+        read_apply(body, kind, "a", "default", Caller(field_validation="Strict"))
+    assert (refused.value.code, refused.value.message) == (
+        400,
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+        '  line 6: key "a" already set in map',
+    )
+    caller = Caller(field_validation="Warn")
+    read_apply(body, kind, "a", "default", caller)
+    assert caller.warnings == ['line 6: key "a" already set in map']

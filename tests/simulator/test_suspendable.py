@@ -1,0 +1,159 @@
+"""Work that is laid aside: nobody else waits for it, and it goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error, run_concurrently
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Answers:
+    """What strands wait for, given by hand; must be made in an event loop."""
+
+    def __init__(self) -> None:
+        self.open: list[asyncio.Future[None]] = []
+
+    def ask(self) -> None:
+        """Wait in the strand that runs."""
+        strand = SuspendableTask.current()
+        assert strand is not None
+        strand.wait(self._wait)
+
+    async def _wait(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self.open.append(future)
+        await future
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await async_sleep(0)
+
+
+def test_what_waits_for_nothing_is_done_at_once() -> None:
+    async def run() -> None:
+        ended: list[int] = []
+        strand = SuspendableTask(lambda: 7, lambda one: ended.append(one.result))
+        assert (ended, strand.result, SuspendableTask.current()) == ([7], 7, None)
+
+    asyncio.run(run())
+
+
+def test_others_go_on_while_one_waits() -> None:
+    async def run() -> list[str]:
+        answers, log = Answers(), list[str]()
+
+        def work() -> None:
+            log.append("asks")
+            answers.ask()
+            log.append("has its answer")
+
+        strand = SuspendableTask(work, lambda _: log.append("done"))
+        log.append("others")
+        await until(lambda: bool(answers.open))
+        answers.open[0].set_result(None)
+        await until(lambda: "done" in log)
+        assert strand.error is None
+        return log
+
+    assert asyncio.run(run()) == ["asks", "others", "has its answer", "done"]
+
+
+def test_there_is_never_more_than_one_at_work() -> None:
+    async def run() -> int:
+        answers, ended, most = Answers(), list[object](), 0
+        inside = threading.Lock()
+
+        def work() -> None:
+            for _ in range(5):
+                assert inside.acquire(blocking=False)
+                assert asyncio.get_running_loop().is_running()
+                inside.release()
+                answers.ask()
+
+        for _ in range(40):
+            SuspendableTask(work, ended.append)
+        while len(ended) < 40:
+            await until(lambda: bool(answers.open) or len(ended) == 40)
+            most = max(most, len(answers.open))
+            if answers.open:
+                answers.open.pop().set_result(None)
+        return most
+
+    assert asyncio.run(run()) > 1
+
+
+def test_what_goes_wrong_is_told() -> None:
+    async def run() -> None:
+        def work() -> None:
+            raise LookupError("gone")
+
+        with pytest.raises(LookupError, match="gone"):
+            SuspendableTask(work, raise_error)
+        strand = SuspendableTask(work, lambda _: None)
+        with pytest.raises(LookupError, match="gone"):
+            _ = strand.result
+
+    asyncio.run(run())
+
+
+def test_what_the_answer_raises_is_raised_where_it_is_awaited() -> None:
+    async def run() -> list[str]:
+        log: list[str] = []
+
+        async def fail() -> None:
+            raise LookupError("no answer")
+
+        def work() -> None:
+            strand = SuspendableTask.current()
+            assert strand is not None
+            try:
+                strand.wait(fail)
+            except LookupError as error:
+                log.append(str(error))
+
+        ended: list[object] = []
+        SuspendableTask(work, ended.append)
+        await until(lambda: bool(ended))
+        return log
+
+    assert asyncio.run(run()) == ["no answer"]
+
+
+def test_pieces_side_by_side_wait_together() -> None:
+    async def run() -> list[str]:
+        answers, log = Answers(), list[str]()
+
+        def piece(name: str) -> None:
+            answers.ask()
+            log.append(name)
+
+        def work() -> None:
+            run_concurrently([partial(piece, name) for name in "abc"])
+            log.append("all")
+
+        ended: list[object] = []
+        SuspendableTask(work, ended.append)
+        await until(lambda: len(answers.open) == 3)
+        for future in reversed(answers.open):
+            future.set_result(None)
+        await until(lambda: bool(ended))
+        return log
+
+    assert asyncio.run(run()) == ["c", "b", "a", "all"]
+
+
+def test_pieces_are_done_in_turn_outside_of_strands() -> None:
+    log: list[str] = []
+    run_concurrently([partial(log.append, name) for name in "abc"])
+    assert log == ["a", "b", "c"]

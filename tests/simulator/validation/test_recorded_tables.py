@@ -1,0 +1,24 @@
+"""Each row: a manifest with one thing of its own, and what a real server says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.simulator.cluster import new_cluster
+from tests.simulator.recorded_tables import check_row, rows
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+
+@pytest.fixture(scope="module")
+def api() -> SimulatedCluster:
+    return new_cluster()
+
+
+@pytest.mark.parametrize("row", rows(Path(__file__).parent))
+def test_recorded_rows(api: SimulatedCluster, row: dict[str, Any]) -> None:
+    check_row(api, row)

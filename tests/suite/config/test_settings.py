@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.suite.config.settings import (
+    DEFAULT_SOURCE,
+    SETTING_DEFINITIONS,
+    TIMEOUTS,
+    SettingDefinition,
+    Settings,
+)
+
+
+def layer(settings: Settings, place: str, timeouts: Any = None, **given: Any) -> Settings:
+    return settings.merged(given, lambda definition: f"{place} {definition.name}", timeouts)
+
+
+def test_nearest_layer_wins_and_keeps_its_source() -> None:
+    settings = layer(Settings(), "ini", poll="1s", mode="poll")
+    settings = layer(settings, "env", poll="3s")
+    assert (settings.poll, settings.source("poll")) == (3.0, "env poll")
+    assert (settings.mode, settings.source("mode")) == ("poll", "ini mode")
+    assert (settings.keep, settings.source("keep")) == ("never", DEFAULT_SOURCE)
+
+
+def test_none_is_not_given() -> None:
+    settings = layer(layer(Settings(), "ini", grace="9s"), "marker", grace=None)
+    assert (settings.grace, settings.source("grace")) == (9.0, "ini grace")
+
+
+def test_timeouts_win_name_by_name() -> None:
+    settings = layer(Settings(), "ini", "job=5m,deployment=1m")
+    settings = layer(settings, "flag", ["job=7m", "pod_start=10s"])
+    table = settings.timeouts()
+    assert (table["job"], table["deployment"], table["pod_start"]) == (420.0, 60.0, 10.0)
+    assert table["pod_delete"] == 300.0
+
+
+def test_scale_multiplies_limits_named_or_not_but_no_pause() -> None:
+    settings = layer(Settings(), "flag", "job=5m", timeout_scale="2", poll="3s")
+    table = settings.timeouts()
+    assert (table["job"], table["pod_start"], table["poll"]) == (600.0, 600.0, 3.0)
+
+
+def test_poll_can_be_named_in_the_table_and_the_option_wins() -> None:
+    named = layer(Settings(), "env", "poll=5s")
+    assert (named.poll, named.timeouts()["poll"]) == (5.0, 5.0)
+    assert layer(named, "ini", poll="1s").poll == 1.0
+
+
+def test_changed_lists_what_was_given_in_the_order_of_the_help() -> None:
+    settings = layer(
+        Settings(), "flag", "job=5m", mode="poll", cluster="embedded", fail_fast="false"
+    )
+    assert [(name, setting.given, setting.source) for name, setting in settings.changed()] == [
+        ("cluster", "embedded", "flag cluster"),
+        ("mode", "poll", "flag mode"),
+        ("fail_fast", "false", "flag fail_fast"),
+        ("timeout job", "5m0s", "flag timeout"),
+    ]
+
+
+def test_defaults_are_what_the_properties_say() -> None:
+    settings = Settings()
+    for name, definition in SETTING_DEFINITIONS.items():
+        assert getattr(settings, name) == definition.default
+    assert list(settings.changed()) == []
+
+
+def test_names_follow_mechanically() -> None:
+    definition = SETTING_DEFINITIONS["namespace_scope"]
+    assert (definition.flag, definition.env, definition.ini) == (
+        "--kwait-namespace-scope",
+        "KWAIT_NAMESPACE_SCOPE",
+        "kwait_namespace_scope",
+    )
+    assert (TIMEOUTS.flag, TIMEOUTS.env, TIMEOUTS.ini) == (
+        "--kwait-timeout",
+        "KWAIT_TIMEOUT",
+        "kwait_timeout",
+    )
+
+
+@pytest.mark.parametrize("definition", SETTING_DEFINITIONS.values(), ids=lambda each: each.name)
+def test_defaults_can_be_read_back(definition: SettingDefinition) -> None:
+    if definition.default is not None:
+        assert definition.read(definition.default, definition.name, None) == definition.default
+
+
+def test_unknown_setting_names_near_ones() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Settings().setting("pol")
+    assert str(caught.value) == (
+        "setting='pol' is not valid: did you mean poll? the settings are cluster, kubeconfig, "
+        "context, allowed_contexts, timing, poll, mode, fail_fast, grace, timeout, stable_for, "
+        "timeout_scale, namespace, namespace_scope, pod_security, namespace_limit, "
+        "namespace_rate, deletion_wait, keep, run_id, shard, "
+        "session_waits, allowed_not_ready_nodes, non_blocking_taints, min_startup_pods, "
+        "artifacts, heartbeat, janitor, report"
+    )
+    with pytest.raises(InvalidArgument, match="did you mean grace"):
+        layer(Settings(), "flag", grce="2s")

@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError
+from pytest_kwait.suite.lock.leases import (
+    LOCK_NAME,
+    Member,
+    Ticket,
+    build_lock_lease,
+    read_lock_state,
+    read_queue,
+    shorten_text,
+)
+from pytest_kwait.suite.lock.lock import ClusterLock
+from pytest_kwait.suite.lock.lock_ledger import LockLeases
+from pytest_kwait.suite.lock.lock_membership import LockMember
+from pytest_kwait.wait.errors import DeadlineExceeded
+from tests.suite.lock.lock_world import Leases
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from pytest_kwait.client.session import Session
+
+
+class StepClock:
+    """Time that passes where somebody waits, or when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
+        if not event.is_set():
+            self.now += timeout or 0.0
+        return event.is_set()
+
+
+class Requests:
+    """Requests that arrive; `after` is called between one's arrival and its answer."""
+
+    def __init__(self, leases: Leases) -> None:
+        self.leases = leases
+        self.clock = StepClock()
+        self.asked: list[str] = []
+        self.after: Callable[[str], object] = lambda verb: None
+
+    def list(self, resource: Any, namespace: str, **options: Any) -> Any:
+        return self._done("list", self.leases.list())
+
+    def create(self, resource: Any, obj: Any, namespace: str, **options: Any) -> Any:
+        return self._done("create", self.leases.create(obj))
+
+    def replace(self, resource: Any, obj: Any, namespace: str, **options: Any) -> Any:
+        return self._done("replace", self.leases.replace(obj))
+
+    def delete(
+        self,
+        resource: Any,
+        name: str,
+        namespace: str,
+        *,
+        uid: str,
+        resource_version: str | None,
+        deadline: Deadline,
+    ) -> Any:
+        return self._done("delete", self.leases.delete(name, uid, resource_version))
+
+    def _done(self, verb: str, answer: Any) -> Any:
+        self.asked.append(verb)
+        self.after(verb)
+        return answer
+
+
+@pytest.fixture
+def requests() -> Requests:
+    return Requests(Leases())
+
+
+def ledger(requests: Requests, who: str = "me") -> LockLeases:
+    return LockLeases(cast("Session", requests), "ns", who, 6.0)
+
+
+def soon(requests: Requests, seconds: float = 60.0) -> Deadline:
+    return Deadline.after(seconds, requests.clock)
+
+
+def _is_due(own: LockMember) -> bool:
+    return own.due
+
+
+def told(reason: str) -> None:
+    raise AssertionError(reason)
+
+
+def test_a_shared_test_after_the_first_asks_nobody(requests: Requests) -> None:
+    lock = ClusterLock(ledger(requests))
+    for test in ("a", "b", "c"):
+        lock.share(test, soon(requests), told)
+        assert not lock.lost()
+        assert lock.release()
+
+    assert requests.asked == ["list", "create", "list"]
+    assert requests.leases.queue == []
+
+
+def test_serial_tests_cost_two_lists_and_three_writes_each(requests: Requests) -> None:
+    lock = ClusterLock(ledger(requests))
+    lock.share("a", soon(requests), told)
+    lock.release()
+    asked = len(requests.asked)
+    for test in ("b", "c"):
+        lock.acquire_exclusive(test, soon(requests), told)
+        assert requests.leases.queue == [test]
+        assert not lock.lost()
+        assert lock.release()
+
+    serial = ["list", "create", "list", "replace", "delete"]
+    assert requests.asked[asked:] == ["list", "replace", *serial, *serial]
+    assert LOCK_NAME not in requests.leases.objects
+
+
+def test_who_was_paused_while_it_was_granted_makes_sure(requests: Requests) -> None:
+    lock = ClusterLock(ledger(requests))
+    paused: list[str] = []
+
+    def pause(verb: str) -> None:
+        if verb == "replace" and not paused:
+            paused.append(verb)
+            requests.clock.now += 100
+
+    requests.after = pause
+    lock.acquire_exclusive("a", soon(requests, 1000), told)
+
+    # Marked in vain; renewed, looked at, and marked again.
+    assert requests.asked[-5:] == ["replace", "list", "replace", "list", "replace"]
+
+
+def test_a_write_whose_answer_was_lost_is_overtaken(requests: Requests) -> None:
+    own = LockMember(ledger(requests))
+    own.join("t", soon(requests), out=False)
+    assert own.member is not None
+    late: list[Any] = []
+
+    def lose(resource: Any, obj: Any, namespace: str, **options: Any) -> Any:
+        late.append(obj)
+        raise DeadlineExceeded("no answer")
+
+    replace, requests.replace = requests.replace, lose  # type: ignore[method-assign] # a bad moment
+    with pytest.raises(DeadlineExceeded):
+        own.change(own.member, "t", soon(requests), out=True)
+    requests.replace = replace  # type: ignore[method-assign] # as above
+
+    own.look(soon(requests))
+    assert _is_due(own)
+    own.change(own.member, "t", soon(requests), out=False)
+    assert not _is_due(own)
+    with pytest.raises(ApiError):
+        requests.leases.replace(late[0])
+
+
+def test_a_write_that_has_arrived_after_all_needs_no_overtaking(requests: Requests) -> None:
+    own = LockMember(ledger(requests))
+    own.join("t", soon(requests), out=False)
+    assert own.member is not None
+
+    def lose(verb: str) -> None:
+        if verb == "replace":
+            raise DeadlineExceeded("no answer")
+
+    requests.after = lose
+    with pytest.raises(DeadlineExceeded):
+        own.change(own.member, "t", soon(requests), out=True)
+    assert _is_due(own)
+    own.look(soon(requests))
+    assert not _is_due(own)
+    assert own.member.out
+
+
+def test_who_shows_life_is_not_removed(requests: Requests) -> None:
+    mine, theirs = ledger(requests), ledger(requests, "you")
+    member = theirs.join("t", soon(requests), out=False)
+    theirs.change(member, "t", soon(requests), out=False)
+
+    mine.remove_member(member, soon(requests))
+
+    assert requests.leases.members == [member.name]
+
+
+def test_tickets_of_nobody_are_removed(requests: Requests) -> None:
+    mine = ledger(requests)
+    ghost = Ticket("t", "uid-of-nobody", "gone", "run x", "test", False)
+    mine.write(mine.snapshot(soon(requests)), [ghost], soon(requests))
+    lock = ClusterLock(mine)
+
+    lock.share("a", soon(requests), told)
+
+    assert requests.leases.queue == []
+
+
+def test_who_leaves_leaves_nothing(requests: Requests) -> None:
+    lock = ClusterLock(ledger(requests))
+    lock.share("a", soon(requests), told)
+    lock.release()
+    lock.leave(soon(requests))
+    lock.leave(soon(requests))
+
+    assert requests.leases.objects == {}
+    assert requests.asked[3:] == ["delete"]
+
+
+def test_who_is_between_tests_makes_room_when_it_hears_of_somebody(requests: Requests) -> None:
+    lock = ClusterLock(ledger(requests))
+    lock.share("a", soon(requests), told)
+    other = ledger(requests, "you")
+    member = other.join("t", soon(requests), out=True)
+    ticket = Ticket("t", member.uid, member.name, "you", "t", False)
+    other.write(other.snapshot(soon(requests)), [ticket], soon(requests))
+
+    assert not lock.on_queue_change([ticket])
+    lock.maintain()
+    assert not _out(requests, "me"), "it is in a test"
+    lock.release()
+    assert lock.on_queue_change([ticket])
+    lock.maintain()
+    assert _out(requests, "me")
+
+
+def _out(requests: Requests, who: str) -> bool:
+    members = read_lock_state(requests.leases.objects.values()).members.values()
+    return next(each.out for each in members if each.who == who)
+
+
+@pytest.mark.parametrize("error", [403, 422])
+def test_what_the_server_refuses_for_good_is_raised(requests: Requests, error: int) -> None:
+    def refuse(verb: str) -> None:
+        raise ApiError("no", status=error)
+
+    requests.after = refuse
+    with pytest.raises(ApiError):
+        ClusterLock(ledger(requests)).share("a", soon(requests), told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "nonsense", "{}", "[1]", '["x"]', '[{"id": "x"}]', "null", "12", '[{"id": "x", '],
+)
+def test_a_queue_that_cannot_be_read_is_empty(text: str | None) -> None:
+    notes = None if text is None else {"pytest-kwait/queue": text}
+    lock = {"metadata": {"name": LOCK_NAME, "annotations": notes}, "spec": None}
+
+    assert read_queue(lock) == ()
+
+
+def test_members_are_read_from_whatever_is_there() -> None:
+    labels = {"pytest-kwait/lock": "member"}
+    snapshot = read_lock_state(
+        [
+            {"metadata": {"name": "m", "uid": "u", "labels": labels}, "spec": None},
+            {"metadata": {"name": "n", "labels": None}},
+            {"metadata": None},
+            {"metadata": {"name": "other", "labels": {"pytest-kwait/lock": "queue"}}},
+        ]
+    )
+
+    assert snapshot.lock is None
+    assert [str(each) for each in snapshot.members.values()] == ["m"]
+    assert not snapshot.members["u"].out
+
+
+def _ticket(number: int) -> Ticket:
+    return Ticket(str(number), f"u{number}", f"m{number}", f"run {number}", f"t{number}", False)
+
+
+def _member(number: int) -> Member:
+    return Member(f"m{number}", f"u{number}", "1", 6.0, False, f"run {number}", "", {})
+
+
+def test_whom_somebody_waits_for_is_said() -> None:
+    tickets = [_ticket(number) for number in range(3)]
+    waited = read_lock_state(
+        [{"metadata": {}} | _labelled(build_lock_lease(None, tickets, "", held=False))]
+    )
+    held = read_lock_state([_labelled(build_lock_lease(waited.lock, tickets, "now", held=True))])
+    behind = read_lock_state(
+        [_labelled(build_lock_lease(held.lock, [*tickets, _ticket(9)], "", held=False))]
+    )
+    next_one = read_lock_state(
+        [_labelled(build_lock_lease(held.lock, tickets[1:], "", held=False))]
+    )
+
+    assert waited.blocked_by(tickets[:1], []) == "awaited by run 0: t0"
+    assert held.blocked_by(tickets, []) == "held by run 0: t0 (2 more in the queue)"
+    assert behind.blocked_by(tickets[:2], []) == "held by run 0: t0 (1 more in the queue)"
+    assert next_one.blocked_by(tickets[1:2], []) == "awaited by run 1: t1"
+    members = [_member(number) for number in range(5)]
+    assert held.blocked_by([], members[:1]) == "shared by run 0"
+    assert held.blocked_by([], members) == "shared by run 0, run 1, run 2 and 2 more"
+
+
+def _labelled(lease: dict[str, Any]) -> dict[str, Any]:
+    lease["metadata"]["resourceVersion"] = "1"
+    return lease
+
+
+def test_long_names_are_cut() -> None:
+    assert shorten_text("x" * 200) == "x" * 200
+    assert shorten_text("x" * 201) == "x" * 197 + "..."

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import ApiError
+from pytest_kwait.suite.cleanup.owned_objects import Owner
+from pytest_kwait.suite.namespaces.departures import NamespaceDeletions
+from pytest_kwait.testing import FakeClock
+from tests.suite.fakes import FakeClient, FakeTransport
+
+if TYPE_CHECKING:
+    from pytest_kwait.client.responses import Response
+    from pytest_kwait.clock import Deadline
+
+_PATH = "/api/v1/namespaces"
+_LEFT = (
+    "Some resources are remaining: configmaps. has 1 resource instances, "
+    "deployments.apps has 2 resource instances, lost.example.com has 1 resource instances"
+)
+
+
+class World:
+    """A cluster whose namespaces go when their time has come."""
+
+    def __init__(self) -> None:
+        self.transport = FakeTransport()
+        self.clock = World.Clock(self)
+        self.ends: dict[str, float] = {}
+        self.told: list[str] = []
+
+    class Clock(FakeClock):
+        """While it is slept, the server works."""
+
+        def __init__(self, world: World) -> None:
+            super().__init__()
+            self._world = world
+
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            for path, end in self._world.ends.items():
+                if self.monotonic() >= end:
+                    self._world.transport.objects.pop(path, None)
+
+    def namespace(self, number: int, end: float = 1e9, **status: Any) -> dict[str, Any]:
+        owner = Owner("r1", f"t{number}", f"t{number}")
+        made = owner.manifest(0.0)
+        made["metadata"] |= {
+            "name": f"kwait-{number}",
+            "uid": f"uid-{number}",
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        }
+        made["spec"] = {"finalizers": ["kubernetes"]}
+        made["status"] = status
+        path = f"{_PATH}/kwait-{number}"
+        self.transport.objects[path] = made
+        self.ends[path] = end
+        return made
+
+    def wait(self, *numbers: int, limit: float = 10.0) -> list[str]:
+        client: Any = FakeClient(self.transport, self.clock)
+        going = {f"kwait-{number}": f"uid-{number}" for number in numbers}
+        return NamespaceDeletions(client, "r1", going).wait(limit, self.told.append)
+
+
+def _condition(kind: str, message: str) -> dict[str, Any]:
+    return {"type": kind, "status": "True", "message": message}
+
+
+def test_what_is_gone_costs_one_request() -> None:
+    world = World()
+    assert world.wait(1) == []
+    assert (world.transport.requests, world.told) == ([f"GET {_PATH}"], [])
+
+
+def test_it_returns_once_all_are_gone_and_says_that_it_waits() -> None:
+    world = World()
+    world.namespace(1, end=2.0)
+    world.namespace(2, end=4.2)
+    assert world.wait(1, 2, limit=120.0) == []
+    assert world.clock.monotonic() == pytest.approx(4.5)
+    assert world.told == ["waiting up to 2m0s until 2 namespaces are gone"]
+
+
+def test_a_namesake_is_not_awaited_nor_what_nobody_asked_to_go() -> None:
+    world = World()
+    world.namespace(1)["metadata"]["uid"] = "another"
+    world.namespace(2)
+    assert world.wait(1) == []
+    assert world.clock.monotonic() == 0
+
+
+def test_what_holds_it_is_named_by_object_and_finalizer() -> None:
+    world = World()
+    conditions = [
+        _condition("NamespaceContentRemaining", _LEFT),
+        _condition("NamespaceFinalizersRemaining", "example.com/hold in 1 resource instances"),
+    ]
+    world.namespace(1, conditions=conditions)
+    for path, metadata in (
+        ("configmaps/held", {"finalizers": ["example.com/hold", "example.com/too"]}),
+        ("deployments/going", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        ("deployments/new", {}),
+    ):
+        plural, name = path.split("/")
+        home = _PATH if plural == "configmaps" else "/apis/apps/v1/namespaces"
+        world.transport.objects[f"{home}/kwait-1/{path}"] = {
+            "metadata": {"name": name, "namespace": "kwait-1", **metadata}
+        }
+    assert world.wait(1) == [
+        "1 namespace is not gone after 10s; the server goes on trying:",
+        "  kwait-1: configmap/held is held by finalizers example.com/hold, example.com/too; "
+        "deployment/going is being deleted; deployment/new is not being deleted",
+    ]
+
+
+def test_its_own_finalizers_and_what_its_status_says() -> None:
+    world = World()
+    world.namespace(1)["metadata"]["finalizers"] = ["example.com/whole"]
+    failure = "Discovery failed for some groups, 1 failing: metrics.k8s.io/v1beta1: stale"
+    world.namespace(2, conditions=[_condition("NamespaceDeletionDiscoveryFailure", failure)])
+    assert world.wait(1, 2)[1:] == [
+        "  kwait-1: being deleted: held by its own finalizers example.com/whole",
+        f"  kwait-2: being deleted: its kinds cannot be discovered: {failure}",
+    ]
+
+
+def test_many_are_counted() -> None:
+    world = World()
+    for number in range(8):
+        world.namespace(number)
+    lines = world.wait(*range(8))
+    assert lines[0] == "8 namespaces are not gone after 10s; the server goes on trying:"
+    assert lines[5:] == ["  kwait-4: being deleted", "  and 3 more"]
+
+
+def test_who_may_not_list_looks_at_each() -> None:
+    world = World()
+    world.namespace(1, end=1.0)
+    denied = ApiError("no", status=403, reason="Forbidden", method="GET", path=_PATH)
+    world.transport.refuse("GET", _PATH, denied)
+    assert world.wait(1, 2) == []
+    assert world.transport.requests[:3] == [
+        f"GET {_PATH}",
+        f"GET {_PATH}/kwait-1",
+        f"GET {_PATH}/kwait-2",
+    ]
+    assert world.transport.requests.count(f"GET {_PATH}") == 1
+
+
+def test_what_cannot_be_seen_is_told() -> None:
+    world = World()
+    for path in (_PATH, f"{_PATH}/kwait-1"):
+        denied = ApiError("no", status=403, reason="Forbidden", method="GET", path=path)
+        world.transport.refuse("GET", path, denied)
+    assert world.wait(1) == [
+        "whether 1 namespace is gone cannot be seen: GET /api/v1/namespaces/kwait-1: 403 "
+        "Forbidden: no"
+    ]
+
+
+def test_a_limit_that_comes_while_the_server_is_asked_leaves_what_was_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.namespace(1)
+    send = world.transport.send
+
+    def slow(*arguments: Any, deadline: Deadline, **options: Any) -> Response:
+        if world.clock.monotonic() < 3.0 or deadline.remaining > 1.0:
+            return send(*arguments, deadline=deadline, **options)
+        world.clock.sleep(deadline.remaining)
+        raise ApiError("no complete answer within 1s", method="GET", path=_PATH)
+
+    monkeypatch.setattr(world.transport, "send", slow)
+    assert world.wait(1, limit=3.6) == [
+        "1 namespace is not gone after 3.6s; the server goes on trying:",
+        "  kwait-1: being deleted",
+    ]

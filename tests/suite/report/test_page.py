@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Any
+
+from pytest_kwait.suite.report import files
+from pytest_kwait.suite.report.files import render_page
+from tools.sample_reports import night
+
+
+def data(html: str) -> Any:
+    found = re.search(r'<script type="application/json" id="kwait-data">(.*?)</script>', html, re.S)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_nothing_that_a_cluster_says_is_markup() -> None:
+    report = night(100)
+    report.waits[0].subject = "</script><script>alert(1)</script><!--"
+    report.waits[0].text = "{{script}} {{data}} {{style}}"
+    html = render_page(report)
+    assert html.count("<script") == 2
+    assert html.count("</script>") == 2
+    assert "<!--" not in html
+    assert report.waits[0].subject in data(html)["texts"]
+    assert data(html)["evidence"]["0"]["text"] == report.waits[0].text
+
+
+def test_the_page_asks_nobody_and_runs_nothing_but_itself() -> None:
+    html = render_page(night(20))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    script = html.split("<script>")[1].split("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy[1].startswith("default-src 'none'; ")
+    assert f"script-src 'sha256-{digest}'" in policy[1]
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", html)
+    assert "url(" not in html
+
+
+def test_a_page_has_every_wait_and_its_notes() -> None:
+    report = night(100)
+    report.runs[1].ended = None
+    told = data(render_page(report))
+    assert len(told["waits"]) == len(report.waits)
+    assert told["notes"] == [
+        "run nightly-2 (shard 2/2) was killed: here is what was over until then"
+    ]
+
+
+def test_evidence_in_a_page_is_bounded(monkeypatch: Any) -> None:
+    monkeypatch.setattr(files, "MAX_PAGE_EVIDENCE", 2500)
+    told = data(render_page(night(400)))
+    failed = [wait for wait in night(400).waits if wait.text]
+    left_out = len(failed) - len(told["evidence"])
+    assert 0 < len(told["evidence"]) < len(failed)
+    assert told["notes"] == [
+        f"the evidence of {left_out} waits is left out of this page; the JSON report has it"
+    ]
+
+
+def test_ten_thousand_waits_are_under_5_mb() -> None:
+    report = night(10_300, shards=4, workers=4)
+    assert len(report.waits) >= 10_000
+    assert len(render_page(report).encode()) < 5_000_000

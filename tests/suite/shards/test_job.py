@@ -1,0 +1,275 @@
+"""A suite as an Indexed Job: what is submitted, and what becomes of its pods."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+import pytest_kwait.suite.shards.job as shard_job
+from pytest_kwait.client.resource import JOBS, NODES, PODS
+from pytest_kwait.client.responses import Response
+from pytest_kwait.clock import Deadline
+from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitFailed
+from pytest_kwait.suite.shards.job import ShardJob, ShardOutcome, ShardSuite
+from pytest_kwait.suite.shards.pod import ShardResults, pack_results
+from tests.suite.fakes import FakeCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SUITE = ShardSuite("r1", 2, ("python",), ("e2e", "-q"), "suite:1")
+
+
+def test_the_job_that_is_submitted() -> None:
+    job = SUITE.manifest(600)
+    pod = job["spec"].pop("template")
+    assert job["metadata"]["generateName"] == "kwait-shards-r1-"
+    assert job["spec"] == {
+        "completionMode": "Indexed",
+        "completions": 2,
+        "parallelism": 2,
+        "backoffLimitPerIndex": 0,
+        "activeDeadlineSeconds": 660,
+        "ttlSecondsAfterFinished": 3600,
+    }
+    assert pod["metadata"]["labels"] == job["metadata"]["labels"]
+    assert pod["spec"] == {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 120,
+        "containers": [
+            {
+                "name": "pytest",
+                "image": "suite:1",
+                "command": ["python", "-m", "pytest_kwait.suite.shards.split.shard_process"],
+                "args": [
+                    "e2e",
+                    "-q",
+                    "--kwait-cluster=existing",
+                    "--kwait-run-id=r1",
+                    "--kwait-shard=auto/2",
+                ],
+            }
+        ],
+    }
+
+
+def test_a_template_says_the_rest() -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 5,
+            "containers": [
+                {"name": "proxy", "image": "proxy:1"},
+                {"name": "pytest", "image": "suite:2", "resources": {"limits": {"cpu": "1"}}},
+            ],
+        },
+    }
+    suite = ShardSuite(
+        "r1", 8, ("python",), (), parallelism=3, service_account="e2e", template=template
+    )
+    job = suite.manifest(60)
+    spec = job["spec"]["template"]["spec"]
+    assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (8, 3)
+    assert job["spec"]["template"]["metadata"]["labels"]["team"] == "a"
+    assert (spec["serviceAccountName"], spec["terminationGracePeriodSeconds"]) == ("e2e", 5)
+    assert spec["containers"][0] == {"name": "proxy", "image": "proxy:1"}
+    tests = spec["containers"][1]
+    assert (tests["image"], tests["resources"]) == ("suite:2", {"limits": {"cpu": "1"}})
+    assert tests["args"][-1] == "--kwait-shard=auto/8"
+    assert "command" not in template["spec"]["containers"][1]  # type: ignore[index]
+
+
+def test_an_image_is_needed() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        ShardSuite("r1", 2, ("python",), ()).manifest(60)
+    assert str(caught.value) == (
+        "--image=None is not valid: the image that has the suite and pytest-kwait in it"
+    )
+
+
+class Informers:
+    """A factory whose informer of pods says what a test tells it to."""
+
+    def __init__(self, *_: object, namespace: str, label_selector: str) -> None:
+        self.asked = (namespace, label_selector)
+
+    def informer_for(self, kind: str) -> Informers:
+        assert (kind, self.asked[1]) == ("pods", "batch.kubernetes.io/job-name=kwait-shards-r1-1")
+        return self
+
+    def add_event_handler(
+        self, add: Callable[[Any], None], update: Callable[[Any, Any], None]
+    ) -> None:
+        self.add, self.update = add, update
+
+    def wait_for_cache_sync(self, timeout: float) -> None:
+        assert 0 < timeout <= 30
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+class Bench:
+    """A job whose pods and logs a test makes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = FakeCluster()
+        self.told: list[str] = []
+        self.done: list[ShardOutcome] = []
+        self.logs: dict[str, str] = {}
+        self.job = ShardJob(
+            self.cluster.client(), "ci", SUITE, tell=self.told.append, done=self.done.append
+        )
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.informers = Informers(namespace="", label_selector="")
+        monkeypatch.setattr(shard_job, "wait_for_job_finish", self._finish)
+        monkeypatch.setattr(shard_job, "SharedInformerFactory", self._inform)
+        monkeypatch.setattr(self.job._session, "logs", self._log)
+
+    def _inform(self, *args: object, **options: str) -> Informers:
+        self.informers = Informers(*args, **options)
+        return self.informers
+
+    def pod(self, index: int, phase: str, **status: Any) -> dict[str, Any]:
+        name = f"kwait-shards-r1-1-{index}"
+        pod = self.cluster.transport.objects[PODS.path("ci", name)] = {
+            "metadata": {
+                "name": name,
+                "namespace": "ci",
+                "uid": name,
+                "resourceVersion": "1",
+                "labels": {"batch.kubernetes.io/job-name": "kwait-shards-r1-1"},
+                "annotations": {"batch.kubernetes.io/job-completion-index": str(index)},
+            },
+            "spec": {"nodeName": "n1", "containers": [{"name": "pytest"}]},
+            "status": {"phase": phase, **status},
+        }
+        return pod
+
+    def run(self) -> None:
+        self.job.run(Deadline.after(30))
+
+    @property
+    def jobs(self) -> list[str]:
+        return [path for path in self.cluster.transport.objects if "/jobs/" in path]
+
+    def _finish(self, *_: object, **__: object) -> None:
+        assert len(self.jobs) == 1
+        self.meanwhile()
+
+    def _log(self, _namespace: str, pod: str, **_: object) -> str:
+        if pod not in self.logs:
+            raise ApiError("gone", status=404)
+        return self.logs[pod]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def test_results_are_taken_as_pods_end(bench: Bench) -> None:
+    def end() -> None:
+        bench.informers.add(bench.pod(1, "Pending"))
+        bench.informers.add(bench.pod(0, "Running"))
+        bench.informers.update({}, bench.pod(0, "Running"))
+        bench.informers.update({}, bench.pod(1, "Succeeded"))
+        bench.informers.update({}, bench.pod(1, "Succeeded"))
+        assert [each.number for each in bench.done] == [2]
+        # Its informer is late: the last look finds it.
+        bench.pod(0, "Succeeded")
+
+    bench.meanwhile = end
+    bench.logs = {
+        "kwait-shards-r1-1-0": "one\n" + pack_results(0, {"junit.xml": b"x"}),
+        "kwait-shards-r1-1-1": "two\n" + pack_results(1, {}),
+    }
+    bench.run()
+
+    assert sorted(bench.done, key=lambda each: each.number) == [
+        ShardOutcome(
+            1,
+            "kwait-shards-r1-1-0",
+            ShardResults(0, {"junit.xml": b"x"}, "one\n"),
+            log="one\n",
+        ),
+        ShardOutcome(2, "kwait-shards-r1-1-1", ShardResults(1, {}, "two\n"), log="two\n"),
+    ]
+    assert [each.passed for each in bench.done] == [False, True]
+    assert bench.told == [
+        "job ci/kwait-shards-r1-1 runs 2 shards",
+        "shard 1/2 runs on n1 (pod kwait-shards-r1-1-0)",
+    ]
+    assert bench.jobs == []
+
+
+def test_what_a_pod_that_was_killed_ended_by(bench: Bench) -> None:
+    killed = {"name": "pytest", "state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
+
+    def end() -> None:
+        bench.pod(0, "Failed", containerStatuses=[killed])
+        bench.pod(1, "Failed", reason="Evicted", message="The node was low on memory.")
+
+    bench.meanwhile = end
+    bench.logs = dict.fromkeys(("kwait-shards-r1-1-0", "kwait-shards-r1-1-1"), "half\n")
+    bench.run()
+    assert [(each.reason, each.log, each.passed) for each in bench.done] == [
+        ("no results: OOMKilled, exit code 137", "half\n", False),
+        ("no results: The node was low on memory.", "half\n", False),
+    ]
+
+
+def test_a_log_that_is_gone_and_a_pod_that_never_was(bench: Bench) -> None:
+    bench.meanwhile = lambda: bench.pod(1, "Succeeded")
+    bench.run()
+    assert [(each.number, each.reason) for each in bench.done] == [
+        (2, "its log could not be read: 404: gone"),
+        (1, "it did not end"),
+    ]
+
+
+def test_a_job_that_can_no_longer_end_does_not_stay(bench: Bench) -> None:
+    def fail() -> None:
+        raise WaitFailed("image suite:1 cannot be pulled")
+
+    bench.meanwhile = fail
+    with pytest.raises(WaitFailed):
+        bench.run()
+    assert [each.reason for each in bench.done] == ["it did not end", "it did not end"]
+    assert bench.jobs == []
+
+
+def test_a_job_that_is_refused_is_said(bench: Bench) -> None:
+    bench.cluster.transport.refuse(
+        "POST", JOBS.path("ci"), ApiError("jobs is forbidden", status=403, reason="Forbidden")
+    )
+    with pytest.raises(ClusterError, match=re.escape("the Job could not be made: ")):
+        bench.run()
+    assert bench.done == []
+
+
+def test_the_embedded_cluster_is_no_place_for_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b'{"items":[{"status":{"nodeInfo":{"osImage":"pytest-kwait embedded"}}}]}'
+    answer = Response(200, {}, data)
+    monkeypatch.setattr(bench.job._session, "request", lambda *_, **__: answer)
+    with pytest.raises(ClusterError) as caught:
+        bench.run()
+    assert str(caught.value) == (
+        "the embedded cluster runs no images; `kwait shards run` needs a cluster with nodes, or "
+        "run shards beside each other with pytest --kwait-shard=I/N"
+    )
+    assert bench.cluster.transport.requests == []
+
+
+def test_who_may_not_look_at_nodes_may_go_on(bench: Bench) -> None:
+    forbidden = ApiError("nodes is forbidden", status=403, reason="Forbidden")
+    bench.cluster.transport.refuse("GET", NODES.path(), forbidden)
+    bench.run()
+    assert bench.jobs == []

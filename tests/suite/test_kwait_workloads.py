@@ -1,0 +1,144 @@
+"""The verbs of the bench that wait: what they call, with what."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.errors import InvalidArgument, WaitTimeout
+from pytest_kwait.framework.registry import VERBS
+from pytest_kwait.suite.bound_wait import TimeBudget, WaitDefaults
+from pytest_kwait.suite.cleanup.owned_objects import Owner
+from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.suite.kwait import Kwait
+from tests.suite.fakes import FakeCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Call = tuple[str, tuple[Any, ...], dict[str, Any]]
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
+    """What the verbs' functions were called with after client."""
+    noted: list[Call] = []
+    for name, verb in VERBS.items():
+
+        def note(client: Any, *args: Any, name: str = name, **options: Any) -> list[str]:
+            noted.append((name, args, options))
+            return [name]
+
+        monkeypatch.setattr(import_module(verb.module), name, note)
+    return noted
+
+
+def make_bench(
+    settings: Settings, allowance: Callable[[], TimeBudget | None] = lambda: None
+) -> Kwait:
+    cluster = FakeCluster()
+    client = cluster.client()
+    terms = WaitDefaults(client, "ci-1", settings, settings.timeouts(), allowance)
+    owner = Owner("r1", "tests/test_x.py::test_y", "test_y")
+    return Kwait(
+        cluster, client, "ci-1", owner=owner, terms=lambda: terms, folders=list, owned=True
+    )
+
+
+@pytest.fixture
+def bench() -> Iterator[Kwait]:
+    made = make_bench(Settings())
+    yield made
+    made.close()
+
+
+def test_arguments_and_settings_are_filled_in(bench: Kwait, calls: list[Call]) -> None:
+    returned: object = bench.scale("deployment/web", 3, timeout=5)
+    assert returned == ["scale"]
+    bench.restart("deployment/web", namespace="other")
+    bench.delete_and_wait("pod/a", grace_period=0)
+
+    assert [(name, args) for name, args, _ in calls] == [
+        ("scale", ("ci-1", "deployment/web", 3)),
+        ("restart", ("other", "deployment/web")),
+        ("delete_and_wait", ("ci-1", "pod/a")),
+    ]
+    options = [each for _, _, each in calls]
+    assert [each["timeout"] for each in options] == [5, 300.0, 600.0]
+    assert {each["mode"] for each in options} == {"watch"}
+    assert options[2]["grace_period"] == 0
+
+
+def test_a_rolling_update_polls_unless_told_otherwise(bench: Kwait, calls: list[Call]) -> None:
+    bench.rolling_update("rc/web", "1s")
+    bench.rolling_update("rc/web", mode="watch", poll=1)
+    set_up = make_bench(Settings().merged({"mode": "watch", "poll": 3}, lambda _: "option"))
+    set_up.rolling_update("rc/web")
+
+    assert [args for _, args, _ in calls] == [
+        ("ci-1", "rc/web", "1s"),
+        ("ci-1", "rc/web", 60.0),
+        ("ci-1", "rc/web", 60.0),
+    ]
+    taken = [(each["mode"], each["poll"], each["timeout"]) for _, _, each in calls]
+    assert taken == [("poll", 5.0, 300.0), ("watch", 1, 300.0), ("watch", 3, 300.0)]
+
+
+def test_a_strict_rolling_update_watches(bench: Kwait, calls: list[Call]) -> None:
+    bench.rolling_update("rc/web", strict=True)
+
+    ((_, _, options),) = calls
+    assert (options["strict"], options["mode"], options["poll"]) == (True, "watch", 5.0)
+    assert "within" not in options
+
+
+def test_a_rolling_update_ends_before_the_tests_own_limit(calls: list[Call]) -> None:
+    left = [TimeBudget(80.06, "the test's own timeout of 1m30s (pytest-timeout)")]
+    bench = make_bench(Settings(), lambda: left[0])
+    bench.rolling_update("rc/web")
+    bench.rolling_update("rc/web", within="20s")
+    bench.rolling_update("rc/web", within="200s")
+
+    assert [(each["within"], each["timeout"]) for _, _, each in calls] == [
+        (80.0, 80.0),
+        (20.0, 80.0),
+        (80.0, 80.0),
+    ]
+
+
+def test_a_rolling_update_says_that_the_tests_limit_has_ended_it(
+    calls: list[Call], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "the test's own timeout of 10m0s (pytest-timeout)"
+    left = [TimeBudget(590.0, reason)]
+
+    def take_long(*_: Any, **__: Any) -> None:
+        left[0] = TimeBudget(0.0, reason)
+        raise WaitTimeout("not back")
+
+    monkeypatch.setattr(import_module(VERBS["rolling_update"].module), "rolling_update", take_long)
+    with pytest.raises(WaitTimeout) as caught:
+        make_bench(Settings(), lambda: left[0]).rolling_update("rc/web")
+
+    assert caught.value.__notes__ == [f"all of it had to end before {reason}"]
+
+
+def test_what_was_created_is_awaited_where_it_is(bench: Kwait, calls: list[Call]) -> None:
+    elsewhere = {**POD, "metadata": {"name": "b", "namespace": "other"}}
+    bench.create_and_wait(POD, elsewhere, grace=1)
+
+    made = [(args[0], args[1]["metadata"]["name"], args[2]) for _, args, _ in calls]
+    assert made == [("ci-1", "a", None), ("other", "b", None)]
+    assert [each["grace"] for _, _, each in calls] == [1, 1]
+
+
+def test_nothing_is_created_of_which_nothing_is_awaited(bench: Kwait, calls: list[Call]) -> None:
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    with pytest.raises(InvalidArgument, match=r"^condition=None is not valid: say what is awaited"):
+        bench.create_and_wait(POD, config_map)
+
+    assert calls == []
+    assert bench.list("pods") == []

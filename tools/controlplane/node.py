@@ -1,0 +1,268 @@
+"""A real node: containerd and a kubelet, shut into namespaces that take everything with them.
+
+The processes of a node live in a pid namespace: when its first process dies, the kernel kills the
+rest, containers included. Its files and mounts live on tmpfs in a mount namespace and go with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.controlplane import cgroups, images
+from tools.controlplane.boot import CONTAINERD_SOCKET, Boot
+from tools.controlplane.errors import UnavailableError
+from tools.controlplane.processes import Component
+
+# A file, and the Debian or Ubuntu package it comes from.
+_NEEDED = {
+    "containerd": "containerd",
+    "containerd-shim-runc-v2": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "ptp": "containernetworking-plugins",
+    "host-local": "containernetworking-plugins",
+    "loopback": "containernetworking-plugins",
+    "busybox": "busybox-static",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+_PLUGINS = "/usr/lib/cni:/opt/cni/bin"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a node needs from the machine it runs on."""
+
+    plugins: Path
+    busybox: Path
+    path: str
+
+
+def prepare() -> Machine:
+    """Check that nodes can run here, and install the packages that are missing if possible."""
+    without = "or go without a node: --no-node"
+    if os.geteuid() != 0:
+        raise UnavailableError(f"a real node needs root: run this as root, {without}")
+    if packages := _missing():
+        advice = f"apt-get install {' '.join(packages)}, {without}"
+        if shutil.which("apt-get") is None:
+            raise UnavailableError(f"a real node needs what these packages bring: {advice}")
+        _install(packages, advice)
+    plugins, busybox = _find("ptp"), _find("busybox")
+    if plugins is None or busybox is None or _missing():
+        raise UnavailableError(f"a real node needs {', '.join(_NEEDED)} on the PATH, {without}")
+    namespaces = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if namespaces.returncode:
+        raise UnavailableError(
+            "a real node needs namespaces and mounts of its own, and may not make them here"
+            f" ({namespaces.stderr.strip()}): run in a privileged container, {without}"
+        )
+    return Machine(plugins.parent, busybox, _path())
+
+
+def _missing() -> list[str]:
+    return sorted({package for file, package in _NEEDED.items() if _find(file) is None})
+
+
+def _install(packages: list[str], advice: str) -> None:
+    print(f"installing {' '.join(packages)}", file=sys.stderr, flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    commands = (
+        ["apt-get", "update", "-q"],
+        ["apt-get", "install", "-q", "-y", "--no-install-recommends", *packages],
+    )
+    for command in commands:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            last = done.stdout.strip().splitlines()[-1:]
+            raise UnavailableError(f"{' '.join(command)} failed ({' '.join(last)}): {advice}")
+
+
+def _find(file: str) -> Path | None:
+    found = shutil.which(file, path=f"{_path()}:{_PLUGINS}")
+    if found is None or (file == "busybox" and not _static(Path(found))):
+        return None
+    return Path(found)
+
+
+def _static(program: Path) -> bool:
+    """Tell whether it runs where there are no libraries: the loader's name is in the first page."""
+    with program.open("rb") as file:
+        return b"/ld-" not in file.read(4096)
+
+
+def _path() -> str:
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: where its files are, and who it is."""
+
+    name: str
+    folder: Path
+    cgroup: str
+    address: str
+    port: int
+    pods: str
+
+    def component(self, machine: Machine, assets: Path, pki: Path, logs: Path) -> Component:
+        """Write the node's configuration and return what runs it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        archive = self.folder / "images.tar"
+        images.write_archive(machine.busybox, archive)
+        network = self.folder / "cni"
+        network.mkdir(exist_ok=True)
+        _write(network / "10-pods.conflist", self._network())
+        _write(self.folder / "kubelet.json", self._kubelet(pki))
+        containerd = self.folder / "containerd.toml"
+        containerd.write_text(_containerd(network, machine.plugins))
+        boot = Boot(
+            containerd=["containerd", "--config", str(containerd)],
+            images=str(archive),
+            kubelet=[
+                str(assets / "kubelet"),
+                f"--config={self.folder / 'kubelet.json'}",
+                f"--kubeconfig={self.folder / 'kubeconfig'}",
+                f"--hostname-override={self.name}",
+                f"--node-ip={self.address}",
+            ],
+            logs=str(logs),
+            name=self.name,
+        )
+        return _Supervised(
+            self.cgroup,
+            f"node {self.name}",
+            [
+                *("unshare", "--mount", "--propagation=private", "--pid", "--fork"),
+                *("--kill-child", "--", sys.executable, "-m", f"{__package__}.boot"),
+                boot.dump(),
+            ],
+            logs / f"{self.name}.log",
+            folder=Path(__file__).resolve().parents[2],
+            variables={"PATH": machine.path},
+        )
+
+    def _network(self) -> dict[str, object]:
+        return {
+            "cniVersion": "0.4.0",
+            "name": "pods",
+            "plugins": [
+                {
+                    "type": "ptp",
+                    "ipam": {
+                        "type": "host-local",
+                        "dataDir": "/var/lib/cni/networks",
+                        "ranges": [[{"subnet": self.pods}]],
+                        "routes": [{"dst": "0.0.0.0/0"}],
+                    },
+                }
+            ],
+        }
+
+    def _kubelet(self, pki: Path) -> dict[str, object]:
+        little = {"memory.available": "10Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
+        return {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": self.address,
+            "port": self.port,
+            "healthzPort": 0,
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": str(pki / "ca.crt")},
+            },
+            "authorization": {"mode": "Webhook"},
+            "cgroupDriver": "cgroupfs",
+            # Nobody serves there; without, each pod gets a warning event.
+            "clusterDNS": ["10.0.0.10"],
+            "clusterDomain": "cluster.local",
+            "cgroupRoot": f"/{self.cgroup}",
+            "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
+            "enforceNodeAllocatable": [],
+            # None at all would be a client's default of five a second.
+            "eventRecordQPS": 500,
+            "eventBurst": 1000,
+            "evictionHard": little,
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "imageGCHighThresholdPercent": 100,
+            "kubeAPIBurst": 1000,
+            "kubeAPIQPS": 500,
+            "makeIPTablesUtilChains": False,
+            "maxPods": 110,
+            "oomScoreAdj": 0,
+            "podLogsDir": "/var/lib/kubelet/pod-logs",
+            "serializeImagePulls": False,
+            "volumePluginDir": "/var/lib/kubelet/volume-plugins",
+            # A minute otherwise, or two: who waits for an eviction waits as long.
+            "volumeStatsAggPeriod": "10s",
+        }
+
+
+class _Supervised(Component):
+    """A node's processes, with the cgroup they need before they start."""
+
+    def __init__(
+        self,
+        cgroup: str,
+        name: str,
+        command: list[str],
+        log: Path,
+        *,
+        folder: Path,
+        variables: dict[str, str],
+    ) -> None:
+        super().__init__(name, command, log, folder=folder, variables=variables)
+        self._cgroup = cgroup
+
+    def start(self) -> None:
+        cgroups.remove_cgroup(self._cgroup)
+        cgroups.create_cgroup(self._cgroup)
+        super().start()
+
+
+def _containerd(network: Path, plugins: Path) -> str:
+    # restrict_oom_score_adj: many sandboxes do not have CAP_SYS_RESOURCE.
+    return f"""version = 2
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[grpc]
+address = {json.dumps(CONTAINERD_SOCKET)}
+
+[plugins."io.containerd.grpc.v1.cri"]
+restrict_oom_score_adj = true
+sandbox_image = {json.dumps(images.PAUSE)}
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = {json.dumps(str(plugins))}
+conf_dir = {json.dumps(str(network))}
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+"""
+
+
+def _write(file: Path, content: dict[str, object]) -> None:
+    file.write_text(json.dumps(content, indent=2))

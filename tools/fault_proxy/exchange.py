@@ -1,0 +1,221 @@
+"""One request through the proxy, and everything that can be done to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+from pytest_kwait.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from tools.fault_proxy.upstream import Upstream
+
+__all__ = ["Exchange", "Request", "UpstreamResponse", "read_request"]
+
+_PATH = re.compile(
+    r"/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/[^/]+(?=/))?"
+    r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<rest>.+))?)?"
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came.
+
+    Args:
+        method: the HTTP method.
+        target: path and query.
+        headers: by name in lower case.
+        body: as it came.
+        at: when, in monotonic seconds.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+    at: float
+
+    @property
+    def is_watch(self) -> bool:
+        """Whether it asks for a watch."""
+        values = parse_qs(urlsplit(self.target).query).get("watch", ["0"])
+        return values[0] in {"1", "true"}
+
+    @property
+    def label(self) -> str:
+        """What it does to which resource: `list pods`, `watch jobs`, `get nodes/proxy/pods`."""
+        found = _PATH.fullmatch(urlsplit(self.target).path)
+        if found is None:
+            return f"{self.method.lower()} {urlsplit(self.target).path}"
+        verb = self.method.lower()
+        if verb == "get" and found["name"] is None:
+            verb = "watch" if self.is_watch else "list"
+        return f"{verb} {found['resource']}{'/' + found['rest'] if found['rest'] else ''}"
+
+
+@dataclass(frozen=True)
+class UpstreamResponse:
+    """What the API server said, as far as its body has no end: that is still to be read."""
+
+    status: str
+    headers: Mapping[str, str]
+    _reader: asyncio.StreamReader
+
+    async def body(self) -> bytes:
+        """Return the whole body."""
+        return b"".join([piece async for piece in self.pieces()])
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes."""
+        if "content-length" in self.headers:
+            yield await self._reader.readexactly(int(self.headers["content-length"]))
+        elif self.headers.get("transfer-encoding") == "chunked":
+            while size := int(await self._reader.readline(), 16):
+                yield await self._reader.readexactly(size)
+                await self._reader.readexactly(2)
+        else:
+            while data := await self._reader.read(65536):
+                yield data
+
+
+async def read_request(reader: asyncio.StreamReader) -> Request | None:
+    """Return the next request of a connection, None at its end."""
+    first = (await reader.readline()).decode().split()
+    if not first:
+        return None
+    at = SYSTEM_CLOCK.monotonic()
+    headers = await _headers(reader)
+    length = int(headers.get("content-length", 0))
+    body = await reader.readexactly(length) if length else b""
+    return Request(first[0], first[1], headers, body, at)
+
+
+async def _headers(reader: asyncio.StreamReader) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    while line := (await reader.readline()).decode().strip():
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    return headers
+
+
+class Exchange:
+    """A request and the connection it came on, to be answered rightly or wrongly.
+
+    Args:
+        request: what was asked.
+        writer: where the answer goes.
+        upstream: who knows the right answer.
+    """
+
+    def __init__(self, request: Request, writer: asyncio.StreamWriter, upstream: Upstream) -> None:
+        self.request = request
+        self._writer = writer
+        self._upstream = upstream
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def head(self, status: str, headers: Mapping[str, str]) -> None:
+        """Send status line and headers."""
+        lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items())]
+        await self.send("\r\n".join(lines).encode() + b"\r\n\r\n")
+
+    async def answer(
+        self, status: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a whole answer."""
+        given = {"Content-Type": "application/json", **(headers or {})}
+        await self.head(status, {**given, "Content-Length": str(len(body))})
+        await self.send(body)
+
+    async def refuse(
+        self, code: int, reason: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a Status object, as the API server does for an error."""
+        await self.answer(f"{code} {reason}", status_body(code, reason), headers)
+
+    async def begin_stream(self) -> None:
+        """Send the head of a watch."""
+        await self.head(
+            "200 OK", {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
+        )
+
+    async def chunk(self, data: bytes) -> None:
+        """Send a part of a watch."""
+        await self.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+    async def end_stream(self) -> None:
+        """End a watch as the server does when its time is over."""
+        await self.send(b"0\r\n\r\n")
+
+    def reset(self) -> None:
+        """Break the connection: the client finds it reset."""
+        raw = self._writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+    def close(self) -> None:
+        """End the connection: the client finds no more bytes."""
+        self._writer.close()
+
+    async def silence(self) -> None:
+        """Say nothing more, for as long as the client listens."""
+        await asyncio.Event().wait()
+
+    async def ask(self) -> UpstreamResponse:
+        """Return the right answer, from a connection of its own.
+
+        Raises:
+            OSError: the server cannot be reached.
+        """
+        upstream = self._upstream
+        reader, writer = await asyncio.open_connection(
+            upstream.host, upstream.port, ssl=upstream.tls
+        )
+        self._onward = writer
+        request = self.request
+        kept = {
+            name: value
+            for name, value in request.headers.items()
+            if name not in {"connection", "host", "accept-encoding"}
+        }
+        kept |= {"host": f"{upstream.host}:{upstream.port}", "connection": "close"}
+        lines = [f"{request.method} {request.target} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in kept.items()]
+        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + request.body)
+        await writer.drain()
+        status = (await reader.readline()).decode().strip().partition(" ")[2]
+        return UpstreamResponse(status, await _headers(reader), reader)
+
+    _onward: asyncio.StreamWriter | None = None
+
+    def leave(self) -> None:
+        """Let the API server's connection go."""
+        if self._onward is not None:
+            self._onward.transport.abort()
+            self._onward = None
+
+
+def status_body(code: int, reason: str) -> bytes:
+    """Return a Status object as JSON."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"the proxy says {code}",
+        "reason": reason,
+        "code": code,
+    }
+    return json.dumps(status, separators=(",", ":")).encode()

@@ -1,0 +1,89 @@
+"""Makes the table of what Go's types of the API tell and OpenAPI does not.
+
+    python -m tools.simulator_data.go_types
+
+runs `gotypes.go` over the modules that `e2e/controlplane` pins, and keeps what the kinds of the
+registry are made of: for each field its JSON name (none: inline), Go's name of its type, what it
+is made of, its protobuf number, and as letters: `p`ointer, `o`mitted when empty, omitted when
+`z`ero, `i`nline, `l`ist, `m`ap. Needs `go`, nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tools.simulator_data.generate import pack, write
+
+PROGRAM = Path(__file__).with_name("gotypes.go")
+CONTROLPLANE = Path(__file__).parents[1] / "controlplane"
+DATA = "gotypes.json.gz"
+_MODULES = (
+    "k8s.io/api ",
+    "k8s.io/apiextensions-apiserver ",
+    "k8s.io/apimachinery ",
+    "k8s.io/client-go ",
+    "k8s.io/kube-aggregator ",
+)
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_UNSERVED = frozenset(
+    # Objects that the server's own memory is made of, or that only its clients know.
+    [f"{_META}.WatchEvent", f"{_META}.Patch"]
+)
+
+
+def reflect(schemas: dict[str, Any]) -> dict[str, Any]:
+    """The table of the types that `schemas` names and of what those are made of."""
+    output = subprocess.run(
+        ["go", "run", str(PROGRAM)], cwd=CONTROLPLANE, check=True, capture_output=True
+    ).stdout
+    found = json.loads(output)
+    types = found["types"]
+    kinds = {key: name for key, name in sorted(found["kinds"].items()) if name in schemas}
+    kept: dict[str, Any] = {}
+    bases: dict[str, str] = {}
+    waiting = sorted(set(schemas) - _UNSERVED)
+    while waiting:
+        name = waiting.pop()
+        known = types.get(name)
+        if known is None or name in kept or name in bases:
+            continue
+        if "base" in known:
+            bases[name] = known["base"]
+            continue
+        fields = [] if known.get("custom") else known.get("fields", [])
+        kept[name] = [
+            [one["json"], one["go"], one["of"], one["number"], one["flags"]] for one in fields
+        ]
+        waiting += [one["of"] for one in fields]
+    return {
+        "made_from": compute_fingerprint(),
+        "kinds": kinds,
+        "bases": dict(sorted(bases.items())),
+        "types": dict(sorted(kept.items())),
+    }
+
+
+def compute_fingerprint() -> str:
+    """A text that changes whenever the table may: by the programs or by the modules' versions."""
+    lines = CONTROLPLANE.joinpath("go.mod").read_text().splitlines()
+    pinned = sorted(line.strip() for line in lines if line.strip().startswith(_MODULES))
+    programs = PROGRAM.read_text() + Path(__file__).read_text()
+    return hashlib.sha256((programs + "\n".join(pinned)).encode()).hexdigest()
+
+
+def main() -> None:
+    """Write the data file."""
+    from pytest_kwait.simulator.codec.schema import schemas
+
+    content = reflect(schemas())
+    write(DATA, pack(content))
+    sys.stdout.write(f"{len(content['types'])} types, {len(content['kinds'])} kinds\n")
+
+
+if __name__ == "__main__":
+    main()
