@@ -19,8 +19,8 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import Cluster, choose_provider
 from pytest_kwait.suite.cleanup.owned_objects import run_label_value
+from pytest_kwait.suite.report.files import read_report
 from pytest_kwait.suite.report.report import merge_reports
-from pytest_kwait.suite.report.report_file import read_report
 
 JOBS = 4
 WORKERS = 2

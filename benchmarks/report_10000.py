@@ -14,8 +14,7 @@ from pathlib import Path
 
 from benchmarks.pairs import measure, seconds
 from pytest_kwait.suite.report.files import render_page
-from tools.browser import Browser
-from tools.program import MISSING, find_browser
+from tools.browser import MISSING, Browser, find_browser
 from tools.sample_reports import night, static_table
 
 BAR = 2.0

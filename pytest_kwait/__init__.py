@@ -26,8 +26,10 @@ if TYPE_CHECKING:
         WaitFailed,
         WaitTimeout,
     )
-    from pytest_kwait.framework.cluster.api_server import wait_for_api_server_healthy
-    from pytest_kwait.framework.cluster.api_services import wait_for_api_service_available
+    from pytest_kwait.framework.cluster.api_server import (
+        wait_for_api_server_healthy,
+        wait_for_api_service_available,
+    )
     from pytest_kwait.framework.cluster.authorization import (
         wait_for_authorization_update,
         wait_for_authz_update,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
         wait_for_namespaces_deleted,
     )
     from pytest_kwait.framework.cluster.webhooks import wait_for_webhook_ready
-    from pytest_kwait.framework.daemon_sets import (
+    from pytest_kwait.framework.daemonset import (
         wait_for_daemon_set_pods_on_nodes,
         wait_for_daemon_set_present_on_nodes,
         wait_for_daemon_set_running_on_all_nodes,
@@ -64,38 +66,31 @@ if TYPE_CHECKING:
         wait_for_endpoint_slices,
     )
     from pytest_kwait.framework.events import wait_for_event
-    from pytest_kwait.framework.job.job_removals import (
+    from pytest_kwait.framework.job.wait import (
+        get_job_pods,
         wait_for_all_job_pods_gone,
-        wait_for_job_gone,
-    )
-    from pytest_kwait.framework.job.job_statuses import (
+        wait_for_job_complete,
         wait_for_job_condition,
+        wait_for_job_failed,
+        wait_for_job_finish,
+        wait_for_job_gone,
+        wait_for_job_pods_running,
+        wait_for_job_pods_succeeded,
         wait_for_job_ready,
         wait_for_job_state,
         wait_for_job_suspend,
     )
-    from pytest_kwait.framework.job.wait import (
-        get_job_pods,
-        wait_for_job_complete,
-        wait_for_job_failed,
-        wait_for_job_finish,
-        wait_for_job_pods_running,
-        wait_for_job_pods_succeeded,
-    )
     from pytest_kwait.framework.node.kubelet_pods import wait_for_pods_running_on_nodes
-    from pytest_kwait.framework.node.minions import wait_for_pods_on_minions
-    from pytest_kwait.framework.node.node_sets import (
-        wait_for_all_nodes_schedulable,
-        wait_for_nodes_ready,
-        wait_for_total_healthy,
-    )
-    from pytest_kwait.framework.node.pod_info import FakePodInfo, PodInfo
+    from pytest_kwait.framework.node.minions import FakePodInfo, PodInfo, wait_for_pods_on_minions
     from pytest_kwait.framework.node.wait import (
+        wait_for_all_nodes_schedulable,
         wait_for_node_condition,
         wait_for_node_heartbeat_after,
         wait_for_node_not_ready,
         wait_for_node_ready,
         wait_for_node_schedulable,
+        wait_for_nodes_ready,
+        wait_for_total_healthy,
     )
     from pytest_kwait.framework.objects.combinators import (
         all_of,
@@ -104,14 +99,13 @@ if TYPE_CHECKING:
         not_,
         stable_for,
     )
-    from pytest_kwait.framework.objects.object_counts import at_least, at_most, exactly
+    from pytest_kwait.framework.objects.lists import at_least, at_most, exactly
     from pytest_kwait.framework.objects.wait import wait_for
     from pytest_kwait.framework.operations.create import create_and_wait
     from pytest_kwait.framework.operations.delete import delete_and_wait
-    from pytest_kwait.framework.operations.restarting import restart
     from pytest_kwait.framework.operations.rolling_update import rolling_update
-    from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
-    from pytest_kwait.framework.operations.scaling import scale
+    from pytest_kwait.framework.operations.rollout import restart, wait_for_rollout_status
+    from pytest_kwait.framework.operations.scale import scale
     from pytest_kwait.framework.pod.containers import (
         wait_for_container_running,
         wait_for_container_started,
@@ -120,23 +114,14 @@ if TYPE_CHECKING:
     )
     from pytest_kwait.framework.pod.list_wait import (
         wait_for_almost_all_pods_ready,
+        wait_for_number_of_pods,
+        wait_for_pods_running,
         wait_for_pods_running_ready,
+        wait_for_pods_scheduling_gated,
         wait_for_pods_with_label,
         wait_for_pods_with_label_running,
         wait_for_pods_with_label_running_ready,
         wait_for_pods_with_label_scheduled,
-    )
-    from pytest_kwait.framework.pod.pod_lifetimes import (
-        wait_for_pod_not_found,
-        wait_for_pod_observed_generation,
-        wait_for_pod_scheduled,
-        wait_for_pod_terminating,
-        wait_for_pod_unschedulable,
-    )
-    from pytest_kwait.framework.pod.pod_numbers import (
-        wait_for_number_of_pods,
-        wait_for_pods_running,
-        wait_for_pods_scheduling_gated,
         wait_for_pods_with_scheduling_gates,
     )
     from pytest_kwait.framework.pod.responding import wait_for_pods_responding
@@ -144,12 +129,23 @@ if TYPE_CHECKING:
         wait_for_pod_condition,
         wait_for_pod_failed_reason,
         wait_for_pod_no_longer_running,
+        wait_for_pod_not_found,
         wait_for_pod_not_pending,
+        wait_for_pod_observed_generation,
         wait_for_pod_ready,
         wait_for_pod_running,
         wait_for_pod_running_ready,
+        wait_for_pod_scheduled,
         wait_for_pod_success,
         wait_for_pod_terminated,
+        wait_for_pod_terminating,
+        wait_for_pod_unschedulable,
+    )
+    from pytest_kwait.framework.rc import (
+        wait_for_controlled_pods,
+        wait_for_controlled_pods_running,
+        wait_for_rc_pods_running,
+        wait_for_rc_to_stabilize,
     )
     from pytest_kwait.framework.replicaset import (
         wait_for_observed_replica_set,
@@ -157,12 +153,6 @@ if TYPE_CHECKING:
         wait_for_replica_set_desired_replicas,
         wait_for_replica_set_target_available_replicas,
         wait_for_replica_set_target_spec_replicas,
-    )
-    from pytest_kwait.framework.replication_controllers import (
-        wait_for_controlled_pods,
-        wait_for_controlled_pods_running,
-        wait_for_rc_pods_running,
-        wait_for_rc_to_stabilize,
     )
     from pytest_kwait.framework.service.reachability import (
         wait_for_service_reachable,
@@ -184,12 +174,10 @@ if TYPE_CHECKING:
         wait_for_stateful_set_status_ready_replicas,
         wait_for_stateful_set_status_replicas,
     )
-    from pytest_kwait.framework.storage.claim_modifications import (
-        wait_for_persistent_volume_claim_modification_failure,
-        wait_for_persistent_volume_claim_modified,
-    )
     from pytest_kwait.framework.storage.claims import (
         wait_for_persistent_volume_claim_deleted,
+        wait_for_persistent_volume_claim_modification_failure,
+        wait_for_persistent_volume_claim_modified,
         wait_for_persistent_volume_claim_phase,
         wait_for_persistent_volume_claims_phase,
         wait_for_pvc_finalizer,
@@ -197,6 +185,8 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.storage.persistent_volumes import (
         wait_for_persistent_volume_deleted,
         wait_for_persistent_volume_phase,
+        wait_for_pv_and_pvc,
+        wait_for_pv_claim_bound_phase,
         wait_for_pv_finalizer,
     )
     from pytest_kwait.framework.storage.volume_attachments import (
@@ -204,13 +194,8 @@ if TYPE_CHECKING:
         wait_for_volume_attachment_created,
         wait_for_volume_attachment_terminated,
     )
-    from pytest_kwait.framework.storage.volume_bindings import (
-        wait_for_pv_and_pvc,
-        wait_for_pv_claim_bound_phase,
-    )
     from pytest_kwait.suite.bound_wait import BoundWait
-    from pytest_kwait.suite.election.candidate import Candidate
-    from pytest_kwait.suite.election.candidates import Candidates
+    from pytest_kwait.suite.election.candidates import Candidate, Candidates
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.manifests import InvalidManifest
     from pytest_kwait.wait.errors import DeadlineExceeded

@@ -20,9 +20,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.suite.report.report_file import write_report
-from tools.browser import Browser
-from tools.program import MISSING, find_browser
+from pytest_kwait.suite.report.files import write_report
+from tools.browser import MISSING, Browser, find_browser
 from tools.sample_reports import night
 from tools.small_png import shrink
 
@@ -57,7 +56,7 @@ def test_workers_start(kwait, wait_for_job_pods_running):
     wait_for_job_pods_running("sleepers", 1)
 '''
 
-# Makes room below the cursor and writes one line there; see pytest_kwait/plugin/narration.py.
+# Makes room below the cursor and writes one line there; see pytest_kwait/plugin/live_status.py.
 _LIVE = re.compile(r"\x1bD\x1b\[A\x1b7\r+\n\x1b\[2K(.*?)\x1b8")
 _COLOUR = re.compile(r"\x1b\[([\d;]*)m")
 _COLOURS = {

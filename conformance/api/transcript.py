@@ -1,27 +1,4 @@
-"""Transcripts: requests in order, each remembered or compared by status and normalised body.
-
-Reads that follow each other are sent together: watches last a second each.
-
-A watch that is sent alone is a pause, for the caches and the controllers of a real server. Where a
-pause was too short, requests after it that change nothing are sent again until they are answered as
-recorded. So is what is refused as invalid: a real server goes through the entries of a map in
-another order each time.
-
-A transcript is a YAML list of steps:
-
-    - do: POST /api/v1/namespaces/{ns}/configmaps     the request; {names} are filled in
-      body: {metadata: {name: a}}                     an object as JSON, or a text as it is
-      type: application/json                          the body's media type; null sends none
-      headers: {Accept: application/yaml}
-      token: ""                                       another bearer token; empty sends none
-      until: 200                                      sent again until its status is this one
-             | {status.used.pods: "1"}                or until its body has these values
-      save: {rv: metadata.resourceVersion}            values of the answer for later steps
-      compare: body | status | fields | headers       how much of the answer counts (default: body)
-               | unordered                            the body, whatever the order of its lists
-      headers_compared: [Warning]                     headers that count as well
-      alone: true                                     later reads are sent once it is answered
-"""
+"""Answers without what differs from run to run: identities, revisions, times, random names."""
 
 from __future__ import annotations
 
@@ -33,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from conformance.api.normal import normalize_body
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -42,7 +18,66 @@ if TYPE_CHECKING:
 
     from tools.raw_api import RawClient, RawResponse
 
-__all__ = ["Outcome", "load_transcript", "play_transcript"]
+__all__ = ["Outcome", "load_transcript", "normalize_body", "play_transcript"]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_SUFFIX = re.compile(r"(?<=[-.])[bcdfghjklmnpqrstvwxz2456789]{5}(?=$|[\" ])")
+_ADDRESS = re.compile(r"\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b(:\d+)?")
+_REVISION = re.compile(r"(?<=current: )\d+|(?<=in record \()\d+(?=\))")
+_WEB_TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*")
+_AGE = re.compile(r"^(\d+[smhdy])+$")
+_IGNORED = frozenset({"managedFields"})
+"""Held to the real server by a transcript of their own."""
+
+
+def normalize_body(value: Any, names: dict[str, str], *, fields: bool = False) -> Any:
+    """`value` with placeholders for what cannot be the same twice.
+
+    Args:
+        value: decoded JSON or text.
+        names: what to write in place of which text, for example the namespace's name.
+        fields: whether `managedFields` are kept.
+    """
+    if isinstance(value, dict):
+        return {
+            key: _normal_field(key, item, names, fields)
+            for key, item in sorted(value.items())
+            if fields or key not in _IGNORED
+        }
+    if isinstance(value, list):
+        return [normalize_body(item, names, fields=fields) for item in value]
+    return _normalize_text(value, names) if isinstance(value, str) else value
+
+
+def _normal_field(key: str, value: Any, names: dict[str, str], fields: bool) -> Any:
+    if key in ("resourceVersion", "continue") and value:
+        return f"<{key}>"
+    if key in ("healthCheckNodePort", "nodePort", "storageVersionHash"):
+        return f"<{key}>"
+    if key == "managedFields" and isinstance(value, list):
+        # A server orders them by whole seconds of time first, which may pass between any two steps.
+        value = sorted(value, key=_normalize_managed_fields_entry)
+    if key == "description":
+        return ""
+    return normalize_body(value, names, fields=fields)
+
+
+def _normalize_managed_fields_entry(entry: dict[str, Any]) -> tuple[str, str, str]:
+    return entry["operation"], entry["manager"], entry.get("subresource", "")
+
+
+def _normalize_text(text: str, names: dict[str, str]) -> str:
+    for found, shown in names.items():
+        text = text.replace(found, shown)
+    text = _WEB_TOKEN.sub("<token>", text)
+    text = _TIME.sub("<time>", text)
+    text = _UID.sub("<uid>", text)
+    text = _ADDRESS.sub("<address>", text)
+    text = _REVISION.sub("<revision>", text)
+    text = _AGE.sub("<age>", text)
+    return _SUFFIX.sub("<suffix>", text)
+
 
 Outcome = dict[str, Any]
 

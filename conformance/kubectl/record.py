@@ -11,8 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conformance.kubectl.program import find_kubectl
-from conformance.kubectl.script import load_script, play_script
+from conformance.kubectl.script import find_kubectl, load_script, play_script
 
 SCRIPTS = Path(__file__).with_name("scripts")
 RECORDINGS = Path(__file__).with_name("recordings")

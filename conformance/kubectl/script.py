@@ -1,51 +1,124 @@
-"""Scripts: commands in order, each remembered or compared by exit code and normalised output.
-
-Commands that only read and follow each other are run together: what they take is starting kubectl.
-Where the outcomes are known they are run again until they have theirs, for a minute: events and the
-last words of a status come when the cluster has time for them.
-After any other, the next one waits until the workloads' controllers have seen what was changed: two
-changes that they see at once are one revision.
-
-A script is a YAML mapping:
-
-    files:                          manifests, by name, in the folder that the commands run in
-      web.yaml: |
-        kind: Deployment
-    steps:
-    - kubectl apply -f web.yaml     a command for the shell, in a namespace of the script's own
-    - run: kubectl logs -f web      the same, with more to say of it
-      compare: output | last        how much of what it prints counts: all (default), the last line,
-             | sorted | code        all its lines in any order, none
-      until: "yes"                  run again until its output has this, blanks aside
-      alone: true                   later reads are run once it has ended
-
-`{ns}` is the namespace, `{id}` a name that is free in the whole cluster, `{node}` a node,
-`{python}` an interpreter.
-"""
+"""The kubectl that the scripts are run with, of the version that they were recorded with."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import secrets
+import shutil
 import string
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from conformance.kubectl.printed import normalize_output
 from pytest_kwait.clock import SYSTEM_CLOCK
+from tools.controlplane import assets
 from tools.raw_api import RawClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
-__all__ = ["Outcome", "load_script", "play_script"]
+__all__ = ["Outcome", "find_kubectl", "load_script", "normalize_output", "play_script"]
+
+
+def find_kubectl() -> tuple[Path | None, str]:
+    """Return a kubectl of the version that the scripts were recorded with; else why there is none.
+
+    It is looked for in KUBEBUILDER_ASSETS, in what `python -m tools.controlplane build` has made,
+    and on the PATH.
+    """
+    _, minor, _ = assets.pinned("k8s.io/kubernetes").split(".", 2)
+    found = []
+    for program in _candidates():
+        version = _minor(program)
+        if version == minor:
+            return program, ""
+        found.append(f"{program} is of 1.{version}")
+    others = f" ({', '.join(found)})" if found else ""
+    return None, (
+        f"there is no kubectl 1.{minor}{others}: put one on the PATH, or run"
+        " python -m tools.controlplane build"
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    if given := os.environ.get("KUBEBUILDER_ASSETS"):
+        yield from _executable(Path(given))
+    version = f"kubernetes-{assets.pinned('k8s.io/kubernetes')}"
+    for folder in sorted(assets.storage().glob(f"{version}-etcd-*[0-9]")):
+        yield from _executable(folder)
+    if on_path := shutil.which("kubectl"):
+        yield Path(on_path)
+
+
+def _executable(folder: Path) -> Iterator[Path]:
+    program = folder / "kubectl"
+    if os.access(program, os.X_OK):
+        yield program
+
+
+def _minor(program: Path) -> str:
+    command = [str(program), "version", "--client", "--output=json"]
+    said = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    try:
+        return str(json.loads(said.stdout)["clientVersion"]["minor"])
+    except (ValueError, KeyError):
+        return "unknown"
+
+
+_RANDOM = "bcdfghjklmnpqrstvwxz2456789"
+_RULES = [
+    (re.compile(pattern, re.MULTILINE), shown)
+    for pattern, shown in (
+        # A node that is busy tries again: it has no part in what is compared.
+        (r"^.*\bFailedMount\b.*failed to sync \w+ cache: timed out waiting for.*\n", ""),
+        (r"^.*\bFailedCreatePodSandBox\b.*\n", ""),
+        (r"\beyJ[\w-]+\.[\w-]+\.[\w-]*", "<token>"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", "<time>"),
+        (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
+        (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uid>"),
+        (r"https?://(127\.0\.0\.1|localhost|\[::1\]):\d+", "<server>"),
+        (r"\b\d{1,3}(\.\d{1,3}){3}(:\d+)?(/\d+)?\b", "<address>"),
+        (r"(containerd|kwait)://\S+|\b\S+@sha256:[0-9a-f]{64}\b|\bsha256:[0-9a-f]{64}\b", "<id>"),
+        (r"\b(kwait-)?node-\d+\b", "<node>"),
+        # A controller's pods: <name>-<hash>-<suffix>, and what kubectl names itself.
+        (rf"-[{_RANDOM}]{{7,10}}-[{_RANDOM}]{{5}}\b", "-<hash>-<suffix>"),
+        (rf"(?<=pod-template-hash[=:] )[{_RANDOM}]{{7,10}}\b", "<hash>"),
+        (rf"(?<=pod-template-hash=)[{_RANDOM}]{{7,10}}\b", "<hash>"),
+        (rf"-(?=[{_RANDOM}]*\d)[{_RANDOM}]{{8,10}}\b", "-<hash>"),
+        (rf"-(?=[a-z]*\d|[^aeiou\s]{{5}}\b)[{_RANDOM}]{{5}}\b", "-<suffix>"),
+        (r"(?i)(resource ?version\"?: +)\"?\d+\"?", r"\1<revision>"),
+        (r"(?<=:)3\d{4}(?=/)|(?<=nodePort: )\d{5}", "<port>"),
+        # Columns are as wide as the widest of what differs.
+        (r"(?<=\S)[ \t]{2,}", "  "),
+        (r"[ \t]+$", ""),
+        (r"(?:(?<=  )|^)(\d+[smhd])+(?=  |$)|(?<=\()(\d+[smhd])+ ago(?=\))", "<age>"),
+        (r"\(x\d+ over (\d+[smhd])+\)", "(again)"),
+        (r"<age> \(again\)", "<age>"),
+    )
+]
+
+
+def normalize_output(text: str, names: dict[str, str]) -> list[str]:
+    """The lines of `text` with placeholders for what cannot be the same twice.
+
+    Args:
+        text: what a command printed.
+        names: what to write in place of which text, for example the namespace's name.
+    """
+    for found, shown in names.items():
+        text = text.replace(found, shown)
+    for pattern, shown in _RULES:
+        text = pattern.sub(shown, text)
+    return text.splitlines()
+
 
 Outcome = dict[str, Any]
 Step = dict[str, Any]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.kubectl.program import find_kubectl
-from conformance.kubectl.script import load_script, play_script
+from conformance.kubectl.script import find_kubectl, load_script, play_script
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster

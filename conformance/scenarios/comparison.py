@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from conformance.scenarios.milestones import parse_count
 from conformance.scenarios.recording import get_end
+from conformance.scenarios.timeline import parse_count
 
 if TYPE_CHECKING:
     from conformance.scenarios.recording import Recording, Run

@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from conformance.scenarios.milestones import parse_count
+from conformance.scenarios.timeline import parse_count
 
 if TYPE_CHECKING:
     from pathlib import Path

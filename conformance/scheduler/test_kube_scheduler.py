@@ -25,7 +25,7 @@ from conformance.scheduler.kube_scheduler import NAME, KubeScheduler, run_kube_s
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.provider import connect
-from pytest_kwait.scheduler.algorithm_init import Algorithm, FitError, InvalidPod, NodeInfo
+from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
 from pytest_kwait.scheduler.framework.spread_constraints import collect_spread_selectors
 from tools.controlplane import assets
 from tools.controlplane.disposable import run_control_plane

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.faults.core_families import PodSetWait
-from e2e.faults.place import Place, config_map, template
+from e2e.faults.family import Place, config_map, template
 from pytest_kwait import cache, wait_for, wait_for_pods_running
 from pytest_kwait.client.resource import CONFIG_MAPS, NODES, PODS
 from pytest_kwait.clock import SYSTEM_CLOCK

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from e2e.faults.family import POLL, Family
-from e2e.faults.place import template
+from e2e.faults.family import POLL, Family, template
 from pytest_kwait import (
     rolling_update,
     wait_for_pods_responding,

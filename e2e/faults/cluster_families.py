@@ -31,7 +31,7 @@ from pytest_kwait.client.resource import (
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from e2e.faults.place import Place
+    from e2e.faults.family import Place
 
 __all__ = ["CLUSTER_FAMILIES"]
 

@@ -13,15 +13,15 @@ from e2e.faults.core_families import Place
 from e2e.faults.trial import Trials
 from pytest_kwait.cache import shared_informer
 from pytest_kwait.cache.reflector import Reflector
-from pytest_kwait.client import outage
+from pytest_kwait.client import errors
 from pytest_kwait.engine import retry, shared_stream
 from pytest_kwait.engine.failure import evidence
 from pytest_kwait.framework.cluster import api_server
-from pytest_kwait.framework.node import kubelet_pods, pod_info
+from pytest_kwait.framework.node import kubelet_pods, minions
 from pytest_kwait.framework.pod import responding
 from pytest_kwait.framework.service import reachability
 from pytest_kwait.wait import Backoff
-from tools.fault_proxy.upstream import Upstream
+from tools.fault_proxy.exchange import Upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a silent connection count as dead after 2 s; in earnest that takes 10 to 150 s."""
     monkeypatch.setattr(retry, "REQUEST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(shared_stream, "INACTIVITY", _SILENCE)
-    monkeypatch.setattr(pod_info, "HOST_TIMEOUT", _SILENCE)
+    monkeypatch.setattr(minions, "HOST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(api_server, "REQUEST_TIMEOUT", _SILENCE)
     monkeypatch.setattr(kubelet_pods, "NODE_TIMEOUT", _SILENCE)
     monkeypatch.setattr(responding, "POD_TIMEOUT", _SILENCE)
@@ -59,7 +59,7 @@ def brisk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick_settling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Believe a refusal after an outage in a second, not five."""
-    monkeypatch.setattr(outage, "STARTUP_GRACE", _SETTLING)
+    monkeypatch.setattr(errors, "STARTUP_GRACE", _SETTLING)
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from e2e.faults.family import POLL, Family
-from e2e.faults.place import Place, config_map, template
+from e2e.faults.family import POLL, Family, Place, config_map, template
 from pytest_kwait import (
     cache,
     wait_for,

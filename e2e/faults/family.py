@@ -1,16 +1,132 @@
-"""What a family of waits is: something of its own to wait for, which a test can bring about."""
+"""Where the awaited objects are, and the objects themselves.
+
+Nothing here depends on how fast a cluster's scheduler or kubelet is: pods name a scheduler that
+does not exist, so they stay as they are until the test binds them or writes their status.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from pytest_kwait import wait_for
+from pytest_kwait.client.resource import PODS, Resource
+from pytest_kwait.client.session import Session
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from e2e.faults.place import Place
+    from pytest_kwait import PodInfo
 
-__all__ = ["POLL", "Family"]
+__all__ = ["POLL", "Family", "Place", "config_map", "template"]
+
+_PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the awaited objects are, and the direct way to them.
+
+    Args:
+        client: a client that no fault stands before.
+        namespace: the namespace.
+        node: the name of a node.
+        pod_info: who is asked for the pods of a node; None for its kubelet.
+    """
+
+    client: ApiClient
+    namespace: str
+    node: str
+    pod_info: PodInfo | None = None
+
+    def create(self, resource: Resource, obj: dict[str, Any]) -> None:
+        """Create an object."""
+        session = Session.of(self.client)
+        session.create(resource, obj, self.namespace, deadline=_deadline())
+
+    def delete(self, resource: Resource, name: str) -> None:
+        """Delete an object."""
+        session = Session.of(self.client)
+        session.delete(resource, name, self.namespace, deadline=_deadline())
+
+    def remove(self, resource: Resource, name: str) -> None:
+        """Delete an object if it is there."""
+        try:
+            self.delete(resource, name)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def wait_until_deleted(self, resource: Resource, name: str) -> None:
+        """Return once an object is gone."""
+        target = f"{resource.qualified}/{name}"
+        wait_for(self.client, self.namespace, target, "delete", timeout=_PATIENCE)
+
+    def pod_of(self, app: str) -> str:
+        """Return the name of the pod with this label, once there is one."""
+        pods = wait_for(
+            self.client,
+            self.namespace,
+            "pods",
+            lambda pods: len(pods) == 1,
+            selector=f"app={app}",
+            timeout=_PATIENCE,
+        )
+        assert isinstance(pods, list)
+        return str(pods[0]["metadata"]["name"])
+
+    def set_status(self, pod: str, status: dict[str, Any]) -> None:
+        """Write the status of a pod, as a kubelet does."""
+        self.patch_status(PODS, pod, status)
+
+    def patch_status(self, resource: Resource, name: str, status: dict[str, Any]) -> None:
+        """Write the status of an object, as its controller does."""
+        Session.of(self.client).patch(
+            resource,
+            name,
+            {"status": status},
+            self.namespace,
+            subresource="status",
+            deadline=_deadline(),
+        )
+
+    def bind(self, pod: str) -> None:
+        """Put a pod on the node, as the scheduler does."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod},
+            "target": target,
+        }
+        Session.of(self.client).create(
+            PODS, binding, self.namespace, name=pod, subresource="binding", deadline=_deadline()
+        )
+
+
+def template(name: str, *, restart: str = "Always") -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "300"]}
+    return {
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "schedulerName": "nobody",
+            "restartPolicy": restart,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        },
+    }
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+
+def _deadline() -> Deadline:
+    return Deadline.after(_PATIENCE, SYSTEM_CLOCK)
+
 
 POLL = 0.1
 """Seconds between two looks in poll mode, and at what cannot be watched."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.faults.core_families import CORE_FAMILIES, CacheWait, JobWait, MinionsWait
-from e2e.faults.punctuality import ends_at_once
-from e2e.faults.stalls import ProcessStalls
+from e2e.faults.trial import ProcessStalls, ends_at_once
 from pytest_kwait import WaitFailed
 from pytest_kwait.client.resource import JOBS
 from pytest_kwait.clock import SYSTEM_CLOCK

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.faults.core_families import CORE_FAMILIES, Family, Place
-from e2e.faults.punctuality import LATE, TRIES
-from e2e.faults.stalls import ProcessStalls
+from e2e.faults.trial import LATE, TRIES, ProcessStalls
 from pytest_kwait import wait_for
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, NODES, Resource
 from pytest_kwait.client.session import Session

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.faults.core_families import CORE_FAMILIES, POLL, CacheWait, Family, PolledJobWait
-from e2e.faults.punctuality import TRIES, ends_at_its_limit
-from e2e.faults.stalls import ProcessStalls
+from e2e.faults.trial import TRIES, ProcessStalls, ends_at_its_limit
 from pytest_kwait.clock import SYSTEM_CLOCK
 from tools.fault_proxy.faults import FAULTS, RESET, SILENCES, TOO_BUSY, TOO_OLD, Fault
 

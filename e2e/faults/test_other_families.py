@@ -14,9 +14,8 @@ import pytest
 
 from e2e.faults.answer_families import ANSWER_FAMILIES
 from e2e.faults.cluster_families import CLUSTER_FAMILIES
-from e2e.faults.punctuality import ends_at_its_limit, ends_at_once
-from e2e.faults.stalls import ProcessStalls
 from e2e.faults.storage_families import STORAGE_FAMILIES
+from e2e.faults.trial import ProcessStalls, ends_at_its_limit, ends_at_once
 from e2e.faults.workload_families import WORKLOAD_FAMILIES
 from pytest_kwait.clock import SYSTEM_CLOCK
 from tools.fault_proxy.faults import FAULTS, REFUSALS, SILENCES, TOO_BUSY, ConnectionBehavior, Fault

@@ -1,7 +1,8 @@
-"""One wait over a proxy of its own, from a thread of its own."""
+"""How long the machine kept this process from running: what no wait can be blamed for."""
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.provider import connect
+from pytest_kwait.engine.failure import evidence
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from tools.fault_proxy.proxy import Proxy
 
@@ -22,10 +24,55 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from e2e.faults.core_families import Family
-    from tools.fault_proxy.exchange import Request
-    from tools.fault_proxy.upstream import Upstream
+    from tools.fault_proxy.exchange import Request, Upstream
 
-__all__ = ["Outcome", "Trial", "Trials"]
+__all__ = [
+    "LATE",
+    "TRIES",
+    "Outcome",
+    "ProcessStalls",
+    "Trial",
+    "Trials",
+    "ends_at_its_limit",
+    "ends_at_once",
+]
+
+STEP = 0.01
+"""Seconds between two looks at the clock."""
+
+
+class ProcessStalls:
+    """A thread that does nothing but look at the clock, and notes when it was kept from that.
+
+    A wait that oversleeps, or hangs on a socket, does not keep it; a machine that is busy with
+    others does.
+    """
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[float, float]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="stalls")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def between(self, begin: float, end: float) -> float:
+        """Return the seconds of a time, in monotonic seconds, in which nothing here could run."""
+        parts = (min(until, end) - max(since, begin) for since, until in list(self._spans))
+        return sum(part for part in parts if part > 0)
+
+    def _watch(self) -> None:
+        due = SYSTEM_CLOCK.monotonic() + STEP
+        while not self._over.wait(STEP):
+            now = SYSTEM_CLOCK.monotonic()
+            if now - due > STEP:
+                self._spans.append((due, now))
+            due = SYSTEM_CLOCK.monotonic() + STEP
 
 
 @dataclass(frozen=True)
@@ -177,3 +224,65 @@ class Trials:
         client = connect(file).client()
         proxy.forget()
         return proxy, client
+
+
+LATE = 1.0
+"""Seconds after the moment it must within which a wait has ended, but for those that nobody had."""
+
+SLACK = 3.0
+"""Seconds that a machine may take for what a wait does not: it is busy with other workers."""
+
+PATIENCE = 70.0
+"""Seconds after which a wait hangs."""
+
+TRIES = 3
+"""How often a wait is tried, alone from the second time on.
+
+A busy machine lets end late what ends in time, and nothing the other way round: a wait whose fault
+it is ends late each time.
+"""
+
+
+def ends_at_its_limit(trial: Trial, outcome: Outcome, limit: float, stalls: ProcessStalls) -> bool:
+    """Say whether a wait that comes to its limit ends there, and its evidence soon after.
+
+    Args:
+        trial: the wait; its fault lasts.
+        outcome: how it ended first.
+        limit: its limit in seconds.
+        stalls: when nothing here could run.
+    """
+    for _ in range(TRIES):
+        if outcome.waited < limit:
+            return False
+        end = outcome.begun + outcome.waited
+        held_up = stalls.between(outcome.begun + limit, end)
+        # What follows is evidence. The wall clock includes what other threads of a test do.
+        spent = outcome.seconds - outcome.waited - stalls.between(end, outcome.ended)
+        if outcome.waited < limit + LATE + held_up and spent < evidence.LIMIT + SLACK:
+            return True
+        trial.begin(limit)
+        outcome = trial.outcome(PATIENCE)
+    return False
+
+
+def ends_at_once(trial: Trial, outcome: Outcome, timeout: float, stalls: ProcessStalls) -> bool:
+    """Say whether a wait that is refused ends without waiting for anything, or asking again.
+
+    The wait before it over the same proxy may have had a request on its way when it ended: that is
+    counted here once, and not when it is tried again.
+
+    Args:
+        trial: the wait; its fault lasts.
+        outcome: how it ended first.
+        timeout: what it is given when it is tried again, in seconds.
+        stalls: when nothing here could run.
+    """
+    for _ in range(TRIES):
+        late = outcome.seconds >= LATE + stalls.between(outcome.begun, outcome.ended)
+        if not late and len(outcome.requests) <= max(trial.family.watches, 1):
+            return True
+        trial.proxy.forget()
+        trial.begin(timeout)
+        outcome = trial.outcome(PATIENCE)
+    return False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from e2e.faults.family import POLL, Family
-from e2e.faults.place import config_map, template
+from e2e.faults.family import POLL, Family, config_map, template
 from pytest_kwait import (
     create_and_wait,
     delete_and_wait,

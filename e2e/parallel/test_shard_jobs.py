@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from pytest_kwait.cli import main
-from pytest_kwait.suite.report.report_file import read_report
+from pytest_kwait.suite.report.files import read_report
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

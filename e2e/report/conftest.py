@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.program import MISSING, find_browser
+from tools.browser import MISSING, find_browser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

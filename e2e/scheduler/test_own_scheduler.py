@@ -12,7 +12,7 @@ from pytest_kwait.scheduler import Algorithm, FitError, NodeInfo
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
-    from pytest_kwait.scheduler.algorithm_init import NodeLister
+    from pytest_kwait.scheduler.algorithm import NodeLister
     from pytest_kwait.suite.schedulers import RunningScheduler
 
 SchedulerMaker = Callable[..., "RunningScheduler"]

@@ -8,33 +8,36 @@ above.
 
 from __future__ import annotations
 
-from pytest_kwait.cache.done import DoneChecker, is_done, wait_for
 from pytest_kwait.cache.factory import ListOptions, SharedInformerFactory
-from pytest_kwait.cache.failures import VeryShortWatchError
 from pytest_kwait.cache.handlers import (
     FilteringResourceEventHandler,
     HandlerRegistration,
     ResourceEventHandler,
     ResourceEventHandlerFuncs,
 )
-from pytest_kwait.cache.keys import (
+from pytest_kwait.cache.listers import Lister, NamespaceLister
+from pytest_kwait.cache.listwatch import ListWatch
+from pytest_kwait.cache.reflector import Reflector, ReflectorStore, VeryShortWatchError
+from pytest_kwait.cache.shared_informer import SharedInformer
+from pytest_kwait.cache.store import (
     NAMESPACE_INDEX,
     DeletedFinalStateUnknown,
+    Delta,
+    Indexer,
+    Store,
     deletion_handling_meta_namespace_key_func,
     meta_namespace_index_func,
     meta_namespace_key_func,
     split_meta_namespace_key,
 )
-from pytest_kwait.cache.listers import Lister, NamespaceLister
-from pytest_kwait.cache.listwatch import ListWatch
-from pytest_kwait.cache.reflector import Reflector, ReflectorStore
-from pytest_kwait.cache.shared_informer import SharedInformer
-from pytest_kwait.cache.signal import Signal
-from pytest_kwait.cache.store import Delta, Indexer, Store
 from pytest_kwait.cache.sync import (
     CACHE_SYNC_TIMEOUT,
     SYNCED_POLL_PERIOD,
+    DoneChecker,
     InformerSynced,
+    Signal,
+    is_done,
+    wait_for,
     wait_for_cache_sync,
     wait_for_named_cache_sync,
 )

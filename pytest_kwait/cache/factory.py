@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from pytest_kwait import wait
-from pytest_kwait.apimachinery.selectors import normalize_field_selector, normalize_label_selector
-from pytest_kwait.cache.keys import NAMESPACE_INDEX, meta_namespace_index_func
+from pytest_kwait.apimachinery.labels import normalize_field_selector, normalize_label_selector
+from pytest_kwait.cache.handlers import parse_resync_period
 from pytest_kwait.cache.listwatch import ListWatch
-from pytest_kwait.cache.resync import parse_resync_period
 from pytest_kwait.cache.shared_informer import SharedInformer
+from pytest_kwait.cache.store import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.cache.sync import CACHE_SYNC_TIMEOUT, SYNCED_POLL_PERIOD, make_stop_context
 from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.session import Session
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.apimachinery.labels import Selector
     from pytest_kwait.cache.listwatch import ListWatchClient
     from pytest_kwait.cache.sync import Stop
     from pytest_kwait.cache.transform import TransformFunc

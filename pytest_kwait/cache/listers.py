@@ -14,7 +14,7 @@ from pytest_kwait.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.apimachinery.labels import Selector
     from pytest_kwait.cache.store import Indexer, Object
     from pytest_kwait.client.resource import Resource
 

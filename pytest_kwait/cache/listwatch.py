@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from pytest_kwait.apimachinery.selectors import normalize_field_selector
-from pytest_kwait.cache.selection import ResourceCollection
+from pytest_kwait.apimachinery.labels import normalize_field_selector
+from pytest_kwait.cache.shared_watch import ResourceCollection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.apimachinery.labels import Selector
     from pytest_kwait.cache.store import Listed
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.clock import Clock, Deadline

@@ -1,10 +1,8 @@
-"""Waiting until caches have what the server has.
-
-Ported from client-go `tools/cache/shared_informer.go` (WaitForCacheSync, WaitForNamedCacheSync).
-"""
+"""Events that can be awaited together: each tells who asked when it is set."""
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +19,134 @@ if TYPE_CHECKING:
 __all__ = [
     "CACHE_SYNC_TIMEOUT",
     "SYNCED_POLL_PERIOD",
+    "DoneChecker",
     "HasSynced",
     "InformerSynced",
+    "Signal",
     "Stop",
     "Synced",
+    "is_done",
     "make_stop_context",
+    "wait_for",
     "wait_for_cache_sync",
     "wait_for_named_cache_sync",
 ]
+
+
+class Signal(threading.Event):
+    """An event that is set once, for good, and calls back those who are interested.
+
+    A thread can wait for one `threading.Event` only. Through `on_set` it waits for any of many
+    with one event of its own, without polling, as Go's `select` does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._interest = threading.Lock()
+        self._calls: list[Callable[[], object]] = []
+
+    def set(self) -> None:
+        """Set the event; the first time calls those who asked for it, in this thread."""
+        with self._interest:
+            super().set()
+            calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+
+    def on_set(self, call: Callable[[], object]) -> Callable[[], None]:
+        """Have `call` called once the event is set, at once if it is.
+
+        Returns:
+            A function that takes the interest back.
+        """
+        with self._interest:
+            waiting = not self.is_set()
+            if waiting:
+                self._calls.append(call)
+        if not waiting:
+            call()
+        return lambda: self._forget(call)
+
+    def _forget(self, call: Callable[[], object]) -> None:
+        with self._interest:
+            if call in self._calls:
+                self._calls.remove(call)
+
+
+_logger = logging.getLogger("pytest_kwait.cache")
+
+
+class DoneChecker(Protocol):
+    """Something that gets done once and has a name: an informer, a handler's registration."""
+
+    @property
+    def name(self) -> str:
+        """What is to be done, for messages."""
+        ...
+
+    @property
+    def done(self) -> Signal:
+        """Set once it is done."""
+        ...
+
+
+def is_done(checker: DoneChecker) -> bool:
+    """Whether it is done by now."""
+    return checker.done.is_set()
+
+
+def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
+    """Wait until all checkers are done; False if the context ended before they were.
+
+    Woken by the checkers rather than polling. A checker that is done counts even if the context
+    has ended. Logs to `pytest_kwait.cache` that it waits, each checker that is done, and those
+    that were not, with the context's cause.
+
+    Args:
+        context: ends the wait.
+        what: what is waited for, for the log; nothing is logged if it is empty.
+        checkers: what must be done; True at once if there are none.
+    """
+    pending = list(checkers)
+
+    def log(message: str, **facts: object) -> None:
+        if what:
+            _logger.info(_format_log_line(message, {"for": what, **facts}))
+
+    def all_done(_context: wait.Context) -> bool:
+        for checker in [checker for checker in pending if is_done(checker)]:
+            pending.remove(checker)
+            log("Done waiting", instance=checker.name)
+        return not pending
+
+    def wakings(context: wait.Context) -> Iterator[None]:
+        while context.err() is None:
+            woken, wake = wait.with_cancel(context)
+            forget = [checker.done.on_set(wake) for checker in pending]
+            woken.wait()
+            for call in forget:
+                call()
+            yield
+
+    log("Waiting")
+    if all_done(context):
+        return True
+    try:
+        wait.wait_for_with_context(context, wakings, all_done)
+    except wait.ErrWaitTimeout:
+        if all_done(context):
+            return True
+        names = sorted(checker.name for checker in pending)
+        log("Timed out waiting", cause=str(context.cause()), instances=names)
+        return False
+    return True
+
+
+def _format_log_line(message: str, facts: dict[str, object]) -> str:
+    """Write a message and its facts as Kubernetes' components write them to their logs."""
+    values = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())
+    return " ".join((message, *values))
+
 
 SYNCED_POLL_PERIOD = 0.1
 """Seconds between two looks at what has not synced yet."""
@@ -36,7 +154,6 @@ SYNCED_POLL_PERIOD = 0.1
 CACHE_SYNC_TIMEOUT = 300.0
 """Seconds after which a wait for caches gives up, if it is not told: as for a pod to start."""
 
-_logger = logging.getLogger("pytest_kwait.cache")
 
 InformerSynced: TypeAlias = Callable[[], bool]
 """Says whether a cache has synced."""

@@ -14,7 +14,7 @@ from pytest_kwait.wait.errors import DeadlineExceeded
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_kwait.suite.cleanup.leftovers import SweepResult
+    from pytest_kwait.suite.cleanup.janitor import SweepResult
 
 __all__ = ["add_arguments", "run"]
 

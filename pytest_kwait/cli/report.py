@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Merge once."""
     # JSON costs, and other commands do without it.
     from pytest_kwait.suite.config.parsers import read_reports
+    from pytest_kwait.suite.report.files import check_writable, read_report, write_report
     from pytest_kwait.suite.report.report import list_omissions, merge_reports
-    from pytest_kwait.suite.report.report_file import check_writable, read_report, write_report
 
     (output,) = read_reports(arguments.output, "--output", None)
     check_writable(output, "--output", None)

@@ -144,7 +144,7 @@ def _report_paths(arguments: argparse.Namespace) -> list[Path]:
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     from pytest_kwait.suite.config.parsers import read_dns_label
-    from pytest_kwait.suite.report.report_file import check_writable
+    from pytest_kwait.suite.report.files import check_writable
 
     for option, number in (
         ("--shards", arguments.shards),
@@ -228,7 +228,7 @@ def _format_summary(outcomes: list[ShardOutcome]) -> str:
 def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) -> None:
     from pytest_kwait.suite.report import junit
     from pytest_kwait.suite.report import report as run_report
-    from pytest_kwait.suite.report.report_file import write_report
+    from pytest_kwait.suite.report.files import write_report
     from pytest_kwait.suite.shards.pod import JUNIT, REPORT
 
     try:

@@ -1,22 +1,132 @@
-"""What `kwait up` has started and `kwait down` can end: noted in a file beside the kubeconfig."""
+"""Processes by id and start: told apart from those that got the same id later."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from pytest_kwait.cli.process_identity import ProcessIdentity
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.wait import ErrWaitTimeout, poll_immediate
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-__all__ = ["StateFile", "add_kubeconfig_argument", "default_kubeconfig"]
+    from pytest_kwait.clock import Clock
+
+__all__ = ["ProcessIdentity", "StateFile", "add_kubeconfig_argument", "default_kubeconfig"]
+
+_PROC = Path("/proc")
+_END_TIMEOUT = 10.0
+_POLL_INTERVAL = 0.05
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process of this machine, by id and start: ids are given out again, starts are not.
+
+    Args:
+        pid: its id.
+        started: when it started, in the words of the system; only ever compared.
+    """
+
+    pid: int
+    started: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """Return the identity of the process that has this id now; None if none has."""
+        started = _start_time(pid)
+        return None if started is None else cls(pid, started)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return _start_time(self.pid) == self.started
+
+    def end(self, clock: Clock) -> bool:
+        """End the process, by force if it does not heed a request for ten seconds.
+
+        Returns:
+            Whether there was a process to end.
+
+        Raises:
+            PermissionError: it is somebody else's.
+            ErrWaitTimeout: it does not even end by force.
+        """
+        if not self._send(signal.SIGTERM):
+            return False
+        try:
+            poll_immediate(_POLL_INTERVAL, _END_TIMEOUT, lambda: not self.alive, clock=clock)
+        except ErrWaitTimeout:
+            self._send(signal.SIGKILL)
+            poll_immediate(_POLL_INTERVAL, _END_TIMEOUT, lambda: not self.alive, clock=clock)
+        return True
+
+    def _send(self, what: signal.Signals) -> bool:
+        """Signal the process if it is still the same; say whether it was."""
+        try:
+            fd = os.pidfd_open(self.pid)
+        except (AttributeError, ProcessLookupError, OSError):
+            return self._send_by_id(what)
+        try:
+            # The descriptor stays with the process it was opened for: nobody can take its place.
+            if not self.alive:
+                return False
+            signal.pidfd_send_signal(fd, what)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(fd)
+        return True
+
+    def _send_by_id(self, what: signal.Signals) -> bool:
+        if not self.alive:
+            return False
+        try:
+            os.kill(self.pid, what)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+def _start_time(pid: int) -> str | None:
+    """When the running process started; None if there is none, or only what is left of one."""
+    if (_PROC / "self" / "stat").exists():
+        return _start_time_by_proc(pid)
+    return _start_time_by_ps(pid)
+
+
+def _start_time_by_proc(pid: int) -> str | None:
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name in parentheses may hold anything; what follows are numbers from the third on.
+    fields = stat.rpartition(")")[2].split()
+    state, start = fields[0], fields[19]
+    return None if state in {"Z", "X"} else f"{boot} {start}"
+
+
+def _start_time_by_ps(pid: int) -> str | None:
+    program = shutil.which("ps") or "/bin/ps"
+    answer = subprocess.run(  # noqa: S603 - a number is all we put in
+        [program, "-o", "state=,lstart=", "-p", str(pid)],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={"LC_ALL": "C"},
+    )
+    state, _, start = answer.stdout.strip().partition(" ")
+    return None if not start or state.startswith("Z") else start.strip()
 
 
 def default_kubeconfig(environ: Mapping[str, str]) -> Path:

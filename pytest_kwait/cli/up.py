@@ -14,8 +14,11 @@ from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
-from pytest_kwait.simulator.authentication.static_users import TokenFileError, read_token_file
-from pytest_kwait.simulator.authentication.user_options import parse_users
+from pytest_kwait.simulator.authentication.static_users import (
+    TokenFileError,
+    parse_users,
+    read_token_file,
+)
 
 if TYPE_CHECKING:
     import argparse

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
 __all__ = [
+    "STARTUP_GRACE",
+    "StartupGrace",
     "excerpt",
     "make_connection_error",
     "make_response_error",
@@ -222,3 +224,42 @@ def _parse_retry_after(headers: Mapping[str, str], clock: Clock) -> float | None
         return max(0.0, parsedate_to_datetime(value).timestamp() - clock.time())
     except ValueError:
         return None
+
+
+STARTUP_GRACE = 5.0
+"""Seconds that a refusal must hold after an outage before it is believed."""
+
+_REFUSALS = frozenset({401, 403})
+
+
+class StartupGrace:
+    """Remembers that the server was away, and excuses what it refuses right after.
+
+    An API server answers before it knows all roles: Kubernetes 1.36 was seen to refuse users with
+    403 for 0.3 s after each start, and an authenticator that is itself away makes it 401.
+
+    Args:
+        clock: what the time to settle is measured by.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._away = False
+        self._refused_at: float | None = None
+
+    def tolerates(self, error: ApiError) -> bool:
+        """Note an error; return whether it is a refusal that need not be the last word."""
+        if error.status not in _REFUSALS:
+            if error.status == 0 or error.status >= 500:
+                self._away, self._refused_at = True, None
+            return False
+        if not self._away:
+            return False
+        now = self._clock.monotonic()
+        if self._refused_at is None:
+            self._refused_at = now
+        return now - self._refused_at < STARTUP_GRACE
+
+    def over(self) -> None:
+        """Note that the server has answered as it should."""
+        self._away, self._refused_at = False, None

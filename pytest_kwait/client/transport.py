@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from pytest_kwait.client.connections import guard_connections, make_guarded_manager
-from pytest_kwait.client.deadlines import Cause, Guard
+from pytest_kwait.client.deadlines import Cause, Guard, guard_connections, make_guarded_manager
 from pytest_kwait.client.errors import (
     get_connection_error_reason,
     make_connection_error,

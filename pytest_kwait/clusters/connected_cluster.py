@@ -1,7 +1,8 @@
-"""A cluster that is reached through a kubeconfig: the client for it, and whether it lets us in."""
+"""What a run asks for when it asks for a cluster."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -21,8 +22,31 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.faults import Faults, FaultScope
     from pytest_kwait.clusters.kubeconfig import Target
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
+    from pytest_kwait.clusters.simulator_process import Timing
 
-__all__ = ["ConnectedCluster"]
+__all__ = ["ClusterRequest", "ConnectedCluster"]
+
+
+@dataclass(frozen=True)
+class ClusterRequest:
+    """The settings that a cluster is chosen by, each with its source for messages.
+
+    Args:
+        kubeconfig: the kubeconfig that was given; None if none was.
+        context: the context that was given; None for the kubeconfig's current one.
+        kubeconfig_source: where `kubeconfig` came from, for example `env KWAIT_KUBECONFIG`.
+        context_source: where `context` came from.
+        timing: how long the pauses of an embedded cluster are.
+        timing_source: where `timing` came from; None for the default.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    kubeconfig_source: str | None = None
+    context_source: str | None = None
+    timing: Timing = "fast"
+    timing_source: str | None = None
+
 
 _REQUEST_TIMEOUT = 30.0
 """Seconds that a server has to answer: many runs may begin at once."""

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.connected_cluster import ConnectedCluster
-from pytest_kwait.clusters.kubeconfig import read_kubeconfig
-from pytest_kwait.clusters.private_folder import TempDir
+from pytest_kwait.clusters.kubeconfig import TempDir, read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from pytest_kwait.clusters.request import ClusterRequest
+    from pytest_kwait.clusters.connected_cluster import ClusterRequest
 
 __all__ = ["TIME_SCALES", "EmbeddedCluster", "EmbeddedProvider"]
 

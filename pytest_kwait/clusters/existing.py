@@ -13,19 +13,19 @@ from pytest_kwait.clusters.connected_cluster import ConnectedCluster
 from pytest_kwait.clusters.kubeconfig import (
     SERVICE_ACCOUNT,
     Kubeconfig,
+    TempDir,
     in_cluster,
     merge,
     read_kubeconfig,
     standard_paths,
 )
-from pytest_kwait.clusters.private_folder import TempDir
 from pytest_kwait.errors import ClusterError, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_kwait.clusters.connected_cluster import ClusterRequest
     from pytest_kwait.clusters.kubeconfig import Target
-    from pytest_kwait.clusters.request import ClusterRequest
 
 __all__ = ["ExistingCluster", "ExistingProvider"]
 

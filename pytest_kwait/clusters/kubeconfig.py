@@ -1,8 +1,11 @@
-"""Kubeconfig files: read, merged by the standard rules, checked before anybody relies on them."""
+"""Private folders: where kubeconfigs and logs of a run live, and what is left of them: nothing."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +17,36 @@ from pytest_kwait.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Kubeconfig", "Target", "in_cluster", "merge", "read_kubeconfig", "standard_paths"]
+__all__ = [
+    "Kubeconfig",
+    "Target",
+    "TempDir",
+    "in_cluster",
+    "merge",
+    "read_kubeconfig",
+    "standard_paths",
+]
+
+
+class TempDir:
+    """A temporary folder that only this user can look into; gone at the latest with the process.
+
+    A process that was forked from its owner leaves it alone.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="kwait-"))
+        self._finalizer = weakref.finalize(self, _remove_folder, self.path, os.getpid())
+
+    def remove(self) -> None:
+        """Remove the folder and all that is in it; nothing to do the second time."""
+        self._finalizer()
+
+
+def _remove_folder(path: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
+
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its credentials."""

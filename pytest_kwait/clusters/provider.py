@@ -6,11 +6,10 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.clusters.connected_cluster import ConnectedCluster
+from pytest_kwait.clusters.connected_cluster import ClusterRequest, ConnectedCluster
 from pytest_kwait.clusters.embedded import EmbeddedProvider
 from pytest_kwait.clusters.existing import ExistingProvider
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
-from pytest_kwait.clusters.request import ClusterRequest
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:

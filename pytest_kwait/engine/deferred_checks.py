@@ -6,8 +6,13 @@ What it asks is asked of no wait that goes well, so that those cost no more than
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pytest_kwait.client.resource import NAMESPACES
+from pytest_kwait.engine.condition import Condition, HasDeferredSource
+from pytest_kwait.engine.shared_stream import enter_list
+from pytest_kwait.engine.verdicts import Failed, Patience
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.errors import DeadlineExceeded
 
@@ -16,9 +21,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.engine.verdicts import Failed, Pending
+    from pytest_kwait.engine.verdicts import Pending
 
-__all__ = ["DeferredCheck"]
+__all__ = ["DeferredCheck", "DeferredSourceCheck", "NamespaceTerminatingCheck"]
 
 LONGEST_PAUSE = 60.0
 
@@ -102,3 +107,64 @@ class DeferredCheck(Generic[_Condition]):
             return ask(self._deadline.at_most(CHECK_TIMEOUT))
         except (ApiError, DeadlineExceeded):
             return None
+
+
+class NamespaceTerminatingCheck(DeferredCheck[Condition]):
+    """The namespace of what is awaited and not there takes new objects."""
+
+    def is_needed(self, verdict: Pending) -> bool:
+        """Return whether anything is missing that belongs into a namespace."""
+        return verdict.absent and self._namespace() is not None
+
+    def _namespace(self) -> str | None:
+        """Return where something is missing; None for what is cluster-scoped."""
+        missing = (s.namespace for s in self.condition.sources() if not s.sink.uids())
+        return next(filter(None, missing), None)
+
+    def look(self) -> Failed | None:
+        """Read the namespace; return the verdict if it is being deleted."""
+        namespace = self._namespace()
+        if namespace is None:
+            return None
+        found = self.asked(
+            lambda deadline: self.session.get(NAMESPACES, namespace, deadline=deadline)
+        )
+        # One that is not there may still come.
+        if found is None or not (found.get("metadata") or {}).get("deletionTimestamp"):
+            return None
+        text = f"namespace {namespace} is being deleted: nothing can be created in it"
+        return Failed(text, Patience.SHORT)
+
+
+class DeferredSourceCheck(DeferredCheck[HasDeferredSource]):
+    """The source that a condition names while something is wanting, listed late."""
+
+    lists_first = False
+
+    def is_needed(self, verdict: Pending) -> bool:
+        """Return whether the condition has something to ask."""
+        return self.condition.deferred_source() is not None
+
+    def look(self) -> Failed | None:
+        """List the source; return the verdict, which is as old as the want that it explains."""
+        source = self.condition.deferred_source()
+        if source is None:
+            return None
+        answer = self.asked(
+            lambda deadline: self.session.list(
+                source.resource,
+                source.namespace,
+                label_selector=source.selector,
+                field_selector=source.field_selector,
+                deadline=deadline,
+                type=source.fields,
+            )
+        )
+        if answer is None:
+            return None
+        items = [(item.object, item.raw) for item in answer.items]
+        enter_list(source, items, self.session.clock.monotonic())
+        found = self.condition.deferred_verdict()
+        if found is None or found.since is not None:
+            return found
+        return replace(found, since=self.stuck_since)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from pytest_kwait.apimachinery.durations import Duration, to_seconds
 from pytest_kwait.engine.timeouts import TIMEOUTS
@@ -17,11 +17,13 @@ __all__ = [
     "GRACE_LONG",
     "GRACE_SHORT",
     "Mode",
+    "Target",
     "WaitOptions",
     "WaitSettings",
     "check_count",
     "check_name",
     "check_namespace",
+    "parse_target",
     "resolve_options",
 ]
 
@@ -180,3 +182,28 @@ def check_name(what: str, value: object) -> str:
             "with a letter or digit at both ends of each part",
         )
     return value
+
+
+class Target(NamedTuple):
+    """A kind, and one object of it.
+
+    Args:
+        kind: a kind, plural, singular or short name, perhaps with its group.
+        name: the object's name; empty for the kind as a whole.
+    """
+
+    kind: str
+    name: str
+
+
+def parse_target(what: str, value: object) -> Target:
+    """Return the kind and the name that a text like `deployment/web` or `pods` means.
+
+    Raises:
+        InvalidArgument: it is no such text.
+    """
+    if isinstance(value, str):
+        kind, slash, name = value.partition("/")
+        if kind and bool(slash) == bool(name) and "/" not in name and not set(value) & set(" %"):
+            return Target(kind, name)
+    raise InvalidArgument(what, value, "use 'kind/name' or 'kind', for example 'deployment/web'")

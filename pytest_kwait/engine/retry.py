@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kwait.client.outage import StartupGrace
+from pytest_kwait.client.errors import StartupGrace
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.wait.backoff import Backoff
@@ -19,14 +19,17 @@ from pytest_kwait.wait.context import Context
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Clock, Deadline
 
 __all__ = [
     "ErrorAction",
     "ErrorLog",
     "classify_error",
+    "create_once",
     "make_retry_backoff",
     "request_once",
     "request_with_retry",
@@ -203,3 +206,32 @@ def request_with_retry(
             raise
         raise troubles.last from None
     return answers[0]
+
+
+def create_once(
+    session: Session,
+    resource: Resource,
+    obj: Mapping[str, Any],
+    namespace: str | None,
+    deadline: Deadline,
+) -> dict[str, Any]:
+    """Create an object once: tried again like a read, and an answer that got lost is looked up.
+
+    Raises:
+        ApiError: refused, or the server could not be reached in time.
+    """
+    troubles = ErrorLog()
+    try:
+        return request_with_retry(
+            lambda deadline: session.create(resource, obj, namespace, deadline=deadline),
+            deadline,
+            troubles,
+        )
+    except ApiError as error:
+        name = obj["metadata"].get("name")
+        if error.reason != "AlreadyExists" or troubles.count == 1 or not name:
+            raise
+    # An earlier try was answered by nothing: the object may well be the one that it made.
+    return request_with_retry(
+        lambda deadline: session.get(resource, name, namespace, deadline=deadline), deadline
+    )

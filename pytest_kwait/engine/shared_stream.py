@@ -1,21 +1,22 @@
-"""One collection kept up to date by a thread of its own, for all waits that look at it.
+"""How fast the events of a stream come, and so how long more of them may gather.
 
-The list and the watch are the two requests that a quiet wait costs. The watch goes on where it was
-after an ordinary end; it is listed anew after 410, after a watch that ended at once without an
-event (a server that has nothing to say about our version says so this way), and every few minutes
-in case an event was lost on the way.
+Most of what an event costs is to be woken up for it. Where events come thick several are read at
+one go; the longer that lasts, the less the time of one of them matters.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
 import random
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from pytest_kwait.cache.shared_watch import SHARED_WATCHES, ResourceCollection
 from pytest_kwait.client.watch import Watch
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.informed import follow_informer
-from pytest_kwait.engine.pace import EventPace
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog, make_retry_backoff, request_once
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import Context, background, with_cancel
@@ -27,9 +28,101 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.shared_watch import SharedWatchFollower
     from pytest_kwait.client.responses import WatchEvent
     from pytest_kwait.client.session import Session
+    from pytest_kwait.clock import Clock
     from pytest_kwait.engine.condition import Source
 
-__all__ = ["SharedStream", "Subscriber", "Subscription", "enter_list"]
+__all__ = [
+    "EventPace",
+    "SharedStream",
+    "Subscriber",
+    "Subscription",
+    "enter_list",
+    "follow_informer",
+    "subscribe",
+]
+
+GATHER = 0.05
+"""Seconds in which the events of a busy stream gather."""
+
+LONG_GATHER = 0.1
+"""Seconds in which they gather once it has been busy for `_LONG` events on end."""
+
+_LONG = 200
+_BUSY = 8
+"""So many events within `_BUSY_FOR`, and the time they were let gather, make a stream busy."""
+
+_BUSY_FOR = 0.1
+_BLOCKED = 0.0005
+
+
+class EventPace:
+    """How fast events come.
+
+    Args:
+        clock: time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked = clock.monotonic()
+        self._last: deque[float] = deque([-math.inf] * _BUSY, _BUSY)
+        self._on_end = 0
+        self._gathered = 0.0
+        self.thick = False
+        """Whether events come thick."""
+
+    def gather(self, events: int = 1, *, drained: bool = False) -> float:
+        """Note events that came together; return for how long to let more gather before the next.
+
+        That pays where they come thick; whatever has gathered already is read first.
+
+        Args:
+            events: how many.
+            drained: whether nothing is left to be read at once. Where nobody knows, what had to be
+                waited for tells.
+
+        Returns:
+            seconds, 0 for not at all.
+        """
+        now = self._clock.monotonic()
+        waited, self._asked = now - self._asked, now
+        self.thick = now - self._last[0] < _BUSY_FOR + self._gathered
+        self._on_end = self._on_end + events if self.thick else 0
+        self._last.extend(itertools.repeat(now, min(events, _BUSY)))
+        if not self.thick or not (drained or waited > _BLOCKED):
+            self._gathered = 0.0
+        else:
+            self._gathered = GATHER if self._on_end < _LONG else LONG_GATHER
+        return self._gathered
+
+    def record_wakeup(self) -> None:
+        """Note that the next event is asked for now."""
+        self._asked = self._clock.monotonic()
+
+
+def follow_informer(
+    session: Session, source: Source, version: str, deadline: Deadline
+) -> SharedWatchFollower | None:
+    """Return what an informer's watch brings of a source after a version; None if nobody watches.
+
+    The informer may watch more: all namespaces, or all objects where the source is one of them or
+    those with certain labels. What a wait is told is the same as by a watch of its own, since it
+    lists for itself before it follows. It ends where the informer stops or has trouble, and the
+    wait goes on by a watch of its own.
+
+    Args:
+        session: who asks the server: the same one as the informer's.
+        source: what the wait looks at.
+        version: the version of the wait's list.
+        deadline: when the watch is over.
+    """
+    collection = ResourceCollection.of(
+        source.resource, source.namespace, source.selector, source.field_selector
+    )
+    return SHARED_WATCHES.follow(
+        session, collection, version, deadline=deadline, shape=source.fields, by_labels=True
+    )
+
 
 RELIST = 300.0
 """Seconds after which a source is listed anew even if nothing seems wrong."""
@@ -355,3 +448,57 @@ def enter_list(source: Source, items: list[tuple[dict[str, Any], bytes]], now: f
         source.sink.drop(uid)
     for obj, raw in items:
         source.sink.put(obj, raw, now)
+
+
+_Key: TypeAlias = tuple[int, str, str | None, str | None, Any]
+
+
+class _Streams:
+    """The streams that can be joined."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[_Key, SharedStream] = {}
+
+    def reset_after_fork(self) -> None:
+        """Forget them: a forked child has none of its parent's threads."""
+        self.__init__()  # type: ignore[misc]  # a lock that was held while forking stays held
+
+
+_streams = _Streams()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_streams.reset_after_fork)
+
+
+def subscribe(
+    session: Session, source: Source, audience: Subscriber, deadline: Deadline
+) -> Subscription:
+    """Return a share in the stream of a source, which is opened where there is none.
+
+    Waits share a stream when they ask over the same client for the same kind, namespace,
+    selectors and fields. Each has its own deadline, its own verdict and its own errors.
+
+    Args:
+        session: who asks the server.
+        source: what to look at.
+        audience: who is told.
+        deadline: when the wait ends.
+    """
+    # The session lives at least as long as a stream that can be found.
+    path = source.resource.path(source.namespace)
+    key = (id(session), path, source.field_selector, source.selector, source.fields)
+    with _streams.lock:
+        stream = _streams.open.get(key)
+        share = stream.join(source, audience, deadline) if stream is not None else None
+        while share is None:
+            stream = _streams.open[key] = SharedStream(
+                session, source, lambda ended: _remove_stream(key, ended)
+            )
+            share = stream.join(source, audience, deadline)
+    return share
+
+
+def _remove_stream(key: _Key, stream: SharedStream) -> None:
+    with _streams.lock:
+        if _streams.open.get(key) is stream:
+            del _streams.open[key]

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
+from pytest_kwait.engine.deferred_checks import DeferredSourceCheck, NamespaceTerminatingCheck
 from pytest_kwait.engine.evaluator import Evaluator
 from pytest_kwait.engine.failure.evidence import gather_evidence
 from pytest_kwait.engine.failure.redaction import make_redactor
 from pytest_kwait.engine.failure.report import WaitReport
-from pytest_kwait.engine.inquiries import DeferredSourceCheck
 from pytest_kwait.engine.poll_mode import PollMode
-from pytest_kwait.engine.premises import NamespaceTerminatingCheck
 from pytest_kwait.engine.retry import ErrorLog
 from pytest_kwait.engine.verdicts import Failed
 from pytest_kwait.engine.watch_mode import WatchMode

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog
-from pytest_kwait.engine.shared_stream import enter_list
-from pytest_kwait.engine.sharing import subscribe
+from pytest_kwait.engine.shared_stream import enter_list, subscribe
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.errors import DeadlineExceeded
 

@@ -1,31 +1,148 @@
-"""What can be awaited of DaemonSets and of their pods.
-
-Which nodes are to have a pod is the DaemonSet controller's to say, by taints, selectors and
-affinity: its status counts them, and is believed once it is of the present generation. The end to
-end tests of Kubernetes work it out anew with the controller's code.
-"""
+"""The pods of a DaemonSet, counted along with the nodes that they are on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from pytest_kwait.client.resource import DAEMON_SETS, PODS
 from pytest_kwait.client.responses import ObjectMeta
+from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import check_count, check_namespace
+from pytest_kwait.engine.options import (
+    WaitOptions,
+    check_count,
+    check_name,
+    check_namespace,
+    resolve_options,
+)
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.daemon_pods import DaemonPods
-from pytest_kwait.framework.pod.fields import phase_of
+from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.pod.fields import (
+    controller_uid,
+    is_finished,
+    is_terminating,
+    node_of,
+    phase_label,
+    phase_of,
+)
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
 from pytest_kwait.framework.workload.conditions import WorkloadCondition
 from pytest_kwait.framework.workload.fields import count_of, describe_generation_lag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection
 
-__all__ = ["DaemonSetPods", "DaemonSetStatus", "DaemonSets", "is_started"]
+    from kubernetes.client import ApiClient
+
+    from pytest_kwait.engine.condition import Condition
+
+__all__ = [
+    "DaemonPods",
+    "DaemonSetPods",
+    "DaemonSetStatus",
+    "DaemonSets",
+    "daemon_set_pods_on_nodes",
+    "daemon_set_present_on_nodes",
+    "daemon_set_running_on_all_nodes",
+    "daemon_set_status",
+    "daemon_sets",
+    "is_started",
+    "wait_for_daemon_set_pods_on_nodes",
+    "wait_for_daemon_set_present_on_nodes",
+    "wait_for_daemon_set_running_on_all_nodes",
+    "wait_for_daemon_set_status",
+    "wait_for_daemon_sets",
+]
+
+_MET = "met"
+
+
+class DaemonPods(ObjectCounter):
+    """The book of the pods of one DaemonSet, by node.
+
+    Args:
+        owner: the UID of the set.
+        trait: what a pod must be to be counted.
+        doom: why a pod will not become that.
+        nodes: the only nodes that are to have a pod; None where that is for the set to know.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        trait: Callable[[dict[str, Any]], bool],
+        doom: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
+        nodes: Collection[str] | None = None,
+    ) -> None:
+        super().__init__(self._state)
+        self._owner = owner
+        self._trait = trait
+        self._doom = doom
+        self._nodes = None if nodes is None else frozenset(nodes)
+        self._node_of: dict[str, str] = {}
+        self._on_node: Counter[str] = Counter()
+        self.single = 0
+        """How many nodes have exactly one pod that counts, of those that are to have one."""
+        self.occupied = 0
+        """How many nodes have one or more."""
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Count a pod, on the node that it is on."""
+        super().put(obj, raw, now)
+        metadata = obj["metadata"]
+        uid = metadata.get("uid") or metadata["name"]
+        entry = self.entry(uid)
+        counts = entry is not None and _MET in entry.state.counts
+        self._move(uid, node_of(obj) if counts else "")
+
+    def drop(self, uid: str) -> None:
+        """Count a pod no more; nothing where it was not counted."""
+        super().drop(uid)
+        self._move(uid, "")
+
+    @property
+    def met(self) -> int:
+        """How many pods count."""
+        return self.count(_MET)
+
+    def _move(self, uid: str, node: str) -> None:
+        before = self._node_of.pop(uid, "")
+        if node:
+            self._node_of[uid] = node
+        if before != node:
+            self._add(before, -1)
+            self._add(node, 1)
+
+    def _add(self, node: str, number: int) -> None:
+        if not node:
+            return
+        before = self._on_node[node]
+        after = self._on_node[node] = before + number
+        if not after:
+            del self._on_node[node]
+        self.occupied += (after > 0) - (before > 0)
+        if self._nodes is None or node in self._nodes:
+            self.single += (after == 1) - (before == 1)
+
+    def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        if controller_uid(pod) != self._owner:
+            return ObjectState("of another owner")
+        if is_terminating(pod):
+            return ObjectState("being deleted")
+        if self._trait(pod):
+            label = "ready" if is_running_and_ready(pod) else phase_label(pod)
+            return ObjectState(label, (_MET,), keep=True)
+        label = phase_label(pod)
+        label = "Running, not ready" if label == "Running" else label
+        # One that has ended is replaced; one elsewhere is not needed, so nothing hangs on it.
+        needed = self._nodes is None or node_of(pod) in self._nodes
+        doom = self._doom(pod, before) if needed and not is_finished(pod) else None
+        return ObjectState(label, doom=doom)
 
 
 class _Spec(TypedDict, total=False):
@@ -265,3 +382,195 @@ class DaemonSets:
     def scope(self) -> EvidenceScope:
         """Return the namespace."""
         return EvidenceScope(self.namespace)
+
+
+def daemon_set_running_on_all_nodes(namespace: str, daemon_set: str) -> DaemonSetPods:
+    """Return the condition of `wait_for_daemon_set_running_on_all_nodes`."""
+    goal = "have one available pod on each node that it is to run on"
+    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, least=1)
+
+
+def wait_for_daemon_set_running_on_all_nodes(
+    client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
+) -> list[dict[str, Any]]:
+    """Return a set's pods once exactly one is available on each node that it is to run on.
+
+    Those nodes are counted by the set's own controller, by taints, selectors and affinity, and at
+    least one there must be: upstream works them out itself, and its condition holds for none. Pods
+    that are being deleted do not count.
+
+    Args:
+        client: the official client.
+        namespace: where the set is.
+        daemon_set: its name.
+        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: a pod is stuck, no node is eligible, or the set is
+            deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: daemonset/fixtures.go CheckRunningOnAllNodes.
+    """
+    condition = daemon_set_running_on_all_nodes(namespace, daemon_set)
+    return cast("list[dict[str, Any]]", _wait(client, condition, options))
+
+
+def daemon_set_pods_on_nodes(
+    namespace: str, daemon_set: str, nodes: Sequence[str]
+) -> DaemonSetPods:
+    """Return the condition of `wait_for_daemon_set_pods_on_nodes`."""
+    given: object = nodes
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(set(given)) < len(given):
+        raise InvalidArgument("nodes", given, "use a list of the nodes' names, each once")
+    names = [check_name("nodes", node) for node in given]
+    where = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    each = " each" if len(names) > 1 else ""
+    goal = f"have one available pod on {where}{each}, and nowhere else"
+    if not names:
+        goal = "have no available pod"
+    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, nodes=names)
+
+
+def wait_for_daemon_set_pods_on_nodes(
+    client: ApiClient,
+    namespace: str,
+    daemon_set: str,
+    nodes: Sequence[str],
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]:
+    """Return a set's pods once exactly one is available on each of these nodes, and none elsewhere.
+
+    Pods that are being deleted do not count.
+
+    Args:
+        client: the official client.
+        namespace: where the set is.
+        daemon_set: its name.
+        nodes: the names of all nodes that are to have a pod; empty for none.
+        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: a pod there is stuck, the set is to run on another number
+            of nodes, or is deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: daemonset/fixtures.go CheckDaemonPodOnNodes.
+    """
+    condition = daemon_set_pods_on_nodes(namespace, daemon_set, nodes)
+    return cast("list[dict[str, Any]]", _wait(client, condition, options))
+
+
+def daemon_set_present_on_nodes(namespace: str, daemon_set: str, count: int) -> DaemonSetPods:
+    """Return the condition of `wait_for_daemon_set_present_on_nodes`."""
+    number = check_count("count", count)
+    noun = "node" if number == 1 else "nodes"
+    goal = f"have one pod that has started on each node that it is to run on, {number} {noun} or"
+    return DaemonSetPods(namespace, daemon_set, f"{goal} more", is_started, least=number)
+
+
+def wait_for_daemon_set_present_on_nodes(
+    client: ApiClient,
+    namespace: str,
+    daemon_set: str,
+    count: int,
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]:
+    """Return a set's pods once one has started on each of its nodes, `count` nodes or more.
+
+    Started is a pod that is no longer Pending; it need not be ready. Pods that are being deleted do
+    not count.
+
+    Args:
+        client: the official client.
+        namespace: where the set is.
+        daemon_set: its name.
+        count: how many nodes at least; 0 or more.
+        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: a pod is stuck, the set is to run on fewer nodes, or is
+            deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: daemonset/fixtures.go CheckPresentOnNodes.
+    """
+    condition = daemon_set_present_on_nodes(namespace, daemon_set, count)
+    return cast("list[dict[str, Any]]", _wait(client, condition, options))
+
+
+def daemon_set_status(namespace: str, daemon_set: str) -> DaemonSetStatus:
+    """Return the condition of `wait_for_daemon_set_status`."""
+    return DaemonSetStatus(namespace, daemon_set)
+
+
+def wait_for_daemon_set_status(
+    client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Return a set once its status counts all the pods it is to have as scheduled and ready.
+
+    The status must be of the present generation: upstream takes one that nobody has written yet for
+    a set of no pods. One that is to have none satisfies this.
+
+    Args:
+        client: the official client.
+        namespace: where the set is.
+        daemon_set: its name.
+        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: a pod is stuck, or the set is deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: daemonset/fixtures.go CheckDaemonStatus.
+    """
+    condition = daemon_set_status(namespace, daemon_set)
+    return cast("dict[str, Any]", _wait(client, condition, options))
+
+
+def daemon_sets(namespace: str, allowed_not_ready: int = 0) -> DaemonSets:
+    """Return the condition of `wait_for_daemon_sets`."""
+    return DaemonSets(namespace, allowed_not_ready)
+
+
+def wait_for_daemon_sets(
+    client: ApiClient,
+    namespace: str,
+    allowed_not_ready: int = 0,
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]:
+    """Return all sets of a namespace once each has its pods ready, but for a few.
+
+    A namespace without any satisfies this. Upstream only warns when the limit is over.
+
+    Args:
+        client: the official client.
+        namespace: where the sets are.
+        allowed_not_ready: how many pods of each set may be missing or not ready.
+        **options: `timeout` (default: `system_daemonset_startup`, 5 minutes) and the other options
+            of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: e2e.go waitForDaemonSets.
+    """
+    condition = daemon_sets(namespace, allowed_not_ready)
+    settings = resolve_options(options, timeout="system_daemonset_startup")
+    found = wait_for_condition(Session.of(client), condition, settings)
+    return cast("list[dict[str, Any]]", found)
+
+
+def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
+    settings = resolve_options(options, timeout="pod_start")
+    return wait_for_condition(Session.of(client), condition, settings)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from pytest_kwait.client.discovery import match_resource
+from pytest_kwait.client.resource import BUILT_IN
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import check_name, check_namespace
+from pytest_kwait.engine.options import check_name, check_namespace, parse_target
+from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection
 
     from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.clock import Deadline
 
 __all__ = [
     "AbsentObject",
     "NamedObject",
+    "NamedObjectStore",
+    "NamedTarget",
     "ObjectGoal",
     "check_flag",
     "check_text",
     "finalizer_goal",
+    "parse_named_uids",
+    "resolve_target",
 ]
 
 Obj: TypeAlias = "dict[str, Any]"
@@ -202,3 +212,90 @@ def check_flag(what: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(what, value, "use True or False")
     return value
+
+
+class NamedObjectStore:
+    """The book of a source of named objects; others of the same source are passed over.
+
+    Args:
+        resource: their kind.
+        uids: their UIDs by name; an empty one to take the first one seen for the one that is meant.
+    """
+
+    def __init__(self, resource: Resource, uids: Mapping[str, str]) -> None:
+        self._named = {name: SingleObject(resource, name, uid) for name, uid in uids.items()}
+        self._there: dict[str, SingleObject] = {}
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Note what one of them looks like."""
+        sighting = self._named.get(obj["metadata"]["name"])
+        if sighting is not None:
+            sighting.put(obj, raw, now)
+            self._there[obj["metadata"].get("uid") or obj["metadata"]["name"]] = sighting
+
+    def drop(self, uid: str) -> None:
+        """Note that one of them is gone."""
+        sighting = self._there.pop(uid, None)
+        if sighting is not None:
+            sighting.drop(uid)
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of those that are there."""
+        return self._there.keys()
+
+    @property
+    def sightings(self) -> Collection[SingleObject]:
+        """All of them, in the order in which they were named."""
+        return self._named.values()
+
+
+def parse_named_uids(what: str, given: object) -> dict[str, str]:
+    """Return the UIDs of objects by their names; empty where only the name is given.
+
+    Args:
+        what: the argument that they were given for.
+        given: a list, at least one long, of objects as the API has them, or of their names.
+
+    Raises:
+        InvalidArgument: anything else.
+    """
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise InvalidArgument(what, given, "use a list of objects or names, at least one")
+    named: dict[str, str] = {}
+    for each in given:
+        metadata = each.get("metadata") if isinstance(each, Mapping) else {"name": each}
+        if not isinstance(metadata, Mapping):
+            raise InvalidArgument(what, each, "use objects as the API has them, or their names")
+        named[check_name(what, metadata.get("name"))] = str(metadata.get("uid") or "")
+    return named
+
+
+class NamedTarget(NamedTuple):
+    """One object.
+
+    Args:
+        resource: its kind.
+        name: its name.
+    """
+
+    resource: Resource
+    name: str
+
+
+def resolve_target(session: Session, target: object, deadline: Deadline) -> NamedTarget:
+    """Return the object that `kind/name` means; only kinds that are not built in cost a request.
+
+    Raises:
+        ApiError: the server does not say what kinds it has.
+        InvalidArgument: no `kind/name`, or an unknown kind; names near ones.
+    """
+    kind, name = parse_target("target", target)
+    if not name:
+        raise InvalidArgument("target", target, "use kind/name, for example 'deployment/web'")
+    check_name("target", name)
+    known = match_resource(BUILT_IN.values(), kind, None)
+    if known is not None:
+        return NamedTarget(known, name)
+    return NamedTarget(
+        request_with_retry(lambda left: session.resolve(kind, deadline=left), deadline), name
+    )

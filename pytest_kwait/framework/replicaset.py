@@ -1,22 +1,26 @@
-"""Waits on ReplicaSets.
-
-Source: kubernetes/test/e2e/framework/replicaset/wait.go and kubernetes/test/e2e/apps/deployment.go.
-Those end at the first error of the API; a status of an older generation counts for none of these.
-"""
+"""What can be awaited of a ReplicaSet: what it is to have, and what of that is there."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from pytest_kwait.client.resource import REPLICA_SETS
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.framework.replica_set_conditions import (
-    AvailableReplicas,
-    DesiredReplicas,
-    ObservedReplicaSet,
-    ReadyReplicaSet,
-    SpecReplicas,
+from pytest_kwait.framework.terminal_states.workloads import detect_replica_failure
+from pytest_kwait.framework.workload.conditions import (
+    ALIVE,
+    OwnedPods,
+    WorkloadCondition,
+    judge_stuck_pods,
+)
+from pytest_kwait.framework.workload.fields import (
+    ReplicaSetFields,
+    count_of,
+    describe_generation_lag,
+    replicas_of,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +29,11 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
 
 __all__ = [
+    "AvailableReplicas",
+    "DesiredReplicas",
+    "ObservedReplicaSet",
+    "ReadyReplicaSet",
+    "SpecReplicas",
     "observed_replica_set",
     "ready_replica_set",
     "replica_set_desired_replicas",
@@ -36,6 +45,206 @@ __all__ = [
     "wait_for_replica_set_target_available_replicas",
     "wait_for_replica_set_target_spec_replicas",
 ]
+
+
+class _ReplicaSetCondition(WorkloadCondition):
+    """What conditions on a ReplicaSet share.
+
+    Args:
+        namespace: where it is.
+        replica_set: its name.
+        goal: what is awaited, as a verb.
+        pods: whether its pods are looked at.
+    """
+
+    def __init__(self, namespace: str, replica_set: str, goal: str, *, pods: bool) -> None:
+        book = OwnedPods() if pods else None
+        super().__init__(
+            REPLICA_SETS, namespace, replica_set, goal, ReplicaSetFields, book, "replica_set"
+        )
+
+    def counts(self) -> str:
+        """Return the counts of its status, with what is to be."""
+        names = {"replicas": "there", "readyReplicas": "ready", "availableReplicas": "available"}
+        found = ", ".join(f"{count_of(self.current, name)} {word}" for name, word in names.items())
+        return f"{replicas_of(self.current)} wanted: {found}"
+
+    def seen(self) -> str:
+        """Sum up its counts and its pods."""
+        if self.workload.current is None:
+            return ""
+        pods = f"; {super().seen()}" if self.pods is not None else ""
+        return f"{self.counts()}{pods}"
+
+    def pending(self) -> Pending:
+        """Return the verdict that says how far it is."""
+        tally = self.tally
+        pods = f": {tally.summary()}" if tally is not None and len(tally) else ""
+        return Pending(f"{self.counts()}{pods}")
+
+    def terminal_verdict(self, needed: int, spare: int = 0) -> Failed | None:
+        """Return the verdict where it will not have that many pods that do; None while it may.
+
+        Args:
+            needed: how many pods it must have for that.
+            spare: how many of them need not become ready.
+        """
+        ending = self.workload.ending()
+        if ending is not None:
+            return ending
+        tally = self.tally
+        stuck = None if tally is None else judge_stuck_pods(tally, replicas_of(self.current), spare)
+        if stuck is not None:
+            return stuck
+        there = count_of(self.current, "replicas") if tally is None else tally.count(ALIVE)
+        refused = detect_replica_failure(self.current)
+        if refused is None or there == needed:
+            return None
+        return Failed(refused.reason, refused.patience)
+
+
+class ReadyReplicaSet(_ReplicaSetCondition):
+    """A ReplicaSet has exactly the pods that it is to have, and all of them are ready.
+
+    Args:
+        namespace: where it is.
+        replica_set: its name.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, replica_set: str) -> None:
+        super().__init__(namespace, replica_set, "have all its pods ready", pods=True)
+
+    def verdict(self) -> Verdict:
+        """Judge by the counts of its status, then by its pods."""
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        wanted = replicas_of(self.current)
+        if count_of(self.current, "replicas") == count_of(self.current, "readyReplicas") == wanted:
+            return Met()
+        return self.terminal_verdict(wanted) or self.pending()
+
+
+class AvailableReplicas(_ReplicaSetCondition):
+    """Exactly so many pods of a ReplicaSet are available, whatever the others are.
+
+    Args:
+        namespace: where it is.
+        replica_set: its name.
+        target: how many.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, replica_set: str, target: int) -> None:
+        noun = "pod" if target == 1 else "pods"
+        goal = f"have exactly {target} {noun} available"
+        super().__init__(namespace, replica_set, goal, pods=True)
+        self._target = target
+
+    def verdict(self) -> Verdict:
+        """Judge by the count of its status, then by how far it can get."""
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        available, wanted = count_of(self.current, "availableReplicas"), replicas_of(self.current)
+        if available == self._target:
+            return Met()
+        if available > self._target:
+            return self.workload.ending() or self.pending()
+        if wanted < self._target:
+            noun = "pod" if wanted == 1 else "pods"
+            return Failed(f"the replicaset is to have {wanted} {noun}", Patience.LONG)
+        return self._out_of_reach(wanted) or self.pending()
+
+    def _out_of_reach(self, wanted: int) -> Failed | None:
+        tally = self.tally
+        alive = 0 if tally is None else tally.count(ALIVE)
+        # Those that are refused do no harm while enough of the others are there.
+        needed = alive if alive >= self._target else wanted
+        return self.terminal_verdict(needed, wanted - self._target)
+
+
+class DesiredReplicas(_ReplicaSetCondition):
+    """A ReplicaSet has exactly the pods that it is to have, in whatever state.
+
+    Args:
+        namespace: where it is.
+        replica_set: its name.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, replica_set: str) -> None:
+        super().__init__(namespace, replica_set, "have the pods that it is to have", pods=False)
+
+    def verdict(self) -> Verdict:
+        """Judge by the count of its status."""
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        wanted = replicas_of(self.current)
+        if count_of(self.current, "replicas") == wanted:
+            return Met()
+        return self.terminal_verdict(wanted) or self.pending()
+
+
+class SpecReplicas(_ReplicaSetCondition):
+    """A ReplicaSet is to have exactly so many pods, and its controller knows.
+
+    Args:
+        namespace: where it is.
+        replica_set: its name.
+        target: how many.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, replica_set: str, target: int) -> None:
+        noun = "replica" if target == 1 else "replicas"
+        super().__init__(namespace, replica_set, f"get scaled to {target} {noun}", pods=False)
+        self._target = target
+
+    def verdict(self) -> Verdict:
+        """Judge by its spec; who scales it is not known, so nothing dooms that."""
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        if replicas_of(self.current) == self._target:
+            return Met()
+        return self.workload.ending() or self.pending()
+
+
+class ObservedReplicaSet(_ReplicaSetCondition):
+    """A generation of a ReplicaSet, and its present one, have been seen by its controller.
+
+    Args:
+        namespace: where it is.
+        replica_set: its name.
+        generation: the generation.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, replica_set: str, generation: int) -> None:
+        goal = f"have generation {generation} observed"
+        super().__init__(namespace, replica_set, goal, pods=False)
+        self._generation = generation
+
+    def verdict(self) -> Verdict:
+        """Judge by the generation that its status is of."""
+        absent = self.workload.missing_verdict()
+        if absent is not None:
+            return absent
+        lag = describe_generation_lag(self.current, self._generation)
+        return (self.workload.ending() or Pending(lag)) if lag else Met()
 
 
 def ready_replica_set(namespace: str, replica_set: str) -> ReadyReplicaSet:

@@ -1,27 +1,101 @@
-"""The elector: acquires a lock, renews it, and says when it is lost."""
+"""The context of one leadership: what the leader does must stop with it."""
 
 from __future__ import annotations
 
 import logging
 import math
+import queue
 import threading
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
-from pytest_kwait.leaderelection.announcer import NewLeaderNotifier
 from pytest_kwait.leaderelection.resource_lock import LeaderElectionRecord
-from pytest_kwait.leaderelection.term import LeadershipContext
+from pytest_kwait.wait.context import Context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.leaderelection.resource_lock import ResourceLock
-    from pytest_kwait.wait import CancelFunc, Context, Duration
+    from pytest_kwait.wait import CancelFunc, Duration
+    from pytest_kwait.wait.errors import Canceled, DeadlineExceeded
 
-__all__ = ["JITTER_FACTOR", "LeaderElector"]
+__all__ = ["JITTER_FACTOR", "LeaderElector", "LeadershipContext", "NewLeaderNotifier"]
+
+
+class LeadershipContext(Context):
+    """Ends with the candidacy, with the leadership, and for whoever looks with the lease.
+
+    A process that was frozen past its lease finds `err` true in its first step; its elector, which
+    sets `done`, may be woken a moment later than the thread that leads.
+
+    Args:
+        parent: the context of the candidacy.
+        leads: whether the lease is held, as far as this candidate can know.
+    """
+
+    def __init__(self, parent: Context, leads: Callable[[], bool]) -> None:
+        super().__init__(parent.clock, parent=parent)
+        self._leads = leads
+        self._lapsed = False
+
+    def err(self) -> Canceled | DeadlineExceeded | None:
+        """Why the leadership has ended; None while it has not."""
+        if not self._lapsed and not self._leads():
+            self._lapsed = True
+            self.cancel(KwaitError("the lease is not held any more"))
+        return super().err()
+
+
+_log = logging.getLogger(__name__)
+
+
+class NewLeaderNotifier:
+    """Calls back once for each leader that is not the one before, one call after the other.
+
+    A call that takes long holds up those after it and nothing else; one that raises is logged.
+    Upstream starts a thread for each, in no order.
+
+    Args:
+        callback: what to call; None for nothing.
+        name: of the lock, for the log.
+    """
+
+    def __init__(self, callback: Callable[[str], object] | None, name: str) -> None:
+        self._callback = callback
+        self._name = name
+        self._leader = ""
+        self._seen: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def report_leader(self, leader: str) -> None:
+        """Note who leads now; empty for nobody."""
+        if leader == self._leader:
+            return
+        self._leader = leader
+        if self._callback is None:
+            return
+        self._seen.put(leader)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="kwait-new-leader", daemon=True)
+            self._thread.start()
+
+    def close(self, patience: float) -> None:
+        """Return once all that was seen is told, or `patience` seconds have passed."""
+        if self._thread is not None:
+            self._seen.put(None)
+            self._thread.join(patience)
+
+    def _run(self) -> None:
+        while (leader := self._seen.get()) is not None and self._callback is not None:
+            wait.handle_crash(partial(self._callback, leader), self._failed)()
+
+    def _failed(self, error: Exception) -> None:
+        _log.error("on_new_leader has failed on lock %s", self._name, exc_info=error)
+
 
 JITTER_FACTOR = 1.2
 """How much longer than the retry period a candidate pauses at most, as a part of it."""
@@ -31,8 +105,6 @@ _MINIMUM_JOIN_TIME = 1.0
 
 _EPSILON = 0.001
 """Seconds after which a lease that is about to expire has surely done so."""
-
-_log = logging.getLogger(__name__)
 
 
 class LeaderElector:

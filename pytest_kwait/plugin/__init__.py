@@ -4,7 +4,7 @@ Registered with pytest are at first this module, the fixtures and what must know
 beginning; the others are once a setting is given, or a test asks for something of ours. A suite
 that waits for nothing must not pay for waiting: loading imports the standard library and pytest
 alone. Each module owns its hooks and can be switched off by itself, as with
-`-p no:pytest_kwait.plugin.header`.
+`-p no:pytest_kwait.plugin.settings`.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ __all__ = ["FIRST", "MODULES", "activate", "asks", "is_active"]
 FIRST = (
     "pytest_kwait.plugin.run",
     "pytest_kwait.plugin.fixtures",
-    "pytest_kwait.plugin.waits",
+    "pytest_kwait.plugin.fixtures",
 )
 """What is registered when pytest starts."""
 
 MODULES = (
     "pytest_kwait.plugin.settings",
-    "pytest_kwait.plugin.header",
+    "pytest_kwait.plugin.settings",
     "pytest_kwait.plugin.shards",
     "pytest_kwait.plugin.cluster",
     "pytest_kwait.plugin.live_status",
     "pytest_kwait.plugin.kept_namespaces",
     "pytest_kwait.plugin.failures",
-    "pytest_kwait.plugin.casualties",
     "pytest_kwait.plugin.artifacts",
-    "pytest_kwait.plugin.expiry",
+    "pytest_kwait.plugin.artifacts",
+    "pytest_kwait.plugin.artifacts",
     "pytest_kwait.plugin.junit",
     "pytest_kwait.plugin.github",
     "pytest_kwait.plugin.summary",
     "pytest_kwait.plugin.report",
-    "pytest_kwait.plugin.preconditions",
+    "pytest_kwait.plugin.markers",
     "pytest_kwait.plugin.faults",
     "pytest_kwait.plugin.lock",
     "pytest_kwait.plugin.cleanup",
@@ -96,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; take part at once where anybody has said anything to us."""
-    from pytest_kwait.plugin.waits import WAIT_NAMES, add_docstrings
+    from pytest_kwait.plugin.fixtures import WAIT_NAMES, add_docstrings
 
     for line in (_KWAIT, _MANIFESTS, *_PLAIN):
         config.addinivalue_line("markers", line)
@@ -203,7 +203,7 @@ def asks(node: object) -> bool:
     """Whether a test names a fixture or a marker of ours."""
     if not isinstance(node, pytest.Item):
         return False
-    from pytest_kwait.plugin.waits import WAIT_NAMES
+    from pytest_kwait.plugin.fixtures import WAIT_NAMES
 
     names = (*getattr(node, "fixturenames", ()), *(mark.name for mark in node.iter_markers()))
     return any(name in WAIT_NAMES or name.startswith(("kwait", "manifests")) for name in names)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ClusterError, KwaitError
+from pytest_kwait.plugin.fixtures import WAIT_NAMES
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.waits import WAIT_NAMES
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:

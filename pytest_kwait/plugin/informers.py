@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_kwait.apimachinery.durations import Duration
-    from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.apimachinery.labels import Selector
     from pytest_kwait.cache.factory import TweakListOptions
     from pytest_kwait.cache.transform import TransformFunc
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.suite.lock.lock import ClusterLock
-    from pytest_kwait.suite.lock.lock_keeper import LockRenewer
+    from pytest_kwait.suite.lock.lock import ClusterLock, LockRenewer
 
 __all__ = ["LockHolder", "lock_holder_of"]
 
@@ -190,7 +189,7 @@ class LockHolder:
     def _started(self) -> LockRenewer | None:
         from pytest_kwait.plugin.shards import format_shard
         from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
-        from pytest_kwait.suite.lock.lock_keeper import LockRenewer
+        from pytest_kwait.suite.lock.lock import LockRenewer
 
         try:
             cluster = cluster_of(self._config)

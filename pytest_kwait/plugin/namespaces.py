@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.casualties import record_namespace_entered, record_namespace_left
+from pytest_kwait.plugin.artifacts import record_namespace_entered, record_namespace_left
 from pytest_kwait.plugin.cleanup import record_remaining, record_terminating
 from pytest_kwait.plugin.cluster import check_rights, run_of
 from pytest_kwait.plugin.kept_namespaces import (
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.registry import Wait
     from pytest_kwait.suite.bound_wait import BoundWait, WaitDefaults
     from pytest_kwait.suite.cleanup.owned_objects import Owner
-    from pytest_kwait.suite.further import NamespaceRequest
-    from pytest_kwait.suite.kwait import Kwait
+    from pytest_kwait.suite.kwait import Kwait, NamespaceRequest
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
 __all__ = [

@@ -21,9 +21,7 @@ from pytest_kwait.plugin.shards import format_shard
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.suite.report.journal import Journal
-    from pytest_kwait.suite.report.recorder import WaitRecorder
-    from pytest_kwait.suite.report.records import RunRecord
+    from pytest_kwait.suite.report.records import Journal, RunRecord, WaitRecorder
 
 __all__ = ["OutcomeRecorder"]
 
@@ -74,8 +72,7 @@ class OutcomeRecorder:
     def _write(self, test: str, worker: str, outcome: str, text: str, seconds: float) -> None:
         from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.engine.failure.redaction import make_redactor
-        from pytest_kwait.suite.report.journal import JournalEntry
-        from pytest_kwait.suite.report.records import TestRecord, limit_failure_text
+        from pytest_kwait.suite.report.records import JournalEntry, TestRecord, limit_failure_text
 
         self._count += 1
         self.run.tests[outcome] = self.run.tests.get(outcome, 0) + 1
@@ -95,13 +92,13 @@ class OutcomeRecorder:
     def finish(self, reports: tuple[Path, ...], exit_status: int) -> list[str]:
         """Write the reports; return a line for each to tell."""
         from pytest_kwait.clock import SYSTEM_CLOCK
-        from pytest_kwait.suite.report.journal import JournalEntry
-        from pytest_kwait.suite.report.report_file import (
+        from pytest_kwait.suite.report.files import (
             list_journals,
             remove_journals,
             report_from_journals,
             write_report,
         )
+        from pytest_kwait.suite.report.records import JournalEntry
 
         self.run.ended = round(SYSTEM_CLOCK.time(), 3)
         self.run.exit_status = exit_status
@@ -217,9 +214,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def _start_recording(config: pytest.Config) -> None:
     from pytest_kwait.clock import SYSTEM_CLOCK
-    from pytest_kwait.suite.report.journal import JournalEntry
-    from pytest_kwait.suite.report.records import RunRecord
-    from pytest_kwait.suite.report.report_file import check_writable, partial_folder
+    from pytest_kwait.suite.report.files import check_writable, partial_folder
+    from pytest_kwait.suite.report.records import JournalEntry, RunRecord
 
     settings = run_settings(config)
     for path in settings.report:
@@ -255,8 +251,7 @@ def _start_recording(config: pytest.Config) -> None:
 
 def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
     from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-    from pytest_kwait.suite.report.journal import Journal
-    from pytest_kwait.suite.report.recorder import WaitRecorder
+    from pytest_kwait.suite.report.records import Journal, WaitRecorder
 
     def test() -> str:
         item = running_item(config)

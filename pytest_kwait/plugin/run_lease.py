@@ -21,7 +21,7 @@ from pytest_kwait.plugin.shards import format_shard
 # once Python before 3.11.8 and 3.12.2 lets one fail.
 from pytest_kwait.suite.cleanup.janitor import Janitor
 from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE, RunLeaseRenewer
-from pytest_kwait.suite.namespaces.turns import NamespaceQuota
+from pytest_kwait.suite.namespaces.namespaces import NamespaceQuota
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.suite.cleanup.leftovers import SweepResult
+    from pytest_kwait.suite.cleanup.janitor import SweepResult
     from pytest_kwait.suite.cleanup.run_lease import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
 
@@ -173,7 +173,7 @@ class OwnedRegistration:
         """Return what to say of another run of the same id; nobody has a random one twice."""
         if self._settings.run_id is None or not place:
             return ""
-        from pytest_kwait.suite.cleanup.rivals import find_duplicate_run
+        from pytest_kwait.suite.cleanup.run_lease import find_duplicate_run
 
         limit = Deadline.after(_DUPLICATE_TIMEOUT)
         session = Session.of(client)
@@ -184,7 +184,7 @@ class OwnedRegistration:
         limit = self._settings.deletion_wait
         if self._client is None or not limit:
             return
-        from pytest_kwait.suite.namespaces.departures import NamespaceDeletions
+        from pytest_kwait.suite.namespaces.namespaces import NamespaceDeletions
 
         lines = NamespaceDeletions(self._client, self._run, going).wait(limit, self._tell_now)
         self._lines += [line if line.startswith(" ") else f"kwait: {line}" for line in lines]

@@ -106,3 +106,15 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
                 f"the environment has {name}, which is no setting of pytest-kwait: "
                 f"{suggest_name(name, known, prefix='KWAIT_')}the names are {', '.join(known)}"
             )
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Name each setting that somebody gave, with its source; silent where there is none."""
+    settings = run_settings(config)
+    lines = []
+    changed = [f"{name}={setting.given} ({setting.source})" for name, setting in settings.changed()]
+    if changed:
+        lines.append(f"kwait: {', '.join(changed)}")
+    if ignores_kubeconfig(settings):
+        lines.append("kwait: KUBECONFIG is set and not used; --kwait-cluster=existing uses it")
+    return lines

@@ -18,8 +18,7 @@ from pytest_kwait.plugin.settings import run_settings
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.suite.shards.durations import Durations
-    from pytest_kwait.suite.shards.split import Shard, SplitEntry, Unit
+    from pytest_kwait.suite.shards.split import Durations, Shard, SplitEntry, Unit
 
 __all__ = ["Sharding", "format_shard"]
 
@@ -61,7 +60,7 @@ class Sharding:
             return None
         from pytest_split.algorithms import Algorithms
 
-        from pytest_kwait.suite.shards.durations import split_by_duration
+        from pytest_kwait.suite.shards.split import split_by_duration
 
         algorithm = Algorithms[self.algorithm].value
         return split_by_duration(self.seconds, algorithm, Algorithms.least_duration.value)
@@ -184,7 +183,7 @@ def _read_durations(config: pytest.Config) -> tuple[Durations | None, str]:
     given = config.getoption("durations_path", None)
     if given is None:
         return None, "by count"
-    from pytest_kwait.suite.shards.durations import read_durations
+    from pytest_kwait.suite.shards.split import read_durations
 
     path = Path(given)
     standard = path == Path.cwd() / ".test_durations"

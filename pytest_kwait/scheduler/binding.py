@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.cache import SchedulerCache
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.pod_events import EventRecorder
-    from pytest_kwait.scheduler.queued_pod import Pod, QueuedPodInfo
     from pytest_kwait.scheduler.scheduling_failure import FailureHandler
-    from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
+    from pytest_kwait.scheduler.scheduling_queue import Pod, QueuedPodInfo, SchedulingQueue
 
 __all__ = ["Binder", "BindingCycle", "DefaultBinder"]
 

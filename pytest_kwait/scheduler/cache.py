@@ -8,15 +8,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.cache.store import NAMESPACE_INDEX
+from pytest_kwait.client.resource import (
+    NAMESPACES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+)
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
-from pytest_kwait.scheduler.queued_pod import Pod, key_of, node_of, uid_of
+from pytest_kwait.scheduler.framework.spread_constraints import (
+    collect_spread_selectors,
+    find_spreading_controller,
+)
 from pytest_kwait.scheduler.queueing_hints import has_label_change
+from pytest_kwait.scheduler.scheduling_queue import Pod, key_of, node_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["SchedulerCache"]
+    from pytest_kwait.cache.factory import SharedInformerFactory
+    from pytest_kwait.cache.shared_informer import SharedInformer
+    from pytest_kwait.client.resource import Resource
+
+__all__ = ["SchedulerCache", "SharedLister"]
 
 _log = logging.getLogger(__name__)
 
@@ -221,3 +237,59 @@ def _try_change(what: str, obj: Mapping[str, Any], change: Callable[[], object])
         change()
     except Exception:  # one object that makes no sense must not keep all others from nodes
         _log.exception("cannot " + what, key_of(obj).lstrip("/"))
+
+
+_CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
+# What the rules of an algorithm look at beside pods and nodes.
+_RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
+    "InterPodAffinity": (NAMESPACES,),
+    "PodTopologySpread": (SERVICES, *_CONTROLLERS.values()),
+}
+
+
+class SharedLister:
+    """A `NodeLister` that also knows namespaces, services and controllers, as far as needed.
+
+    Args:
+        cache: has the nodes and the pods on them.
+        informers: where the informers of everything else come from.
+        rules: the names of the predicates and priorities in use; what none of them looks at is not
+            watched.
+    """
+
+    def __init__(
+        self, cache: SchedulerCache, informers: SharedInformerFactory, rules: Iterable[str]
+    ) -> None:
+        self._cache = cache
+        wanted = {each for rule in rules for each in _RESOURCES_BY_PLUGIN.get(rule, ())}
+        self._informers = {each: informers.informer_for(each) for each in wanted}
+
+    @property
+    def informers(self) -> Sequence[SharedInformer]:
+        """The informers that must have synced, beside those of pods and nodes."""
+        return list(self._informers.values())
+
+    def list(self) -> Sequence[NodeInfo]:
+        """Return every node with the pods on it as they are now, assumed ones too."""
+        return self._cache.list()
+
+    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a namespace; None where there is none of that name."""
+        found = self._found(NAMESPACES, name)
+        return None if found is None else found["metadata"].get("labels") or {}
+
+    def spread_selectors(self, pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """Return the label selectors of the services and the controller that a pod belongs to."""
+        namespace = pod["metadata"].get("namespace", "")
+        informer = self._informers.get(SERVICES)
+        services = () if informer is None else informer.store.by_index(NAMESPACE_INDEX, namespace)
+        controller = None
+        reference = find_spreading_controller(pod)
+        if reference is not None:
+            kind, name = reference
+            controller = self._found(_CONTROLLERS[kind], f"{namespace}/{name}")
+        return collect_spread_selectors(pod, services, controller)
+
+    def _found(self, resource: Resource, key: str) -> dict[str, Any] | None:
+        informer = self._informers.get(resource)
+        return None if informer is None else informer.store.get_by_key(key)

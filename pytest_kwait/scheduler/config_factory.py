@@ -16,8 +16,7 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.algorithm import Algorithm
 from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 from pytest_kwait.scheduler.binding import Binder, BindingCycle, DefaultBinder
-from pytest_kwait.scheduler.cache import SchedulerCache
-from pytest_kwait.scheduler.cluster_lister import SharedLister
+from pytest_kwait.scheduler.cache import SchedulerCache, SharedLister
 from pytest_kwait.scheduler.event_handlers import EventHandlers
 from pytest_kwait.scheduler.metrics import NoMetrics, SchedulerMetrics
 from pytest_kwait.scheduler.pod_events import EventRecorder
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
-    from pytest_kwait.scheduler.queued_pod import QueuedPodInfo
+    from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo
 
 __all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory", "SchedulingAlgorithm"]
 

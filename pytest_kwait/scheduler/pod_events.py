@@ -14,7 +14,7 @@ from pytest_kwait.client.resource import Resource
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline, rfc3339_micro
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.scheduler.api_dispatcher import APICall
-from pytest_kwait.scheduler.queued_pod import Pod, scheduler_of
+from pytest_kwait.scheduler.scheduling_queue import Pod, scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

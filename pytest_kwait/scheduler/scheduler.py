@@ -12,7 +12,7 @@ from pytest_kwait.cache.sync import make_stop_context, wait_for_cache_sync
 if TYPE_CHECKING:
     from pytest_kwait.cache.sync import Stop
     from pytest_kwait.scheduler.config_factory import Config
-    from pytest_kwait.scheduler.queued_pod import QueuedPodInfo
+    from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo
 
 __all__ = ["Scheduler"]
 

@@ -1,8 +1,4 @@
-"""The one entrance to the cluster's objects: what HTTP requests, controllers and kubelets call.
-
-All calls are synchronous and made from one thread. Objects that come out are never to be changed;
-objects that go in are taken over.
-"""
+"""Renewing leases: what every node does all the time, so it costs next to nothing."""
 
 from __future__ import annotations
 
@@ -13,21 +9,20 @@ from pytest_kwait.simulator.admission.chain import AdmissionChain
 from pytest_kwait.simulator.admission.priority import system_priority_classes
 from pytest_kwait.simulator.api_errors import StatusError, not_found, resource_not_found
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
-from pytest_kwait.simulator.authorization.bootstrap import install_bootstrap_roles
-from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
+from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_roles
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.container_scripts import ScriptRules
-from pytest_kwait.simulator.crds import DefinitionController
+from pytest_kwait.simulator.conversion import to_storage_version
 from pytest_kwait.simulator.faults.active_faults import ActiveFaults
-from pytest_kwait.simulator.kind_view import to_storage_version
-from pytest_kwait.simulator.leases import renew_lease
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
-from pytest_kwait.simulator.registry.binding import bind_pod
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
-from pytest_kwait.simulator.registry.decoding import decode, decode_change
-from pytest_kwait.simulator.registry.generic_store import ObjectWriter, check_resource_version
-from pytest_kwait.simulator.registry.removals import ObjectDeleter
-from pytest_kwait.simulator.registry.strategies_init import Strategy, strategy_of
+from pytest_kwait.simulator.registry.generic_store import (
+    ObjectDeleter,
+    ObjectWriter,
+    check_resource_version,
+)
+from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
+from pytest_kwait.simulator.registry.subresources import bind_pod
 from pytest_kwait.simulator.request_info import Caller, internal_caller
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
@@ -35,11 +30,64 @@ from pytest_kwait.simulator.store import Change, Entry, Store, key_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.apiextensions.controller import DefinitionController
     from pytest_kwait.simulator.kubelet_api import Kubelet
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["SimulatedCluster", "StatusError"]
+__all__ = ["DefinitionController", "SimulatedCluster", "StatusError", "renew_lease"]
+
+_LEASES = "leases.coordination.k8s.io"
+
+
+def renew_lease(store: Store, namespace: str, lease: str, stamp: str) -> bool:
+    """Note in a lease that its holder lives; whether there is one.
+
+    Args:
+        store: where it is kept.
+        namespace: its namespace.
+        lease: its name.
+        stamp: now, with microseconds.
+    """
+    entry = store.get(_LEASES, key_of(lease, namespace))
+    if entry is None:
+        return False
+    renewed = {
+        **entry.obj,
+        "metadata": {**entry.obj["metadata"]},
+        "spec": {**entry.obj["spec"], "renewTime": stamp},
+    }
+    store.put(_LEASES, entry.key, renewed)
+    return True
+
+
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+class DefinitionController:
+    """Keeps the registry of kinds in step with the definitions.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._serving: DefinitionController | None = None
+        api.subscribe(_DEFINITIONS, self._on_change)
+
+    def _on_change(self, event: str, new: Obj, old: Obj | None) -> None:
+        if self._serving is None:
+            # Not at import: a cluster starts sooner without it, and most have no definitions.
+            from pytest_kwait.simulator.apiextensions.controller import DefinitionController
+
+            self._serving = DefinitionController(self._api)
+        if self._api.clock.may_suspend():
+            # Nobody sees any change as long as those who are told of this one wait for webhooks.
+            self._api.clock.call_soon(self._serving.on_change, event, new, old)
+        else:
+            self._serving.on_change(event, new, old)
+
 
 Result = TypeVar("Result")
 

@@ -11,7 +11,7 @@ import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from pytest_kwait.simulator.codec.go_numbers import atoi
+from pytest_kwait.simulator.codec.go_text import atoi
 
 __all__ = [
     "ConstantDelaySchedule",

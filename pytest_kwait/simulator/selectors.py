@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.simulator.api_errors import bad_request
-from pytest_kwait.simulator.codec.go_numbers import parse_int
+from pytest_kwait.simulator.codec.go_text import parse_int
 from pytest_kwait.simulator.validation.objectmeta import label_value_texts, qualified_name_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["LabelSelector", "format_selector", "matches_selector", "parse_labels"]
+__all__ = [
+    "FieldSelector",
+    "LabelSelector",
+    "format_selector",
+    "matches_selector",
+    "parse_fields",
+    "parse_labels",
+]
 
 _OPERATORS = ("=", "!=", "in", "==", "notin", ">", "<")
 _EXPECTED_OPERATORS = "in, notin, =, ==, !=, gt, lt"
@@ -265,3 +273,191 @@ def _parse_integer(text: str) -> int | None:
 
 def _is_identifier(word: str) -> bool:
     return bool(word) and word[0] not in _SPECIAL
+
+
+_ALWAYS = ("metadata.name", "metadata.namespace")
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "pods": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
+    "events": (
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ),
+    "nodes": ("spec.unschedulable",),
+    "namespaces": ("status.phase",),
+    "secrets": ("type",),
+    "services": ("spec.clusterIP", "spec.type"),
+    "jobs.batch": ("status.successful",),
+    "replicationcontrollers": ("status.replicas",),
+    "certificatesigningrequests.certificates.k8s.io": ("spec.signerName",),
+    "resourceslices.resource.k8s.io": ("spec.nodeName", "spec.driver"),
+}
+_NAME_ONLY = frozenset(
+    {
+        "certificatesigningrequests.certificates.k8s.io",
+        "namespaces",
+        "nodes",
+        "resourceslices.resource.k8s.io",
+    }
+)
+"""Cluster-wide kinds whose objects cannot be selected by the namespace that they do not have."""
+_INTEGER_FIELDS = frozenset({"status.successful", "status.replicas"})
+_RENAMED = {"status.successful": "status.succeeded"}
+_EVENT_NAMES = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
+_OLD_EVENT_NAMES = ("involvedObject", "reportingComponent", "source")
+
+
+class _Term(NamedTuple):
+    field: str
+    equal: bool
+    value: str
+
+
+class FieldSelector:
+    """A parsed selector; an empty one matches everything.
+
+    Args:
+        terms: what must hold, all of it.
+    """
+
+    __slots__ = ("_terms",)
+
+    def __init__(self, terms: list[_Term]) -> None:
+        self._terms = terms
+
+    def __bool__(self) -> bool:
+        return bool(self._terms)
+
+    def matches(self, obj: Obj) -> bool:
+        """Whether the object is selected."""
+        return all(
+            (_read_field(obj, term.field) == term.value) is term.equal for term in self._terms
+        )
+
+    @property
+    def name(self) -> str | None:
+        """The one name that can match, None if several can."""
+        for term in self._terms:
+            if term.field == "metadata.name" and term.equal:
+                return term.value
+        return None
+
+
+def parse_fields(text: str, kind: Kind) -> FieldSelector:
+    """The selector that `text` spells for objects of `kind`.
+
+    Raises:
+        StatusError: 400 with the server's own text: not a selector, or not such a field.
+    """
+    terms = []
+    for part in sorted(_split_terms(text)):
+        if not part:
+            continue
+        found = _parse_term(part)
+        if found is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        terms.append(found._replace(field=_check_field(found.field, kind)))
+    return FieldSelector(terms)
+
+
+def _split_terms(text: str) -> list[str]:
+    parts, start, escaped = [], 0, False
+    for at, sign in enumerate(text):
+        if escaped:
+            escaped = False
+        elif sign == "\\":
+            escaped = True
+        elif sign == ",":
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
+
+
+def _parse_term(part: str) -> _Term | None:
+    for at in range(len(part)):
+        for operator in ("!=", "==", "="):
+            if part.startswith(operator, at):
+                value = _unescape(part[at + len(operator) :])
+                return _Term(part[:at], operator != "!=", value)
+    return None
+
+
+def _unescape(value: str) -> str:
+    out, escaped = [], False
+    for sign in value:
+        if escaped:
+            if sign not in "\\,=":
+                raise bad_request(f"invalid field selector: invalid escape sequence: \\{sign}")
+            out.append(sign)
+            escaped = False
+        elif sign == "\\":
+            escaped = True
+        elif sign in ",=":
+            raise bad_request(f"invalid field selector: unescaped character in value: {ord(sign)}")
+        else:
+            out.append(sign)
+    if escaped:
+        raise bad_request("invalid field selector: invalid escape sequence: \\")
+    return "".join(out)
+
+
+def _check_field(field: str, kind: Kind) -> str:
+    if field in _ALWAYS and not (field == "metadata.namespace" and kind.bucket in _NAME_ONLY):
+        return field
+    stored = field
+    if kind.qualified == "events.events.k8s.io":
+        first, dot, rest = field.partition(".")
+        if first in _OLD_EVENT_NAMES:
+            raise bad_request(f"field label not supported: {field}")
+        stored = _EVENT_NAMES.get(first, first) + dot + rest
+    if stored in _FIELDS.get(kind.bucket, ()):
+        return _RENAMED.get(stored, stored)
+    if kind.structure is not None and field in kind.structure.selectable:
+        return field
+    if kind.bucket == "jobs.batch":
+        raise bad_request(f'field label "{field}" not supported for {kind.kind}')
+    if kind.bucket == "resourceslices.resource.k8s.io":
+        raise bad_request(
+            f"field label not supported for {kind.api_version}, Kind={kind.kind}: {field}"
+        )
+    if kind.custom or kind.bucket in _FIELDS:
+        raise bad_request(f"field label not supported: {field}")
+    raise bad_request(
+        f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    )
+
+
+def _read_field(obj: Obj, field: str) -> str:
+    if field == "source":
+        source: str = obj.get("source", {}).get("component") or obj.get("reportingComponent", "")
+        return source
+    if field == "status.podIPs":
+        return ",".join(entry.get("ip", "") for entry in obj.get("status", {}).get("podIPs", ()))
+    value: Any = obj
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    if value is None:
+        if field in _INTEGER_FIELDS or field in _RENAMED.values():
+            return "0"
+        return "false" if field in ("spec.unschedulable", "spec.hostNetwork") else ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

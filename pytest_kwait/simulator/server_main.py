@@ -27,11 +27,14 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
 from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.authentication.pki import CertificateAuthority, write_kubeconfig
-from pytest_kwait.simulator.authentication.static_users import TokenFileError, read_token_file
-from pytest_kwait.simulator.authentication.user_options import parse_users
+from pytest_kwait.simulator.authentication.static_users import (
+    TokenFileError,
+    parse_users,
+    read_token_file,
+)
 from pytest_kwait.simulator.clock import FAST, REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.users import User
+from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

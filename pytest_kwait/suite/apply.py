@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, split_api_version
-from pytest_kwait.engine.creation import create_once
-from pytest_kwait.engine.retry import request_with_retry
+from pytest_kwait.engine.retry import create_once, request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.suite.cleanup.belongings import CreatedObjects
-from pytest_kwait.suite.cleanup.owned_objects import kept_annotations
-from pytest_kwait.suite.cleanup.provenance import with_seal
+from pytest_kwait.suite.cleanup.owned_objects import CreatedObjects, kept_annotations, with_seal
 from pytest_kwait.suite.cleanup.run_lease import format_kind
 from pytest_kwait.suite.manifests import Document, InvalidManifest
 
@@ -20,8 +17,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
-    from pytest_kwait.suite.cleanup.belongings import CreatedObject
-    from pytest_kwait.suite.cleanup.owned_objects import Owner
+    from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
 
 __all__ = ["ManifestWriter"]
 

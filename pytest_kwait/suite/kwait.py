@@ -1,39 +1,387 @@
-"""The bench a test works at: a client, a namespace, and the verbs to put things there and look."""
+"""Where verbs act: a client, a namespace, and the terms in force when one is called."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import math
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from pytest_kwait.client.resource import EVENTS
+from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.client.resource import EVENTS, PODS
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, WaitTimeout
 from pytest_kwait.framework.registry import VERBS, WAITS
 from pytest_kwait.suite.apply import ManifestWriter
 from pytest_kwait.suite.bound_wait import BoundWait
-from pytest_kwait.suite.further import parse_namespace_request
+from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
+from pytest_kwait.suite.config.parsers import PodSecurity, parse_pod_security, read_dns_label
+from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.manifests import Source, read_manifests
-from pytest_kwait.suite.pod_verbs import PodVerbs
-from pytest_kwait.suite.workload_verbs import WorkloadVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.exec import ExecResult
+    from pytest_kwait.client.port_forward import PortForward
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import ObjectList
     from pytest_kwait.clusters.provider import Cluster
-    from pytest_kwait.framework.held_tests import HeldPredicate
     from pytest_kwait.framework.objects.combinators import ConditionInput
+    from pytest_kwait.framework.predicates import HeldPredicate
     from pytest_kwait.suite.bound_wait import WaitDefaults
-    from pytest_kwait.suite.cleanup.belongings import CreatedObject
-    from pytest_kwait.suite.cleanup.owned_objects import Owner
+    from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
     from pytest_kwait.suite.config.settings import Settings
-    from pytest_kwait.suite.further import NamespaceMaker
 
-__all__ = ["Kwait"]
+__all__ = [
+    "Kwait",
+    "NamespaceRequest",
+    "NamespacedClient",
+    "PodVerbs",
+    "WorkloadVerbs",
+    "parse_namespace_request",
+]
+
+_Result = TypeVar("_Result")
+
+
+class NamespacedClient:
+    """A namespace seen through a client; requests from it are tried again within their limit.
+
+    Args:
+        client: the client that the verbs use.
+        namespace: the namespace that everything without one goes to.
+        terms: settings, timeouts and limits in force when a verb is called.
+    """
+
+    def __init__(
+        self, client: ApiClient, namespace: str, terms: Callable[[], WaitDefaults]
+    ) -> None:
+        self.client = client
+        self.namespace = namespace
+        self._terms = terms
+        self._session = Session.of(client)
+
+    def _target(self, target: str) -> tuple[Resource, str]:
+        kind, slash, name = target.partition("/")
+        if not (kind and slash and name) or "/" in name:
+            raise InvalidArgument("target", target, "use kind/name, for example 'job/pi'")
+        return self._resolve(kind), name
+
+    def _resolve(self, kind: str, api_version: str | None = None) -> Resource:
+        return self._ask(
+            lambda deadline: self._session.resolve(kind, api_version, deadline=deadline)
+        )
+
+    def _place(self, resource: Resource, namespace: str | None) -> str | None:
+        return (namespace or self.namespace) if resource.namespaced else None
+
+    def _deadline(self, timeout: Duration | None = None) -> Deadline:
+        terms = self._terms()
+        seconds = terms.timeouts["single_call"]
+        if timeout is not None:
+            seconds = to_seconds(timeout, what="timeout", allow_zero=False)
+        allowance = terms.allowance()
+        if allowance is not None:
+            seconds = min(seconds, max(allowance.seconds, 1.0))
+        return Deadline.after(seconds, self._session.clock)
+
+    def _ask(self, call: Callable[[Deadline], _Result]) -> _Result:
+        return request_with_retry(call, self._deadline())
+
+
+class PodVerbs(NamespacedClient):
+    """`logs`, `exec` and `port_forward`.
+
+    Args:
+        client: the client that the verbs use.
+        namespace: where the pods are, unless a call names another.
+        terms: settings, timeouts and limits in force when a verb is called.
+    """
+
+    def __init__(
+        self, client: ApiClient, namespace: str, terms: Callable[[], WaitDefaults]
+    ) -> None:
+        super().__init__(client, namespace, terms)
+        self._forwards = ExitStack()
+
+    def logs(
+        self,
+        pod: str,
+        *,
+        container: str | None = None,
+        previous: bool = False,
+        tail: int | None = None,
+        since: int | None = None,
+        timestamps: bool = False,
+        namespace: str | None = None,
+    ) -> str:
+        """Return what a container of a pod has written so far.
+
+        Args:
+            pod: its name, or `pod/name`.
+            container: which one; None if there is only one.
+            previous: of the run before this one.
+            tail: only so many lines from the end.
+            since: only what is not older, in seconds.
+            timestamps: whether each line starts with its time.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: there is no such pod or container, or it has not started.
+        """
+        name = self._pod(pod)
+        return self._ask(
+            lambda deadline: self._session.logs(
+                namespace or self.namespace,
+                name,
+                container=container,
+                previous=previous,
+                tail_lines=tail,
+                since_seconds=since,
+                timestamps=timestamps,
+                deadline=deadline,
+            )
+        )
+
+    def exec(
+        self,
+        pod: str,
+        *command: str,
+        container: str | None = None,
+        stdin: bytes | str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> ExecResult:
+        """Run a command in a container and return how it ended; any exit code is an answer.
+
+        Args:
+            pod: its name, or `pod/name`.
+            *command: the program and its arguments; no shell is added.
+            container: which one; None if there is only one.
+            stdin: what the command reads; None for nothing.
+            timeout: how long it may take; None for the table's `single_call`.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: the command could not be started.
+            DeadlineExceeded: it did not end in time; says what it has written.
+        """
+        if not command:
+            raise InvalidArgument("command", command, "name a program, for example 'true'")
+        return self._session.exec(
+            namespace or self.namespace,
+            self._pod(pod),
+            command,
+            container=container,
+            stdin=stdin,
+            deadline=self._deadline(timeout),
+        )
+
+    def port_forward(
+        self, pod: str, port: int, *, local_port: int = 0, namespace: str | None = None
+    ) -> PortForward:
+        """Return a local port that ends in a pod, until it is closed or the bench is.
+
+        Args:
+            pod: its name, or `pod/name`; it must be running.
+            port: the port in the pod.
+            local_port: the local port; 0 for any that is free: `.port` tells.
+            namespace: where, unless on this bench.
+
+        Raises:
+            ApiError: there is no such pod, or it is not running.
+            OSError: the local port is taken.
+        """
+        name = self._pod(pod)
+        place = namespace or self.namespace
+        # The deadline of a forward is its life; only asking for the pod must end soon.
+        self._ask(lambda deadline: self._session.get(PODS, name, place, deadline=deadline))
+        forward = self._session.port_forward(
+            place,
+            name,
+            port,
+            local_port=local_port,
+            deadline=Deadline.after(None, self._session.clock),
+        )
+        return self._forwards.enter_context(forward)
+
+    def _pod(self, pod: str) -> str:
+        if "/" not in pod:
+            return pod
+        resource, name = self._target(pod)
+        if resource.qualified != PODS.qualified:
+            raise InvalidArgument("pod", pod, "use the name of a pod, or 'pod/name'")
+        return name
+
+
+_LIMIT_REACHED = 0.5
+"""Seconds left of a test's limit at which something was ended by it."""
+
+
+class WorkloadVerbs(NamespacedClient):
+    """`scale`, `restart`, `rolling_update` and `delete_and_wait`, with the options of waits."""
+
+    def scale(self, target: str, replicas: int, **options: Any) -> dict[str, Any]:
+        """Scale an object; return it once it has exactly so many pods, all Running and ready.
+
+        Args:
+            target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
+            replicas: how many pods; 0 or more.
+            **options: `namespace`, and the options of every wait.
+
+        Raises:
+            ApiError: it is not there, or the server refuses.
+            InvalidArgument: an argument that cannot be meant, or a kind that has no scale.
+            WaitFailed: it can no longer come.
+            WaitTimeout: it did not come within the limit (`controlled_pods`).
+        """
+        return cast("dict[str, Any]", self._verb("scale")(target, replicas, **options))
+
+    def restart(self, target: str, **options: Any) -> dict[str, Any]:
+        """Have all pods of a workload replaced; return it once that is rolled out.
+
+        Args:
+            target: `deployment/web`, `statefulset/web` or `daemonset/web`.
+            **options: `namespace`, and the options of every wait.
+
+        Raises:
+            ApiError: it is not there, or the server refuses.
+            InvalidArgument: an argument that cannot be meant, or a workload that cannot be
+                restarted.
+            WaitFailed: it can no longer come.
+            WaitTimeout: it did not come within the limit (`deployment`).
+        """
+        return cast("dict[str, Any]", self._verb("restart")(target, **options))
+
+    def rolling_update(
+        self, target: str, update_period: Duration = 60.0, *, strict: bool = False, **options: Any
+    ) -> list[dict[str, Any]]:
+        """Delete the pods of a controller one by one; return those that came in their place.
+
+        All of it ends before the test's own limit, pauses included.
+
+        Args:
+            target: `rc/web`, or any other controller of pods.
+            update_period: the pause after each pod; 0 or more.
+            strict: whether each replacement must be ready before the next deletion.
+            **options: `within`, the limit of all of it, `namespace`, and the options of every wait.
+                Unless they are set, what is back is polled for every 5 s; with `strict` it is
+                watched.
+
+        Raises:
+            ApiError: the controller is not there, or the server refuses.
+            InvalidArgument: an argument that cannot be meant, or pauses that take too long.
+            WaitFailed: the controller was deleted meanwhile, or with `strict` a replacement is
+                stuck.
+            WaitTimeout: the count, or a replacement, did not come within the limit
+                (`rolling_update`).
+        """
+        terms = self._terms()
+        if not strict and terms.settings.source("mode") == DEFAULT_SOURCE:
+            options.setdefault("mode", "poll")
+        if terms.settings.source("poll") == DEFAULT_SOURCE:
+            options.setdefault("poll", terms.timeouts["rolling_update_poll"])
+        allowance = terms.allowance()
+        if allowance is not None:
+            options["within"] = _shorter_limit(options.get("within"), allowance.seconds)
+        try:
+            replaced = self._verb("rolling_update")(target, update_period, strict=strict, **options)
+        except WaitTimeout as error:
+            left = terms.allowance()
+            if (
+                left is not None
+                and left.seconds < _LIMIT_REACHED
+                and not getattr(error, "__notes__", ())
+            ):
+                error.add_note(f"all of it had to end before {left.reason}")
+            raise
+        return cast("list[dict[str, Any]]", replaced)
+
+    def delete_and_wait(self, target: str, **options: Any) -> None:
+        """Delete an object; return once it is gone, for a controller with all of its pods.
+
+        Args:
+            target: `kind/name`, in any of the names that kubectl knows a kind by.
+            **options: `grace_period`, `propagation`, `namespace`, and the options of every wait.
+
+        Raises:
+            ApiError: it is not there (status 404), or the server refuses.
+            InvalidArgument: an argument that cannot be meant.
+            WaitTimeout: something is left at the limit (`pod_deletion`).
+        """
+        self._verb("delete_and_wait")(target, **options)
+
+    def _verb(self, name: str) -> BoundWait:
+        return BoundWait(VERBS[name], self._terms())
+
+
+def _shorter_limit(given: Duration | None, left: float) -> Duration:
+    """Return the shorter of a limit and what is left, in tenths, for the sake of messages."""
+    left = max(math.floor(left * 10) / 10, 0.1)
+    return left if given is None else min(to_seconds(given, what="within", allow_zero=False), left)
+
+
+if TYPE_CHECKING:
+    NamespaceMaker = Callable[["NamespaceRequest"], Kwait]
+    """Makes the namespace that is asked for, and gives a bench there."""
+
+
+_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_LABEL_PREFIX = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+_LABEL_KEY = re.compile(
+    rf"(?:(?=.{{1,253}}/){_LABEL_PREFIX}/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRequest:
+    """One more namespace.
+
+    Args:
+        name: what it is called by its test; a part of its name.
+        labels: labels that it is to have.
+        pod_security: what pods may do in it; None for what they may in all.
+    """
+
+    name: str
+    labels: Mapping[str, str]
+    pod_security: PodSecurity | None
+
+
+def parse_namespace_request(name: Any, labels: Any, pod_security: Any) -> NamespaceRequest:
+    """Return what the arguments of `create_namespace` ask for.
+
+    Raises:
+        InvalidArgument: one of them cannot be meant.
+    """
+    level = None if pod_security is None else parse_pod_security(pod_security, "pod_security")
+    return NamespaceRequest(read_dns_label(name, "name", None), _check_labels(labels), level)
+
+
+def _check_labels(labels: Any) -> dict[str, str]:
+    if labels is None:
+        return {}
+    valid = 'use a mapping of label names to texts, for example {"team": "a"}'
+    if not isinstance(labels, Mapping):
+        raise InvalidArgument("labels", labels, valid)
+    for key, value in labels.items():
+        if not (isinstance(key, str) and _LABEL_KEY.fullmatch(key)):
+            raise InvalidArgument("labels", key, f"no name of a label; {valid}")
+        if not (isinstance(value, str) and _LABEL_VALUE.fullmatch(value)):
+            raise InvalidArgument(f"labels {key}", value, f"no value of a label; {valid}")
+        if key == LABEL_MANAGED_BY or key.startswith(ANNOTATION_PREFIX):
+            raise InvalidArgument("labels", key, "it says whose the namespace is; use another name")
+    return dict(labels)
+
 
 # `list` is a verb of the bench, so its class body cannot name the type.
 Objects = list[dict[str, Any]]

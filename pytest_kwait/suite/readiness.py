@@ -12,8 +12,8 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, KwaitError, WaitTimeout
-from pytest_kwait.framework.daemon_sets import daemon_sets
-from pytest_kwait.framework.node.node_sets import schedulable_nodes
+from pytest_kwait.framework.daemonset import daemon_sets
+from pytest_kwait.framework.node.wait import schedulable_nodes
 from pytest_kwait.framework.pod.list_wait import almost_all_pods_ready
 
 if TYPE_CHECKING:

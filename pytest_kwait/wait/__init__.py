@@ -16,6 +16,7 @@ from pytest_kwait.apimachinery.durations import Duration, format_duration, to_se
 from pytest_kwait.wait.backoff import (
     Backoff,
     BackoffManager,
+    DelayFunc,
     ExponentialBackoffManager,
     JitteredBackoffManager,
     exponential_backoff,
@@ -31,7 +32,6 @@ from pytest_kwait.wait.context import (
     with_deadline,
     with_timeout,
 )
-from pytest_kwait.wait.delay import DelayFunc
 from pytest_kwait.wait.errors import (
     Canceled,
     DeadlineExceeded,

@@ -1,4 +1,4 @@
-"""Backoff: pauses that grow, jitter, and stop growing."""
+"""Delay functions: the next interval as a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.wait.context import Context, background
-from pytest_kwait.wait.delay import DelayFunc
 from pytest_kwait.wait.errors import ErrWaitTimeout
 from pytest_kwait.wait.loop import (
     ConditionFunc,
@@ -21,18 +20,68 @@ from pytest_kwait.wait.loop import (
 from pytest_kwait.wait.timer import FixedTimer, NoopTimer, Tick, VariableTimer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.apimachinery.durations import Duration
     from pytest_kwait.wait.timer import Timer
 
 __all__ = [
     "Backoff",
     "BackoffManager",
+    "DelayFunc",
     "ExponentialBackoffManager",
     "JitteredBackoffManager",
     "exponential_backoff",
     "exponential_backoff_with_context",
     "jitter",
 ]
+
+
+class DelayFunc:
+    """A function that gives the seconds to wait next, able to drive a loop.
+
+    Safe to call from one thread only, unless made so by `concurrent`.
+
+    Args:
+        delay: gives the next interval in seconds.
+
+    Source: util/wait/delay.go DelayFunc.
+    """
+
+    def __init__(self, delay: Callable[[], float]) -> None:
+        self._delay = delay
+
+    def __call__(self) -> float:
+        """Return the next interval in seconds."""
+        return self._delay()
+
+    def timer(self) -> Timer:
+        """Make a timer that asks this function for every interval."""
+        return VariableTimer(self._delay)
+
+    def until(
+        self, ctx: Context, immediate: bool, sliding: bool, condition: ConditionWithContextFunc
+    ) -> None:
+        """Return once `condition` is true, looking after each of these delays.
+
+        Raises:
+            Canceled: the context was cancelled.
+            DeadlineExceeded: the context's deadline has passed.
+        """
+        raise_interruption(
+            loop_condition_until_context(ctx, self.timer(), immediate, sliding, condition)
+        )
+
+    def concurrent(self) -> DelayFunc:
+        """Make the same delays safe to ask for from several threads."""
+        lock = threading.Lock()
+
+        def delay() -> float:
+            with lock:
+                return self._delay()
+
+        return DelayFunc(delay)
+
 
 _ENDLESS = 2**31 - 1
 

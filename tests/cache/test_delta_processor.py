@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait import cache
-from pytest_kwait.cache.distribution import DeltaProcessor
+from pytest_kwait.cache.shared_informer import DeltaProcessor
 from pytest_kwait.client.resource import PODS
 from tests.cache.fakes import item, pod, raw
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.cache import Lister
-from pytest_kwait.cache.keys import NAMESPACE_INDEX, meta_namespace_index_func
+from pytest_kwait.cache.store import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.client.resource import JOBS, NODES, PODS, Resource
 from pytest_kwait.errors import ApiError, InvalidArgument
 from tests.cache.fakes import pod

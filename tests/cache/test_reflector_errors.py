@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait import wait
-from pytest_kwait.cache.failures import (
+from pytest_kwait.cache.reflector import (
     VeryShortWatchError,
     is_connection_lost,
     is_expired,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from pytest_kwait import cache, wait
-from pytest_kwait.cache.distribution import ObjectMetadata
+from pytest_kwait.cache.shared_informer import ObjectMetadata
 from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.responses import Item, ObjectList
 from pytest_kwait.errors import InvalidArgument

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait import wait
-from pytest_kwait.cli import process_identity
-from pytest_kwait.cli.process_identity import ProcessIdentity
+from pytest_kwait.cli import state_file
+from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def process() -> Iterator[subprocess.Popen[str]]:
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The ways in which systems tell of processes."""
     if request.param == "ps":
-        monkeypatch.setattr(process_identity, "_PROC", tmp_path)
+        monkeypatch.setattr(state_file, "_PROC", tmp_path)
     if request.param != "proc":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
 
@@ -86,7 +86,7 @@ def test_end_leaves_a_process_alone_that_got_the_id_later(
 
 
 def test_end_uses_force_when_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_identity, "_END_TIMEOUT", 0.1)
+    monkeypatch.setattr(state_file, "_END_TIMEOUT", 0.1)
     process = spawn("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
     identity = ProcessIdentity.of(process.pid)
     assert identity is not None
@@ -106,7 +106,7 @@ def test_the_name_of_a_process_does_not_matter(
     fields = " ".join(str(number) for number in range(4, 53))
     (proc / "7/stat").write_text(f"7 (a ) S 1 (b) S {fields}\n")
     (proc / "8/stat").write_text(f"8 (defunct) Z {fields}\n")
-    monkeypatch.setattr(process_identity, "_PROC", proc)
+    monkeypatch.setattr(state_file, "_PROC", proc)
     assert ProcessIdentity.of(7) == ProcessIdentity(7, "the-boot 22")
     assert ProcessIdentity.of(8) is None
     assert ProcessIdentity.of(9) is None

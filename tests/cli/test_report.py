@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.cli import main
-from pytest_kwait.suite.report.report_file import write_report
+from pytest_kwait.suite.report.files import write_report
 from tools.sample_reports import night
 
 if TYPE_CHECKING:

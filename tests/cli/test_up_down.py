@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.cli import main, state_file, up
-from pytest_kwait.cli.process_identity import ProcessIdentity
-from pytest_kwait.cli.state_file import StateFile, default_kubeconfig
+from pytest_kwait.cli.state_file import ProcessIdentity, StateFile, default_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.wait import ErrWaitTimeout
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from urllib3.exceptions import ProtocolError
 
-from pytest_kwait.client.chunked_body import Dechunker
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import Session
+from pytest_kwait.client.watch import Dechunker
 from pytest_kwait.errors import ApiError
 from tests.client.scripted_server import Exchange, ScriptedServer, encoded, stream
 

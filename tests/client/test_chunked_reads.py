@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from urllib3.exceptions import ProtocolError
 
-from pytest_kwait.client.chunked_body import ChunkedBody
+from pytest_kwait.client.watch import ChunkedBody
 
 LINES = [b'{"a":1}\n', b'{"b":"' + b"x" * 40 + b'"}\n', b"{}\n"]
 WHOLE = b"".join(b"%x\r\n%b\r\n" % (len(line), line) for line in LINES) + b"0\r\n\r\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.client import connections
+from pytest_kwait.client import deadlines
 from pytest_kwait.client.deadlines import Cause, DuplicateSocket, Guard, Watchdog
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.testing import FakeClock
@@ -39,11 +39,11 @@ def test_the_time_that_is_left_counts_whatever_the_clock() -> None:
 
 def test_a_guard_is_bound_no_longer_than_its_own_request_lasts() -> None:
     outer, inner = guard(30), guard(30)
-    with connections.guard_connections(outer):
-        with pytest.raises(OSError, match="broken"), connections.guard_connections(inner):
+    with deadlines.guard_connections(outer):
+        with pytest.raises(OSError, match="broken"), deadlines.guard_connections(inner):
             raise OSError("broken")
-        bound = [connections._current.guard]
-    bound.append(connections._current.guard)
+        bound = [deadlines._current.guard]
+    bound.append(deadlines._current.guard)
     assert bound == [outer, None]
     outer.release()
     inner.release()

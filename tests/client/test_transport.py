@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import ApiClient, Configuration, CoreV1Api
 
-from pytest_kwait.client.connections import make_guarded_manager
-from pytest_kwait.client.deadlines import Guard
+from pytest_kwait.client.deadlines import Guard, make_guarded_manager
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import Session
 from pytest_kwait.errors import ApiError, InvalidArgument

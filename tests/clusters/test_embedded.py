@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kwait.cli.process_identity import ProcessIdentity
+from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.clusters import embedded
 from pytest_kwait.clusters.embedded import EmbeddedProvider
 from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing

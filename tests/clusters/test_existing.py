@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.clusters.connected_cluster import ConnectedCluster
+from pytest_kwait.clusters.connected_cluster import ClusterRequest, ConnectedCluster
 from pytest_kwait.clusters.existing import ExistingCluster, ExistingProvider
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
-from pytest_kwait.clusters.request import ClusterRequest
 from pytest_kwait.errors import ApiError, ClusterError
 from tests.clusters.kubeconfigs import contents, written
 

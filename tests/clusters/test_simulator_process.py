@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait import wait
-from pytest_kwait.cli.process_identity import ProcessIdentity
+from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.clock import SYSTEM_CLOCK, SystemClock
 from pytest_kwait.clusters import simulator_process
 from pytest_kwait.clusters.simulator_process import SimulatorProcess

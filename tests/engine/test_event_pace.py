@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.engine.pace import EventPace
+from pytest_kwait.engine.shared_stream import EventPace
 from pytest_kwait.testing import FakeClock
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from pytest_kwait.engine.undecoded import LARGE, LazyList, make_object_list
+from pytest_kwait.engine.object_counter import LARGE, LazyList, make_object_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable

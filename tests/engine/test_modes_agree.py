@@ -17,10 +17,8 @@ from pytest_kwait.framework.job.wait import (
     job_pods_succeeded,
 )
 from pytest_kwait.framework.objects.conditions import ManyObjects, OneObject
-from pytest_kwait.framework.pod.list_wait import pods_running_ready
-from pytest_kwait.framework.pod.pod_lifetimes import pod_not_found
-from pytest_kwait.framework.pod.pod_numbers import number_of_pods, pods_running
-from pytest_kwait.framework.pod.wait import pod_running, pod_success
+from pytest_kwait.framework.pod.list_wait import number_of_pods, pods_running, pods_running_ready
+from pytest_kwait.framework.pod.wait import pod_not_found, pod_running, pod_success
 from pytest_kwait.framework.predicates import parse_predicate
 from tests.engine.fake_session import FakeSession, condition, job, pod
 

@@ -7,14 +7,14 @@ import pytest
 
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine import sharing
+from pytest_kwait.engine import shared_stream
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.sharing import subscribe
+from pytest_kwait.engine.shared_stream import subscribe
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError
-from pytest_kwait.framework.object_events import EventSource
+from pytest_kwait.framework.events import EventSource
 from pytest_kwait.framework.pod.fields import PodFields
 from tests.engine.fake_session import FakeSession, job, pod
 
@@ -81,7 +81,7 @@ class RecordingSubscriber:
 @pytest.fixture
 def session() -> Iterator[GatedSession]:
     yield GatedSession()
-    assert sharing._streams.open == {}
+    assert shared_stream._streams.open == {}
     for thread in readers():
         thread.join(5.0)
     assert readers() == []
@@ -172,7 +172,7 @@ def test_other_fields_names_and_clients_have_streams_of_their_own(session: Gated
         RecordingSubscriber(GatedSession()),
     ]
     shares = [ear.join() for ear in ears]
-    assert len(sharing._streams.open) == 4
+    assert len(shared_stream._streams.open) == 4
     close(*shares)
 
 
@@ -222,10 +222,10 @@ def test_a_deadline_of_one_that_left_is_no_ones_else(session: GatedSession) -> N
 
 def test_a_child_process_has_no_streams(session: GatedSession) -> None:
     share = RecordingSubscriber(session).join()
-    kept = dict(sharing._streams.open)
-    sharing._streams.reset_after_fork()
-    assert sharing._streams.open == {}
-    sharing._streams.open.update(kept)
+    kept = dict(shared_stream._streams.open)
+    shared_stream._streams.reset_after_fork()
+    assert shared_stream._streams.open == {}
+    shared_stream._streams.open.update(kept)
     session.script_clock.settle()
     share.close()
 
@@ -350,10 +350,10 @@ def test_waits_on_a_job_and_on_its_pods_share_what_they_have_in_common() -> None
     threads = [threading.Thread(target=wait, args=(each,)) for each in conditions]
     for thread in threads:
         thread.start()
-    while len(sharing._streams.open) != 1 or len(_only_stream()._shares) != 10:
+    while len(shared_stream._streams.open) != 1 or len(_only_stream()._shares) != 10:
         threads[0].join(0.01)
     session.gate.set()
-    while len(sharing._streams.open) != 2:
+    while len(shared_stream._streams.open) != 2:
         threads[0].join(0.01)
     while session.count("watch") < 2:
         threads[0].join(0.01)
@@ -370,7 +370,7 @@ def test_waits_on_a_job_and_on_its_pods_share_what_they_have_in_common() -> None
 
 
 def _only_stream() -> Any:
-    return next(iter(sharing._streams.open.values()))
+    return next(iter(shared_stream._streams.open.values()))
 
 
 def test_a_wait_that_is_met_leaves_nothing_open() -> None:
@@ -387,5 +387,5 @@ def test_a_wait_that_is_met_leaves_nothing_open() -> None:
     for thread in readers():
         thread.join(5.0)
     assert readers() == []
-    assert sharing._streams.open == {}
+    assert shared_stream._streams.open == {}
     assert all(watch.closed for _, watch in session.watches)

@@ -10,7 +10,7 @@ import pytest
 from pytest_kwait import cache
 from pytest_kwait.cache.shared_watch import SHARED_WATCHES
 from pytest_kwait.client.resource import JOBS, PODS
-from pytest_kwait.engine import sharing
+from pytest_kwait.engine import shared_stream
 from pytest_kwait.errors import ApiError
 from pytest_kwait.framework.pod.fields import PodFields
 from tests.engine.fake_session import job, pod
@@ -74,7 +74,7 @@ def running(session: PatientSession) -> Iterator[Running]:
     running = Running(session)
     yield running
     running.close()
-    until(lambda: sharing._streams.open == {})
+    until(lambda: shared_stream._streams.open == {})
     assert SHARED_WATCHES._of_session == {}
 
 
@@ -200,7 +200,7 @@ def test_a_wait_does_not_believe_an_informer_that_is_silent_for_too_long(
     (published,) = SHARED_WATCHES._of_session[id(session)]
     assert published.silence == 90.0
     published.alive_at -= 90.0
-    for share in next(iter(sharing._streams.open.values()))._shares:
+    for share in next(iter(shared_stream._streams.open.values()))._shares:
         share.refresh()
     until(lambda: session.count("watch pods app=web") == 1)
     session.put(PODS, web("a"))

@@ -13,7 +13,7 @@ from pytest_kwait.client.resource import (
     Resource,
 )
 from pytest_kwait.errors import WaitFailed, WaitTimeout
-from pytest_kwait.framework.cluster.api_services import API_SERVICES
+from pytest_kwait.framework.cluster.api_server import API_SERVICES
 from pytest_kwait.framework.cluster.webhooks import webhook_ready
 from tests.engine.fake_session import FakeSession, condition
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_kwait.client.resource import DAEMON_SETS, PODS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.daemon_sets import (
+from pytest_kwait.framework.daemonset import (
     daemon_set_pods_on_nodes,
     daemon_set_present_on_nodes,
     daemon_set_running_on_all_nodes,

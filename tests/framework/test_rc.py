@@ -10,14 +10,14 @@ import pytest
 from pytest_kwait.client.resource import PODS, REPLICATION_CONTROLLERS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.registry import WAITS
-from pytest_kwait.framework.replication_controllers import (
+from pytest_kwait.framework.rc import (
     controlled_pods,
     controlled_pods_running,
     rc_pods_running,
     rc_to_stabilize,
     wait_for_rc_pods_running,
 )
+from pytest_kwait.framework.registry import WAITS
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import deployment, of, stuck
 

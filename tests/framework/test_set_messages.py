@@ -8,10 +8,10 @@ import pytest
 
 from pytest_kwait.client.resource import DAEMON_SETS, PODS, REPLICATION_CONTROLLERS
 from pytest_kwait.errors import WaitFailed
-from pytest_kwait.framework.daemon_sets import wait_for_daemon_set_running_on_all_nodes
+from pytest_kwait.framework.daemonset import wait_for_daemon_set_running_on_all_nodes
 from pytest_kwait.framework.operations.rolling_update import rolling_update
-from pytest_kwait.framework.operations.scaling import scale
-from pytest_kwait.framework.replication_controllers import wait_for_rc_pods_running
+from pytest_kwait.framework.operations.scale import scale
+from pytest_kwait.framework.rc import wait_for_rc_pods_running
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import of, stuck
 from tests.framework.writable_session import WritingSession

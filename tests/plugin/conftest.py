@@ -13,10 +13,9 @@ import pytest_kwait.clusters.provider
 import pytest_kwait.framework.cluster.namespaces
 import pytest_kwait.framework.job.wait
 import pytest_kwait.framework.node.minions
-import pytest_kwait.suite.cleanup.rivals
+import pytest_kwait.suite.cleanup.run_lease
 import pytest_kwait.suite.kwait
-import pytest_kwait.suite.namespaces.departures
-import pytest_kwait.suite.namespaces.turns  # noqa: F401 - as above
+import pytest_kwait.suite.namespaces.namespaces  # noqa: F401 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -240,7 +240,7 @@ def test_where_the_cluster_does_not_answer_it_is_said(
 def test_a_run_gathers_for_so_long_only(
     pytester: pytest.Pytester, shared_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_kwait.plugin.casualties.CRASH_DUMPS_TIMEOUT", 0.0)
+    monkeypatch.setattr("pytest_kwait.plugin.artifacts.CRASH_DUMPS_TIMEOUT", 0.0)
     pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
     run(pytester).assert_outcomes(failed=1)
     found = files(pytester.path / "art")

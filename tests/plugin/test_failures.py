@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pytest_kwait.plugin.headlines import fit_headline
+from pytest_kwait.plugin.kept_namespaces import fit_headline
 
 SHOWN = [
     "    def test_it(wait):",

@@ -19,7 +19,7 @@ def test_a_suite_that_waits_for_nothing_imports_nothing_costly(pytester: pytest.
 
 def test_a_module_of_the_plugin_can_be_switched_off(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test(): pass")
-    result = pytester.runpytest("-p", "no:pytest_kwait.plugin.header", "--kwait-poll=1s")
+    result = pytester.runpytest("-p", "no:pytest_kwait.plugin.settings", "--kwait-poll=1s")
     result.assert_outcomes(passed=1)
     assert "kwait: poll" not in result.stdout.str()
 

@@ -10,7 +10,7 @@ import pytest
 
 # A run inside of a test forgets what it imported, but for what is imported here.
 import pytest_kwait.plugin.cluster_source
-import pytest_kwait.suite.lock.lock_keeper  # noqa: F401 - as above
+import pytest_kwait.suite.lock.lock  # noqa: F401 - as above
 from pytest_kwait.plugin import lock
 
 if TYPE_CHECKING:

@@ -137,8 +137,8 @@ def test_zz_killed(kwait, wait_for_pod_running, wait_for_pod_ready):
 def test_a_killed_run_can_be_merged_from_what_it_recorded(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
+    from pytest_kwait.suite.report.files import read_report
     from pytest_kwait.suite.report.report import list_omissions
-    from pytest_kwait.suite.report.report_file import read_report
 
     pytester.makepyfile(test_it=_SUITE + "\ndef test_zz(): os.kill(os.getpid(), signal.SIGKILL)\n")
     result = pytester.runpytest_subprocess("--kwait-report=r.html", "--kwait-run-id=nightly")

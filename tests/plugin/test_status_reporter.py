@@ -11,8 +11,12 @@ import pytest
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
 from pytest_kwait.engine.failure.timeline import Timeline
-from pytest_kwait.plugin.narration import STATUS_INTERVAL, StatusReporter, StatusWriter
-from pytest_kwait.plugin.signals import SignalHandler
+from pytest_kwait.plugin.live_status import (
+    STATUS_INTERVAL,
+    SignalHandler,
+    StatusReporter,
+    StatusWriter,
+)
 from pytest_kwait.testing import FakeClock
 
 if TYPE_CHECKING:

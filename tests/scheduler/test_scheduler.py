@@ -11,7 +11,7 @@ from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
-from pytest_kwait.scheduler.queued_pod import QueueState
+from pytest_kwait.scheduler.scheduling_queue import QueueState
 from tests.cache.fakes import PATIENCE
 from tests.scheduler.fakes import FakeServer, node, pod
 

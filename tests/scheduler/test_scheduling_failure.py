@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.scheduler.pod_conditions import make_unscheduled_patch
+from pytest_kwait.scheduler.scheduling_failure import make_unscheduled_patch
 from tests.scheduler.fakes import pod
 
 CONDITION = {

@@ -7,8 +7,7 @@ import pytest
 
 from pytest_kwait import wait
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.scheduler.queued_pod import QueuedPodInfo, QueueState
-from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
+from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo, QueueState, SchedulingQueue
 from pytest_kwait.testing import FakeClock
 from tests.scheduler.fakes import pod
 

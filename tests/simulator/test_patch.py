@@ -6,9 +6,13 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import shape_of
-from pytest_kwait.simulator.patch import apply_strategic_merge
-from pytest_kwait.simulator.patches import apply_json_patch, apply_merge_patch, read_patch
-from pytest_kwait.simulator.unstructured import from_unstructured_error
+from pytest_kwait.simulator.patch import (
+    apply_json_patch,
+    apply_merge_patch,
+    apply_strategic_merge,
+    from_unstructured_error,
+    read_patch,
+)
 
 POD = shape_of("", "v1", "Pod")
 

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from tools.controlplane import assets, cgroups
+from tools.controlplane import assets
+from tools.controlplane import node as cgroups
 from tools.controlplane.errors import BrokenError, UnavailableError
 from tools.controlplane.node import Machine, Node
 from tools.controlplane.polling import sleep

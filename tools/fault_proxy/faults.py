@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.client.outage import STARTUP_GRACE
+from pytest_kwait.client.errors import STARTUP_GRACE
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.engine.retry import REPEATS, REQUEST_TIMEOUT, make_retry_backoff
 from pytest_kwait.engine.shared_stream import INACTIVITY

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, Self
 
-    from tools.fault_proxy.exchange import UpstreamResponse
+    from tools.fault_proxy.exchange import Upstream, UpstreamResponse
     from tools.fault_proxy.faults import Fault
-    from tools.fault_proxy.upstream import Upstream
 
 __all__ = ["Proxy"]
 

@@ -1,10 +1,8 @@
-"""What the cluster knows about a wait that did not come true, gathered within a few seconds.
-
-An error while gathering is a line of the evidence, never the failure.
-"""
+"""What there is of a kind, where the one that was awaited by its name is not among it."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +17,6 @@ from pytest_kwait.engine.container_states import (
     ContainerStatuses,
     report_containers,
 )
-from pytest_kwait.engine.failure.inventory import ExistingObjects, list_existing
 from pytest_kwait.engine.failure.redaction import make_redactor
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.errors import DeadlineExceeded
@@ -30,7 +27,61 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 
-__all__ = ["EventGroup", "Evidence", "LogTail", "PodReport", "gather_evidence"]
+__all__ = [
+    "EventGroup",
+    "Evidence",
+    "ExistingObjects",
+    "LogTail",
+    "PodReport",
+    "gather_evidence",
+    "list_existing",
+]
+
+NAMES = 10
+_SIMILAR = 3
+
+
+class _Named(TypedDict):
+    metadata: ObjectMeta
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingObjects:
+    """The objects of a kind.
+
+    Args:
+        resource: the kind, as kubectl knows it.
+        namespace: where; None for a cluster-scoped kind.
+        missing: the name that is not among them.
+        names: the names that are most like it, then the first of the others, ten in all.
+        count: how many objects there are.
+    """
+
+    resource: str
+    namespace: str | None
+    missing: str
+    names: tuple[str, ...]
+    count: int
+
+
+def list_existing(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
+    """Return what there is instead of a named object; None where it is there after all.
+
+    Raises:
+        ApiError: the server refuses, or cannot be asked.
+        DeadlineExceeded: the answer was not there in time.
+    """
+    missing = source.name or ""
+    listed = session.list(source.resource, source.namespace, deadline=deadline, type=_Named)
+    names = sorted(item.object["metadata"]["name"] for item in listed.items)
+    if missing in names:
+        return None
+    near = difflib.get_close_matches(missing, names, n=_SIMILAR)
+    shown = [*near, *(name for name in names if name not in near)][:NAMES]
+    return ExistingObjects(
+        source.resource.qualified, source.namespace, missing, tuple(shown), len(names)
+    )
+
 
 LIMIT = 5.0
 """Seconds that gathering may take in all."""

@@ -1,7 +1,10 @@
-"""The facts of a wait that did not come true: what an error carries, as text and as JSON."""
+"""Facts to text: the message of a wait that did not come true, pure and bounded."""
 
 from __future__ import annotations
 
+import shlex
+import textwrap
+from collections import Counter
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +13,196 @@ from pytest_kwait.engine.failure.evidence import Evidence
 from pytest_kwait.engine.failure.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["WaitReport"]
+    from pytest_kwait.engine.container_states import ContainerReport
+    from pytest_kwait.engine.failure.evidence import ExistingObjects, PodReport
+    from pytest_kwait.engine.failure.timeline import VerdictChange
+
+__all__ = ["WaitReport", "render_message"]
+
+WIDTH = 92
+"""Of the 100 columns, eight belong to pytest, which indents messages by `E` and the code's own."""
+
+PODS = 8
+EVENTS = 8
+ERRORS = 4
+
+
+def render_message(report: WaitReport) -> str:
+    """Return the message: at most 92 columns wide, but for the command, and bounded in lines.
+
+    Its parts, each left out when empty: headline; what was awaited, for how long, what was there,
+    what there is instead; the changes of the verdict; pods; Warning events; logs; the last error
+    of the API; what could not be gathered; the command to look further.
+    """
+    parts = (
+        _wrap("", report.headline, rest="    ", lines=6),
+        _render_terms(report),
+        _render_timeline(report),
+        _render_pods(report.findings),
+        _render_events(report.findings),
+        _render_logs(report.findings),
+        _render_errors(report),
+        _render_command(report.findings),
+    )
+    return "\n".join(line for part in parts for line in part)
+
+
+def _render_terms(report: WaitReport) -> Iterator[str]:
+    yield from _wrap("  awaited   ", f"{report.subject} to {report.goal}")
+    elapsed = format_duration(round(report.elapsed, 1))
+    limit = format_duration(report.limit)
+    yield f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"
+    if report.seen:
+        yield from _wrap("  seen      ", report.seen)
+    for found in report.findings.existing:
+        yield from _wrap("  there are ", _render_existing(found))
+
+
+def _render_existing(found: ExistingObjects) -> str:
+    where = f" in {found.namespace}" if found.namespace else ""
+    if not found.names:
+        return f"no {found.resource}{where}"
+    rest = found.count - len(found.names)
+    more = f" and {rest} more" if rest else ""
+    return f"{found.resource}{where}: {', '.join(found.names)}{more}"
+
+
+def _render_timeline(report: WaitReport) -> Iterator[str]:
+    timeline = report.timeline
+    if timeline.changes < 2:
+        return
+    yield "  timeline"
+    yield from _render_changes(timeline.first)
+    if timeline.left_out:
+        yield f"             ... {timeline.left_out} more changes ..."
+    yield from _render_changes(timeline.latest)
+
+
+def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
+    """A line for each, but one for all that go to and fro between the two before them."""
+    place = 0
+    while place < len(changes):
+        returns = 0
+        while place > 1 and place + returns < len(changes):
+            if changes[place + returns].text != changes[place + returns - 2].text:
+                break
+            returns += 1
+        text = changes[place].text
+        if returns > 1:
+            place += returns - 1
+            text = f"the last of {returns} changes to and fro between these two"
+        yield _join_lines(f"  {changes[place].at:8.1f}s  {text}")
+        place += 1
+
+
+def _render_pods(findings: Evidence) -> Iterator[str]:
+    if not findings.pods:
+        return
+    yield "  pods"
+    for pod in findings.pods[:PODS]:
+        yield from _wrap("    ", _render_pod(pod), rest="      ")
+        for container in pod.containers:
+            yield from _wrap("      ", _render_container(container), rest="        ", lines=3)
+    rest = Counter(pod.phase for pod in findings.pods[PODS:])
+    if rest:
+        phases = ", ".join(f"{n} {phase}" for phase, n in rest.most_common())
+        yield f"    and {rest.total()} more: {phases}"
+
+
+def _render_pod(pod: PodReport) -> str:
+    where = f" on {pod.node}" if pod.node else ", on no node"
+    ready = ", ready" if pod.ready else ""
+    deleting = ", being deleted" if pod.deleting else ""
+    note = f": {pod.note}" if pod.note else ""
+    return f"{pod.name}  {pod.phase}{where}{ready}{deleting}{note}"
+
+
+def _render_container(container: ContainerReport) -> str:
+    init = "init container " if container.init else ""
+    detail = ": ".join(filter(None, (container.reason, container.message)))
+    exit_code = "" if container.exit_code is None else f", exit code {container.exit_code}"
+    if container.state != "terminated" and exit_code:
+        exit_code = f", last exit code {container.exit_code}"
+    restarts = f", {container.restarts} restarts" if container.restarts else ""
+    if container.restarts == 1:
+        restarts = ", 1 restart"
+    facts = f"{container.state}{exit_code}{restarts}"
+    return f"{init}{container.name}: {facts}{': ' if detail else ''}{detail}"
+
+
+def _render_events(findings: Evidence) -> Iterator[str]:
+    if not findings.events:
+        return
+    yield "  warnings"
+    for event in findings.events[:EVENTS]:
+        times = f"{event.count}x " if event.count > 1 else ""
+        others = f" and {event.others} more" if event.others else ""
+        text = f"{times}{event.reason} ({event.subject}{others}): {event.message}"
+        yield from _wrap("    ", text, rest="      ", lines=3)
+    if len(findings.events) > EVENTS:
+        yield f"    and {len(findings.events) - EVENTS} more kinds of warnings"
+
+
+def _render_logs(findings: Evidence) -> Iterator[str]:
+    for tail in findings.logs:
+        run = ", the run before this one" if tail.previous else ""
+        yield from _wrap("  ", f"log of {tail.pod}/{tail.container}{run}", rest="    ")
+        for line in tail.lines:
+            yield _join_lines(f"    | {line}")
+
+
+def _render_errors(report: WaitReport) -> Iterator[str]:
+    if report.last_error:
+        count = f" (the last of {report.errors})" if report.errors > 1 else ""
+        yield from _wrap("  API error ", f"{report.last_error}{count}", rest="    ")
+    for error in report.findings.errors[:ERRORS]:
+        yield from _wrap("  not gathered: ", error, rest="    ")
+
+
+def _render_command(findings: Evidence) -> Iterator[str]:
+    if findings.pods and findings.pods[0].failing:
+        what = ["describe", f"pod/{findings.pods[0].name}"]
+    elif findings.objects and findings.objects[0].exists:
+        reference = findings.objects[0]
+        what = ["describe", f"{reference.resource}/{reference.name}"]
+    elif findings.objects and not findings.objects[0].uid:
+        what = ["get", findings.objects[0].resource]
+    elif findings.pods and not findings.objects:
+        what = ["describe", f"pod/{findings.pods[0].name}"]
+    else:
+        what = ["get", "events"]
+    where = ["--namespace", findings.namespace] if findings.namespace else []
+    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
+
+
+def _wrap(lead: str, text: str, rest: str | None = None, lines: int = 4) -> list[str]:
+    """Return a text on lines of bounded width and number; cut is its middle.
+
+    What went wrong stands at the end of a long message, what was tried at its beginning.
+    """
+    further = " " * len(lead) if rest is None else rest
+    wrapper = textwrap.TextWrapper(
+        WIDTH, initial_indent=lead, subsequent_indent=further, break_on_hyphens=False
+    )
+    text = " ".join(text.split())
+    wrapped = wrapper.wrap(text)
+    room = lines * (WIDTH - max(len(lead), len(further)))
+    while len(wrapped) > lines:
+        # Long words leave lines half empty: what fits is found by trying.
+        room -= 10
+        half = max(room // 2, 10)
+        head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
+        wrapped = wrapper.wrap(f"{head or text[:half]} ... {tail or text[-half:]}")
+        if half == 10:
+            break
+    return wrapped
+
+
+def _join_lines(text: str) -> str:
+    line = "".join(char if char.isprintable() else " " for char in text)
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +267,6 @@ class WaitReport:
 
     def render(self) -> str:
         """Return the whole message."""
-        from pytest_kwait.engine.failure.explanation import render_message
 
         return render_message(self)
 

@@ -17,7 +17,7 @@ from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.pod_conditions import check_text_argument
+from pytest_kwait.framework.pod.conditions import check_text_argument
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -1,10 +1,8 @@
-"""Waits on namespaces: gone with all that was in them, or filled with what every one of them gets.
-
-Source: kubernetes/test/e2e/framework/util.go.
-"""
+"""Namespaces that are on their way out: what keeps them, in the words of their own status."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
@@ -16,12 +14,11 @@ from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_op
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.cluster.namespaces_part import describe_remaining
 from pytest_kwait.framework.objects.conditions import OneObject
 from pytest_kwait.framework.predicates import Existence
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from kubernetes.client import ApiClient
 
@@ -30,12 +27,67 @@ if TYPE_CHECKING:
 __all__ = [
     "DeletedNamespaces",
     "default_service_account",
+    "describe_remaining",
     "kube_root_ca",
     "namespaces_deleted",
     "wait_for_default_service_account",
     "wait_for_kube_root_ca",
     "wait_for_namespaces_deleted",
 ]
+
+_CONTENT_REMAINING = re.compile(r"([^\s.,]+)\.(\S*) has (\d+) resource instances")
+_FINALIZERS_REMAINING = re.compile(r"(\S+) in (\d+) resource instances")
+
+_DELETION_FAILURES = {
+    "NamespaceDeletionDiscoveryFailure": "its kinds cannot be discovered",
+    "NamespaceDeletionGroupVersionParsingFailure": "its kinds cannot be read",
+    "NamespaceDeletionContentFailure": "what is in it cannot be deleted",
+}
+
+
+def describe_remaining(namespace: dict[str, Any]) -> str:
+    """Return why a namespace is still there, as its status and its finalizers tell it.
+
+    Source: kube-controller-manager, namespace/deletion/status_condition_utils.go.
+    """
+    if not namespace["metadata"].get("deletionTimestamp"):
+        return "still there, nobody is deleting it"
+    reasons = "; ".join(_reasons(namespace))
+    return f"being deleted{': ' if reasons else ''}{reasons}"
+
+
+def _reasons(namespace: dict[str, Any]) -> Iterator[str]:
+    conditions = {
+        condition.get("type"): " ".join((condition.get("message") or "").split())
+        for condition in (namespace.get("status") or {}).get("conditions") or ()
+        if condition.get("status") == "True"
+    }
+    for kind, text in _DELETION_FAILURES.items():
+        if kind in conditions:
+            yield f"{text}: {conditions[kind] or 'no message is given'}"
+    content = conditions.get("NamespaceContentRemaining")
+    if content is not None:
+        left = [
+            f"{count} {plural}{'.' if group else ''}{group}"
+            for plural, group, count in _CONTENT_REMAINING.findall(content)
+        ]
+        yield f"{', '.join(left)} left" if left else content or "something is left in it"
+    held = conditions.get("NamespaceFinalizersRemaining")
+    if held is not None:
+        holds = [
+            f"{name} on {count} {'object' if count == '1' else 'objects'}"
+            for name, count in _FINALIZERS_REMAINING.findall(held)
+        ]
+        yield f"held by {', '.join(holds)}" if holds else held or "held by finalizers"
+    own = [
+        *(one for one in (namespace.get("spec") or {}).get("finalizers") or ()),
+        *(namespace["metadata"].get("finalizers") or ()),
+    ]
+    # The one that every namespace has is the namespace controller's own.
+    others = [str(one) for one in own if one != "kubernetes"]
+    if others:
+        yield f"held by its own finalizers {', '.join(others)}"
+
 
 MAX_NAMED = 3
 """How many namespaces a message says more of than their number."""

@@ -1,8 +1,4 @@
-"""Waiting for an admission webhook that really answers: a dry run shows it, or nothing does.
-
-That a configuration is there says nothing of the server behind it; that its endpoints are ready
-does not say that the API server calls it yet.
-"""
+"""Objects made up to be seen by an admission webhook: created as a dry run, never stored."""
 
 from __future__ import annotations
 
@@ -10,27 +6,88 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from pytest_kwait.client.resource import Resource
+from pytest_kwait.client.resource import (
+    CONFIG_MAPS,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.options import (
+    WaitOptions,
+    check_name,
+    check_namespace,
+    parse_target,
+    resolve_options,
+)
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.single_object import SingleObject
-from pytest_kwait.engine.targets import parse_target
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.cluster.admission_probes import PROBE_KINDS, build_probe
-from pytest_kwait.framework.pod.pod_conditions import check_text_argument
+from pytest_kwait.framework.pod.conditions import check_text_argument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["AnsweringWebhook", "wait_for_webhook_ready", "webhook_ready"]
+__all__ = [
+    "PROBE_KINDS",
+    "AnsweringWebhook",
+    "build_probe",
+    "wait_for_webhook_ready",
+    "webhook_ready",
+]
+
+_PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
+    CONFIG_MAPS: {},
+    SECRETS: {},
+    SERVICE_ACCOUNTS: {},
+    SERVICES: {"spec": {"ports": [{"port": 80}]}},
+    PODS: {"spec": {"containers": [{"name": "probe", "image": "probe"}]}},
+}
+
+PROBE_KINDS = ", ".join(resource.plural for resource in _PROBE_CONTENTS)
+"""What an object can be made up of, as it stands in a sentence."""
+
+
+def build_probe(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[str, Any]] | None:
+    """Return an object whose creation the first of some webhooks is asked about, and its kind.
+
+    It has no name of its own, and the labels that the webhook's objectSelector wants to be equal
+    to something. None where the rules speak of no kind that can be made up, or of no creation.
+
+    Args:
+        webhooks: as a configuration lists them.
+    """
+    for webhook in webhooks:
+        labels = (webhook.get("objectSelector") or {}).get("matchLabels") or {}
+        for rule in webhook.get("rules") or ():
+            for resource, content in _PROBE_CONTENTS.items():
+                if _is_about_creation(rule, resource):
+                    metadata = {"generateName": "kwait-probe-", "labels": dict(labels)}
+                    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+                    return resource, {**kind, "metadata": metadata, **content}
+    return None
+
+
+def _is_about_creation(rule: Mapping[str, Any], resource: Resource) -> bool:
+    """Return whether a rule is about the creation of objects of a kind in a namespace."""
+    wanted = (
+        ("operations", "CREATE"),
+        ("apiGroups", resource.group),
+        ("apiVersions", resource.version),
+        ("resources", resource.plural),
+    )
+    return rule.get("scope") in (None, "*", "Namespaced") and all(
+        {value, "*", "*/*"} & set(rule.get(key) or ()) for key, value in wanted
+    )
 
 
 def _configurations(singular: str, kind: str) -> Resource:

@@ -11,31 +11,52 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.client.resource import DEPLOYMENTS, REPLICA_SETS
 from pytest_kwait.engine.condition import ObjectReference, Source
+from pytest_kwait.engine.options import check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.pod.fields import controller_uid
-from pytest_kwait.framework.terminal_states.replica_failures import detect_replica_failure
 from pytest_kwait.framework.terminal_states.workloads import (
     detect_paused,
     detect_progress_deadline_exceeded,
+    detect_replica_failure,
     detect_replica_set_refusal,
 )
-from pytest_kwait.framework.workload.conditions import WorkloadCondition, judge_stuck_pods
+from pytest_kwait.framework.workload.conditions import (
+    ALIVE,
+    OwnedPods,
+    WorkloadCondition,
+    judge_stuck_pods,
+)
 from pytest_kwait.framework.workload.fields import (
+    Bounds,
     DeploymentFields,
     ReplicaSetFields,
+    condition_of,
     count_of,
     describe_generation_lag,
+    desired_replicas_annotation_of,
+    images_of,
     replicas_of,
     revision_of,
+    rolling_bounds,
 )
-from pytest_kwait.framework.workload.owned_pods import ALIVE, OwnedPods
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pytest_kwait.engine.object_counter import ObjectCounter
 
-__all__ = ["DeploymentComplete", "DeploymentCondition", "ReplicaSetStore", "UpdatedReplicas"]
+__all__ = [
+    "ConditionReason",
+    "DeploymentComplete",
+    "DeploymentCondition",
+    "ObservedDeployment",
+    "ReplicaSetStore",
+    "RevisionAndImage",
+    "RollingUpdate",
+    "UpdatedReplicas",
+]
 
 
 class ReplicaSetStore:
@@ -288,3 +309,251 @@ class UpdatedReplicas(DeploymentCondition):
         tally = self.tally
         alive = 0 if tally is None else tally.count(ALIVE)
         return None if tally is None else judge_stuck_pods(tally, alive, alive - 1)
+
+
+class RollingUpdate(DeploymentComplete):
+    """A Deployment becomes complete, and at no step has too many pods or too few available.
+
+    Each bound counts from the moment that it first holds under the present replicas and strategy:
+    a Deployment that was just made, or scaled, has not broken what it has not reached yet.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+
+    Raises:
+        InvalidArgument: a name that cannot be one.
+    """
+
+    def __init__(self, namespace: str, deployment: str) -> None:
+        super().__init__(
+            namespace, deployment, "become complete within the bounds of its rolling update"
+        )
+        self._bounds: tuple[int, Bounds] | None = None
+        self._enough = self._few = False
+        self._broken: Failed | None = None
+        self._held_of = (-1, -1)
+
+    def verdict(self) -> Verdict:
+        """Judge by the bounds, then as one that becomes complete."""
+        # There is an event for every pod's change, and few for what is held against the bounds.
+        seen = (self.workload.changes, 0 if self.sets is None else self.sets.changes)
+        if self._broken is None and seen != self._held_of and self.stale_status_verdict() is None:
+            self._held_of = seen
+            self._broken = self._step()
+        return self.workload.missing_verdict() or self._broken or super().verdict()
+
+    def _step(self) -> Failed | None:
+        """Hold what is there now against the bounds; return the verdict where one is broken."""
+        replicas, bounds = replicas_of(self.current), rolling_bounds(self.current)
+        if self._bounds != (replicas, bounds):
+            self._bounds = (replicas, bounds)
+            self._enough = self._few = False
+        available = count_of(self.current, "availableReplicas")
+        if available >= bounds.least:
+            self._enough = True
+        elif self._enough:
+            noun = "pod is" if available == 1 else "pods are"
+            return Failed(f"{available} {noun} available, {bounds.least} must be at every step")
+        return self._too_many(bounds.most)
+
+    def _too_many(self, most: int) -> Failed | None:
+        """Judge by what the ReplicaSets are to have, as upstream: a pod takes a while to go.
+
+        The Deployment and its ReplicaSets come over connections of their own, so one of them may
+        be seen late: what counts is the most that one of them was scaled for.
+        """
+        made = 0
+        for replica_set in (*self.family.others, self.family.current):
+            share = 0 if replica_set is None else replicas_of(replica_set)
+            if replica_set is None or not share:
+                continue
+            made += share
+            most = max(most, desired_replicas_annotation_of(replica_set))
+        if made <= most:
+            self._few = True
+        elif self._few:
+            return Failed(f"{made} pods are made, {most} may be at every step")
+        return None
+
+
+_CONDITIONS = ("Available", "Progressing", "ReplicaFailure")
+
+
+class ObservedDeployment(DeploymentCondition):
+    """A generation of a Deployment, and its present one, have been seen by its controller.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+        generation: the generation.
+
+    Raises:
+        InvalidArgument: a name or a generation that cannot be one.
+    """
+
+    def __init__(self, namespace: str, deployment: str, generation: int) -> None:
+        self._generation = check_count("desired_generation", generation, least=1)
+        goal = f"have generation {generation} observed"
+        super().__init__(namespace, deployment, goal, sets=False, pods=False)
+
+    def verdict(self) -> Verdict:
+        """Judge by the generation that its status is of."""
+        absent = self.workload.missing_verdict()
+        if absent is not None:
+            return absent
+        lag = describe_generation_lag(self.current, self._generation)
+        return (self.workload.ending() or Pending(lag)) if lag else Met()
+
+
+class RevisionAndImage(DeploymentCondition):
+    """A Deployment and the ReplicaSet of its revision have a revision and an image.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+        revision: the revision, a number from 1 on.
+        image: the image that a container must have in both.
+
+    Raises:
+        InvalidArgument: one of them cannot be meant.
+    """
+
+    def __init__(self, namespace: str, deployment: str, revision: int | str, image: str) -> None:
+        number: object = revision
+        if isinstance(number, str) and number.isdecimal():
+            number = int(number)
+        self._revision = check_count("revision", number, least=1)
+        self._image = check_text_argument("image", image)
+        goal = f"reach revision {self._revision} with image {image}"
+        super().__init__(namespace, deployment, goal, pods=False)
+
+    def verdict(self) -> Verdict:
+        """Judge by the Deployment, then by its ReplicaSet."""
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        missing = self._missing()
+        if missing is None:
+            return Met()
+        paused = detect_paused(self.current)
+        if paused is not None and isinstance(missing, Pending):
+            missing = Failed(paused.reason, paused.patience)
+        return self.workload.ending() or missing
+
+    def _missing(self) -> Pending | Failed | None:
+        images, revision = images_of(self.current), revision_of(self.current)
+        if revision.isdecimal() and int(revision) > self._revision:
+            # Revisions only grow; another one is not the awaited one.
+            return Failed(f"the deployment is at revision {revision} already", Patience.SHORT)
+        if revision != str(self._revision):
+            return Pending(f"the deployment is at revision {revision or 'none'}")
+        if self._image not in images:
+            return Pending(f"the deployment has image {', '.join(images) or 'none'}")
+        current = self.family.current
+        if current is None:
+            return Pending(f"no replicaset of revision {revision} yet")
+        labels = current["metadata"].get("labels") or {}
+        name, images = f"replicaset {current['metadata']['name']}", images_of(current)
+        if "pod-template-hash" not in labels:
+            return Pending(f"{name} has no label pod-template-hash")
+        if self._image not in images:
+            return Pending(f"{name} has image {', '.join(images) or 'none'}")
+        return None
+
+    def seen(self) -> str:
+        """Say at which revision it is, with which images."""
+        if self.workload.current is None:
+            return ""
+        current, images = self.family.current, ", ".join(images_of(self.current)) or "no image"
+        kept = f", made by {REPLICA_SETS.singular} {current['metadata']['name']}" if current else ""
+        return f"revision {revision_of(self.current) or 'none'} with {images}{kept}"
+
+
+class ConditionReason(DeploymentCondition):
+    """A condition of a Deployment has a reason, whether it is True or not.
+
+    Args:
+        namespace: where it is.
+        deployment: its name.
+        reason: the reason.
+        condition: the type of the condition.
+
+    Raises:
+        InvalidArgument: one of them cannot be meant.
+    """
+
+    def __init__(self, namespace: str, deployment: str, reason: str, condition: str) -> None:
+        self._reason = check_text_argument("reason", reason)
+        if condition not in _CONDITIONS:
+            valid = " or ".join(map(repr, _CONDITIONS))
+            raise InvalidArgument("condition", condition, f"use {valid}")
+        self._condition = condition
+        # Only for these does it matter how its pods do.
+        self._rolled_out = (condition, reason) == ("Progressing", "NewReplicaSetAvailable")
+        self._available = (condition, reason) == ("Available", "MinimumReplicasAvailable")
+        looks = self._rolled_out or self._available
+        goal = f"have condition {condition} with reason {reason}"
+        super().__init__(namespace, deployment, goal, sets=looks, pods=looks)
+
+    def verdict(self) -> Verdict:
+        """Judge by the condition, then by what keeps it from coming."""
+        absent = self.workload.missing_verdict()
+        if absent is not None:
+            return absent
+        found = condition_of(self.current, self._condition)
+        reason = None if found is None else found.get("reason")
+        # That no ReplicaSet can be made is said before the generation counts as observed.
+        if reason == self._reason == "ReplicaSetCreateError":
+            return Met()
+        before = self.stale_status_verdict()
+        if before is not None:
+            return before
+        if found is None:
+            return self._hindered() or Pending(f"there is no condition {self._condition} yet")
+        if reason == self._reason:
+            return Met()
+        why = f"with reason {reason}" if reason else "without reason"
+        pending = Pending(f"{self._condition} is {found.get('status')} {why}")
+        return self._hindered() or pending
+
+    def _hindered(self) -> Failed | None:
+        if self._rolled_out:
+            return self.terminal_verdict(self.stuck())
+        ending = self.workload.ending()
+        if ending is not None:
+            return ending
+        if self._available:
+            return self._unavailable()
+        if self._reason == "ProgressDeadlineExceeded" and not self._deadline:
+            return Failed("the deployment has no progress deadline", Patience.LONG)
+        return None
+
+    @property
+    def _deadline(self) -> bool:
+        # The largest number there is means none. Source: deployment_util.go HasProgressDeadline.
+        return self.workload.spec.get("progressDeadlineSeconds") not in (None, 2**31 - 1)
+
+    def _unavailable(self) -> Failed | None:
+        """Judge by whether pods enough can be available, those of earlier ReplicaSets included."""
+        if self.pods is None:
+            return None
+        older = sum(
+            self.pods.of(each["metadata"].get("uid") or "").count(ALIVE)
+            for each in self.family.others
+        )
+        allowed = replicas_of(self.current) - rolling_bounds(self.current).least
+        return self.stuck(allowed + older)
+
+    def seen(self) -> str:
+        """Sum up its conditions."""
+        if self.workload.current is None:
+            return ""
+        told = self.workload.status.get("conditions") or ()
+        parts = [
+            f"{each.get('type')} {each.get('status')}"
+            + (f" ({each['reason']})" if each.get("reason") else "")
+            for each in told
+        ]
+        text = ", ".join(parts) or "no conditions"
+        return f"{text}; {count_of(self.current, 'availableReplicas')} available"

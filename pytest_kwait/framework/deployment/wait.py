@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.framework.deployment.conditions import DeploymentComplete, UpdatedReplicas
-from pytest_kwait.framework.deployment.deployment_goals import (
+from pytest_kwait.framework.deployment.conditions import (
     ConditionReason,
+    DeploymentComplete,
     ObservedDeployment,
     RevisionAndImage,
+    RollingUpdate,
+    UpdatedReplicas,
 )
-from pytest_kwait.framework.deployment.rolling_updates import RollingUpdate
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pytest_kwait.apimachinery.selectors_part import format_label_selector
+from pytest_kwait.apimachinery.labels import format_label_selector
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.verdicts import Failed, Patience
 

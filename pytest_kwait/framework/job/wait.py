@@ -15,32 +15,66 @@ from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.object_counter import decode_whole
+from pytest_kwait.engine.condition import Source
+from pytest_kwait.engine.object_counter import (
+    ObjectCounter,
+    ObjectState,
+    TerminalState,
+    decode_whole,
+)
 from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.engine.timeouts import TIMEOUTS
+from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
-from pytest_kwait.framework.job.conditions import JobOutcome, JobPods
-from pytest_kwait.framework.job.fields import pod_selector
-from pytest_kwait.framework.pod.fields import controller_uid
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.job.conditions import (
+    CONDITION_KINDS,
+    JobCondition,
+    JobOutcome,
+    JobPods,
+    JobReadiness,
+    JobStatusCondition,
+    UserJobCondition,
+)
+from pytest_kwait.framework.job.fields import find_end, pod_selector
+from pytest_kwait.framework.pod.conditions import check_text_argument
+from pytest_kwait.framework.pod.fields import PodFields, controller_uid, is_terminating, phase_label
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from kubernetes.client import ApiClient
 
     from pytest_kwait.apimachinery.durations import Duration
+    from pytest_kwait.engine.condition import Condition
 
 __all__ = [
+    "AbsentJob",
+    "AbsentJobPods",
+    "all_job_pods_gone",
     "get_job_pods",
     "job_complete",
+    "job_condition",
     "job_failed",
     "job_finish",
+    "job_gone",
     "job_pods_running",
     "job_pods_succeeded",
+    "job_ready",
+    "job_state",
+    "job_suspend",
+    "wait_for_all_job_pods_gone",
     "wait_for_job_complete",
+    "wait_for_job_condition",
     "wait_for_job_failed",
     "wait_for_job_finish",
+    "wait_for_job_gone",
     "wait_for_job_pods_running",
     "wait_for_job_pods_succeeded",
+    "wait_for_job_ready",
+    "wait_for_job_state",
+    "wait_for_job_suspend",
 ]
 
 
@@ -261,3 +295,372 @@ def wait_for_job_failed(
 def _wait(client: ApiClient, condition: JobPods | JobOutcome, options: WaitOptions) -> Any:
     settings = resolve_options(options, timeout="job")
     return wait_for_condition(Session.of(client), condition, settings)
+
+
+def job_ready(namespace: str, job: str, ready: int) -> JobReadiness:
+    """Return the condition of `wait_for_job_ready`."""
+    return JobReadiness(namespace, job, ready)
+
+
+def wait_for_job_ready(
+    client: ApiClient, namespace: str, job: str, ready: int, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Return a Job once its controller has counted exactly `ready` pods that are ready.
+
+    The count in the Job's status follows the pods by up to a second. Upstream also takes no number
+    for a Job whose controller has not counted yet, and waits to the limit for pods that cannot
+    come.
+
+    Args:
+        client: the official client.
+        namespace: where the Job is.
+        job: its name.
+        ready: how many, 0 or more.
+        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the Job has ended, was deleted, is suspended, keeps fewer
+            pods active, or its pods are stuck.
+        WaitTimeout: it did not come within the limit.
+
+    Source: job/wait.go WaitForJobReady.
+    """
+    return cast(
+        "dict[str, Any]", _wait_for_status(client, job_ready(namespace, job, ready), options)
+    )
+
+
+def job_suspend(namespace: str, job: str) -> JobStatusCondition:
+    """Return the condition of `wait_for_job_suspend`."""
+    return JobStatusCondition(namespace, job, "Suspended", None, "become suspended")
+
+
+def wait_for_job_suspend(
+    client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Return a Job once its Suspended condition is True; its pods may be on their way out still.
+
+    Args:
+        client: the official client.
+        namespace: where the Job is.
+        job: its name.
+        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the Job has ended, or was deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: job/wait.go WaitForJobSuspend.
+    """
+    return cast("dict[str, Any]", _wait_for_status(client, job_suspend(namespace, job), options))
+
+
+def job_condition(
+    namespace: str, job: str, condition: str, reason: str | None = None
+) -> JobOutcome | JobStatusCondition:
+    """Return the condition of `wait_for_job_condition`."""
+    kind = _check_condition_kind(condition)
+    given: object = reason
+    if given is not None and (not isinstance(given, str) or not given):
+        raise InvalidArgument("reason", given, "use the reason of a condition, or None")
+    if kind in ("Complete", "Failed"):
+        return JobOutcome(namespace, job, (kind,), reason)
+    because = "" if reason is None else f" with reason {reason}"
+    return JobStatusCondition(namespace, job, kind, reason, f"have condition {kind} True{because}")
+
+
+def wait_for_job_condition(
+    client: ApiClient,
+    namespace: str,
+    job: str,
+    condition: str,
+    reason: str | None = None,
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Return a Job once one of its conditions is True, for the given reason if there is one.
+
+    Upstream waits to the limit for conditions that exclude each other; here a Job that failed is
+    no longer awaited to become complete, nor one that has ended to be suspended.
+
+    Args:
+        client: the official client.
+        namespace: where the Job is.
+        job: its name.
+        condition: `Complete`, `Failed`, `FailureTarget`, `SuccessCriteriaMet` or `Suspended`; or
+            the type of another controller's condition, with its domain (`example.com/Queued`).
+        reason: the reason that the condition must have; None for any.
+        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: another condition excludes it, it is True for another
+            reason and stays so, the Job was deleted, is suspended, or its pods are stuck.
+        WaitTimeout: it did not come within the limit.
+
+    Source: job/wait.go WaitForJobCondition.
+    """
+    awaited = job_condition(namespace, job, condition, reason)
+    return cast("dict[str, Any]", _wait_for_status(client, awaited, options))
+
+
+def job_state(namespace: str, job: str, state: Callable[[Any], Any]) -> UserJobCondition:
+    """Return the condition of `wait_for_job_state`."""
+    return UserJobCondition(namespace, job, state)
+
+
+def wait_for_job_state(
+    client: ApiClient,
+    namespace: str,
+    job: str,
+    state: Callable[[dict[str, Any]], Any],
+    **options: Unpack[WaitOptions],
+) -> dict[str, Any]:
+    """Return a Job once a callable finds nothing missing of it.
+
+    What the callable raises ends the wait at once.
+
+    Args:
+        client: the official client.
+        namespace: where the Job is.
+        job: its name.
+        state: is given the Job as the API has it, and returns a text of what is missing, or an
+            empty one; it may return True, False or a verdict instead.
+        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant, or another answer of the callable.
+        WaitFailed: the callable says so, or the Job was deleted.
+        WaitTimeout: it did not come within the limit.
+
+    Source: job/wait.go WaitForJobState.
+    """
+    return cast(
+        "dict[str, Any]", _wait_for_status(client, job_state(namespace, job, state), options)
+    )
+
+
+def _check_condition_kind(value: object) -> str:
+    if isinstance(value, str):
+        domain, slash, name = value.rpartition("/")
+        if value in CONDITION_KINDS or (slash and domain and name):
+            return value
+    raise InvalidArgument(
+        "condition",
+        value,
+        f"use {', '.join(CONDITION_KINDS)}, or a type with its domain: 'example.com/Type'",
+    )
+
+
+def _wait_for_status(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
+    settings = resolve_options(options, timeout="job")
+    return wait_for_condition(Session.of(client), condition, settings)
+
+
+_NAME_LABEL = "batch.kubernetes.io/job-name"
+
+
+class AbsentJob(JobCondition):
+    """A Job is gone, whatever of the same name came after it.
+
+    Args:
+        namespace: where the Job is.
+        job: its name.
+        uid: its UID; None to take the first one seen for the one that is meant.
+
+    Raises:
+        InvalidArgument: a name or a UID that cannot be one.
+    """
+
+    def __init__(self, namespace: str, job: str, uid: str | None) -> None:
+        super().__init__(namespace, job, "go away", uid=_check_uid(uid))
+
+    def verdict(self) -> Verdict:
+        """Judge by whether the Job of that UID is there; say what holds it."""
+        if self.job.missing_verdict() is not None:
+            return Met()
+        metadata = (self.job.current or {})["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            return Pending(f"still there, {self._undeleted()}")
+        holders = [self._holder(str(each)) for each in metadata.get("finalizers") or ()]
+        return Pending(f"being deleted{', held by ' if holders else ''}{' and '.join(holders)}")
+
+    def _undeleted(self) -> str:
+        after = self.job.spec.get("ttlSecondsAfterFinished")
+        if after is None:
+            return "nobody is deleting it"
+        ended = find_end(self.job, "Complete", "Failed")
+        return f"to be deleted {after}s after its end{'' if ended else ', which has not come'}"
+
+    def _holder(self, finalizer: str) -> str:
+        # The garbage collector takes it off once the pods are gone that block their owner.
+        if finalizer != "foregroundDeletion":
+            return finalizer
+        count = len(self.pods)
+        pods = f"{count} {'pod' if count == 1 else 'pods'}: {self.pods.summary()}"
+        return f"{finalizer} ({pods})" if count else finalizer
+
+    def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        return ObjectState(_describe_pod(pod))
+
+    def result(self) -> None:
+        """Return nothing: there is none."""
+
+
+class AbsentJobPods(JobCondition):
+    """No pod of a Job is left, whether the Job itself is there or not.
+
+    The pods are found by the Job's name, which its controller puts on them as a label, so that
+    those of a Job that is gone are found too; by the Job's own selector where that was made by
+    hand. Pods of another Job of the same name do not count.
+
+    Args:
+        namespace: where the Job is, or was.
+        job: its name.
+        uid: its UID; None to take the first one seen for the one that is meant.
+
+    Raises:
+        InvalidArgument: a name or a UID that cannot be one.
+    """
+
+    def __init__(self, namespace: str, job: str, uid: str | None) -> None:
+        super().__init__(namespace, job, "lose its last pod", uid=_check_uid(uid))
+        self._select(f"{_NAME_LABEL}={job}")
+
+    def _select(self, selector: str) -> None:
+        self._selector = selector
+        self.pods = ObjectCounter(self._pod_state)
+        self._sources = (
+            self._job_source,
+            Source(PODS, self.namespace, self.pods, selector=selector, fields=PodFields),
+        )
+
+    def sources(self) -> Sequence[Source]:
+        """Return the Job and its pods."""
+        current = self.job.current
+        if current is not None and self.job.spec.get("manualSelector"):
+            selector = pod_selector(current)
+            if selector != self._selector:
+                self._select(selector)
+        return self._sources
+
+    def verdict(self) -> Verdict:
+        """Judge by how many pods of the Job are there."""
+        left = len(self.pods)
+        if self.job.uid:
+            left = self.pods.count(self.job.uid) + self.pods.count("")
+        if not left:
+            return Met()
+        others = len(self.pods) - left
+        more = f" ({others} of them of another job of that name)" if others else ""
+        text = f"{left} {'pod' if left == 1 else 'pods'} still there: {self.pods.summary()}{more}"
+        note = self._note()
+        return Pending(f"{text}; {note}" if note else text)
+
+    def _note(self) -> str:
+        if self.job.missing_verdict() is not None or self.job.ending() is not None:
+            return ""
+        if find_end(self.job, "Complete", "Failed") is not None:
+            return "those of a job that is over stay until it is deleted"
+        return "" if self.job.spec.get("suspend") else "the job is at work, and makes pods"
+
+    def _pod_state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        return ObjectState(_describe_pod(pod), (controller_uid(pod),))
+
+    def seen(self) -> str:
+        """Sum up the pods."""
+        return self.pods.summary() or "no pods"
+
+    def result(self) -> None:
+        """Return nothing: there are none."""
+
+
+def _describe_pod(pod: dict[str, Any]) -> str:
+    if not is_terminating(pod):
+        return phase_label(pod)
+    holders = ", ".join(pod["metadata"].get("finalizers") or ())
+    return f"being deleted{', held by ' if holders else ''}{holders}"
+
+
+def _check_uid(uid: str | None) -> str:
+    return "" if uid is None else check_text_argument("uid", uid)
+
+
+def job_gone(namespace: str, job: str, uid: str | None = None) -> AbsentJob:
+    """Return the condition of `wait_for_job_gone`."""
+    return AbsentJob(namespace, job, uid)
+
+
+def wait_for_job_gone(
+    client: ApiClient,
+    namespace: str,
+    job: str,
+    uid: str | None = None,
+    **options: Unpack[WaitOptions],
+) -> None:
+    """Return None once a Job is gone, at once if there is none of that name.
+
+    Another Job of the same name does not count: it has another UID. While the Job is there the
+    verdict names what holds it: its finalizers, and the pods that a deletion in the foreground
+    waits for. Upstream's wait never succeeds: the answer that the Job is not found ends it as an
+    error.
+
+    Args:
+        client: the official client.
+        namespace: where the Job is.
+        job: its name.
+        uid: its UID; None to take the first one seen for the one that is meant.
+        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: job/wait.go WaitForJobGone.
+    """
+    _wait_for_removal(client, job_gone(namespace, job, uid), options)
+
+
+def all_job_pods_gone(namespace: str, job: str, uid: str | None = None) -> AbsentJobPods:
+    """Return the condition of `wait_for_all_job_pods_gone`."""
+    return AbsentJobPods(namespace, job, uid)
+
+
+def wait_for_all_job_pods_gone(
+    client: ApiClient,
+    namespace: str,
+    job: str,
+    uid: str | None = None,
+    **options: Unpack[WaitOptions],
+) -> None:
+    """Return None once no pod of a Job is left, in whatever phase; at once if it has none.
+
+    The Job itself may be there (suspended, or not started) or be gone. Pods of another Job of the
+    same name do not count where the UID is known, by argument or because the Job was seen.
+
+    Args:
+        client: the official client.
+        namespace: where the Job is, or was.
+        job: its name.
+        uid: its UID; None to take the first one seen for the one that is meant.
+        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitTimeout: it did not come within the limit.
+
+    Source: job/wait.go WaitForAllJobPodsGone, whose label only the framework's jobs have.
+    """
+    _wait_for_removal(client, all_job_pods_gone(namespace, job, uid), options)
+
+
+def _wait_for_removal(client: ApiClient, condition: Condition, options: WaitOptions) -> None:
+    settings = resolve_options(options, timeout="job")
+    wait_for_condition(Session.of(client), condition, settings)

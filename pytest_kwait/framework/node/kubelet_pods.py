@@ -31,7 +31,7 @@ from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.node.fields import NodeFields, describe_node
-from pytest_kwait.framework.pod.pod_conditions import check_text_argument
+from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:

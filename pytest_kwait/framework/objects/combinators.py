@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kwait.apimachinery.durations import Duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.held_tests import HeldPredicate, NotHeldPredicate
 from pytest_kwait.framework.predicates import (
     AllOf,
     AnyOf,
     Existence,
+    HeldPredicate,
     Negated,
+    NotHeldPredicate,
     ObjectPredicate,
     parse_predicate,
 )

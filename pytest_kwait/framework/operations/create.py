@@ -21,9 +21,8 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.creation import create_once
 from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
-from pytest_kwait.engine.retry import request_with_retry, within_deadline
+from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.job.wait import job_complete
@@ -32,16 +31,15 @@ from pytest_kwait.framework.operations.rollout import rollout_status
 from pytest_kwait.framework.operations.scale import ScaledPods
 from pytest_kwait.framework.pod.wait import pod_running_ready
 from pytest_kwait.framework.predicates import parse_predicate
-from pytest_kwait.framework.workload.controllers import selector_of
-from pytest_kwait.framework.workload.fields import replicas_of
+from pytest_kwait.framework.workload.fields import replicas_of, selector_of
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import Condition
-    from pytest_kwait.framework.held_tests import HeldPredicate
     from pytest_kwait.framework.objects.combinators import ConditionInput
+    from pytest_kwait.framework.predicates import HeldPredicate
 
 __all__ = ["check_awaitable", "create_and_wait", "wait_for_created"]
 

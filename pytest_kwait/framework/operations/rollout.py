@@ -1,6 +1,9 @@
-"""Waits on rollouts by kubectl's rules: of Deployments, DaemonSets and StatefulSets.
+"""How far a rollout is, by the rules and in the words of `kubectl rollout status`.
 
-Source: kubectl/pkg/cmd/rollout/rollout_status.go.
+Pure functions on the API's JSON, whole or trimmed; only what was not observed, or cannot be told,
+differs from kubectl, and says so.
+
+Source: kubectl/pkg/polymorphichelpers/rollout_status.go.
 """
 
 from __future__ import annotations
@@ -10,21 +13,21 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
-from pytest_kwait.engine.targets import parse_target
+from pytest_kwait.clock import Deadline, rfc3339_micro
+from pytest_kwait.engine.options import WaitOptions, check_count, parse_target, resolve_options
+from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.deployment.conditions import DeploymentCondition
-from pytest_kwait.framework.operations.rollout_rules import (
-    daemon_set_rollout,
-    deployment_rollout,
-    stateful_set_rollout,
-)
 from pytest_kwait.framework.pod.fields import controller_uid
-from pytest_kwait.framework.workload.conditions import WorkloadCondition, judge_stuck_pods
+from pytest_kwait.framework.terminal_states.workloads import detect_progress_deadline_exceeded
+from pytest_kwait.framework.workload.conditions import (
+    OwnedPods,
+    WorkloadCondition,
+    judge_stuck_pods,
+)
 from pytest_kwait.framework.workload.fields import count_of, replicas_of
-from pytest_kwait.framework.workload.owned_pods import OwnedPods
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -32,7 +35,133 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.object_counter import ObjectCounter
 
-__all__ = ["DeploymentRollout", "SetRollout", "rollout_status", "wait_for_rollout_status"]
+__all__ = [
+    "DeploymentRollout",
+    "SetRollout",
+    "daemon_set_rollout",
+    "deployment_rollout",
+    "restart",
+    "rollout_status",
+    "stateful_set_rollout",
+    "wait_for_rollout_status",
+]
+
+_ONLY_ROLLING = "rollout status is only available for RollingUpdate strategy type"
+_REVISION = "deployment.kubernetes.io/revision"
+
+
+def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) -> Verdict:
+    """Return how far a Deployment is.
+
+    A missed progress deadline fails as for kubectl, but must hold for a few seconds: after a
+    rollback the condition may outlast the new spec for a moment. Of a paused Deployment it says
+    nothing. A revision that is yet to come is awaited where kubectl fails at once.
+
+    Args:
+        deployment: the Deployment.
+        revision: the revision that it must be at; None for any.
+    """
+    name, status = deployment["metadata"].get("name"), deployment.get("status") or {}
+    running = _revision(deployment)
+    if revision is not None and running > revision:
+        return Failed(_wrong_revision(revision, running))
+    if _int_field(status, "observedGeneration") < _generation(deployment):
+        return Pending("Waiting for deployment spec update to be observed...")
+    if revision is not None and running != revision:
+        return Failed(_wrong_revision(revision, running), Patience.LONG)
+    if detect_progress_deadline_exceeded(deployment) is not None:
+        return Failed(f'deployment "{name}" exceeded its progress deadline', Patience.SHORT)
+    wanted, updated = _replicas(deployment), _int_field(status, "updatedReplicas")
+    there, available = _int_field(status, "replicas"), _int_field(status, "availableReplicas")
+    lead = f'Waiting for deployment "{name}" rollout to finish'
+    if updated < wanted:
+        return Pending(f"{lead}: {updated} out of {wanted} new replicas have been updated...")
+    if there > updated:
+        return Pending(f"{lead}: {there - updated} old replicas are pending termination...")
+    if available < updated:
+        return Pending(f"{lead}: {available} of {updated} updated replicas are available...")
+    return Met()
+
+
+def daemon_set_rollout(daemon_set: dict[str, Any]) -> Verdict:
+    """Return how far a DaemonSet is; one that is not updated by rolling fails at once.
+
+    A status that nobody has written yet does not count: with a generation of 0, which no server
+    gives, kubectl takes it for a rollout to no node at all.
+    """
+    name, status = daemon_set["metadata"].get("name"), daemon_set.get("status") or {}
+    if _update_type(daemon_set) != "RollingUpdate":
+        return Failed(_ONLY_ROLLING)
+    observed = _int_field(status, "observedGeneration")
+    if not observed or observed < _generation(daemon_set):
+        return Pending("Waiting for daemon set spec update to be observed...")
+    wanted = _int_field(status, "desiredNumberScheduled")
+    updated = _int_field(status, "updatedNumberScheduled")
+    available = _int_field(status, "numberAvailable")
+    lead = f'Waiting for daemon set "{name}" rollout to finish'
+    if updated < wanted:
+        return Pending(f"{lead}: {updated} out of {wanted} new pods have been updated...")
+    if available < wanted:
+        return Pending(f"{lead}: {available} of {wanted} updated pods are available...")
+    return Met()
+
+
+def stateful_set_rollout(stateful_set: dict[str, Any]) -> Verdict:
+    """Return how far a StatefulSet is; one that is not updated by rolling fails at once.
+
+    With parameters of a rolling update, which servers fill in, the pods above the partition count;
+    without, the revisions of all.
+    """
+    status, wanted = stateful_set.get("status") or {}, _replicas(stateful_set)
+    if _update_type(stateful_set) != "RollingUpdate":
+        return Failed(_ONLY_ROLLING)
+    observed = _int_field(status, "observedGeneration")
+    if not observed or observed < _generation(stateful_set):
+        return Pending("Waiting for statefulset spec update to be observed...")
+    ready, updated = _int_field(status, "readyReplicas"), _int_field(status, "updatedReplicas")
+    if ready < wanted:
+        return Pending(f"Waiting for {wanted - ready} pods to be ready...")
+    rolling = ((stateful_set.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate")
+    if rolling is not None:
+        above = wanted - _int_field(rolling, "partition")
+        if updated >= above:
+            return Met()
+        lead = "Waiting for partitioned roll out to finish"
+        return Pending(f"{lead}: {updated} out of {above} new pods have been updated...")
+    update = status.get("updateRevision")
+    if update != status.get("currentRevision"):
+        lead = "waiting for statefulset rolling update to complete"
+        return Pending(f"{lead} {updated} pods at revision {update}...")
+    return Met()
+
+
+def _wrong_revision(desired: int, running: int) -> str:
+    return f"desired revision ({desired}) is different from the running revision ({running})"
+
+
+def _int_field(fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _replicas(workload: dict[str, Any]) -> int:
+    replicas = (workload.get("spec") or {}).get("replicas")
+    return replicas if isinstance(replicas, int) else 1
+
+
+def _generation(workload: dict[str, Any]) -> int:
+    return _int_field(workload["metadata"], "generation")
+
+
+def _revision(deployment: dict[str, Any]) -> int:
+    text = (deployment["metadata"].get("annotations") or {}).get(_REVISION) or ""
+    return int(text) if text.isdecimal() else 0
+
+
+def _update_type(workload: dict[str, Any]) -> str:
+    strategy = (workload.get("spec") or {}).get("updateStrategy") or {}
+    return strategy.get("type") or "RollingUpdate"
+
 
 _GOAL = "roll out"
 _KINDS = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
@@ -185,3 +314,56 @@ def wait_for_rollout_status(
     awaited = rollout_status(namespace, target, revision)
     settings = resolve_options(options, timeout="deployment")
     return cast("dict[str, Any]", wait_for_condition(Session.of(client), awaited, settings))
+
+
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""The annotation of the pod template that kubectl changes to have all pods replaced."""
+
+
+def restart(
+    client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
+) -> dict[str, Any]:
+    """Have all pods of a workload replaced, and return it once that is rolled out.
+
+    As kubectl, this refuses a paused Deployment; beyond kubectl, a workload that is not updated by
+    rolling, of which nothing would come. kubectl notes the time in seconds and refuses a second
+    restart within one; here it is noted finer.
+
+    Args:
+        client: the official client.
+        namespace: where it is.
+        target: `deployment/web`, `statefulset/web` or `daemonset/web`.
+        **options: `timeout` (default: `deployment`, 5 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: it is not there, or the server refuses.
+        InvalidArgument: an argument that cannot be meant, or a workload that cannot be restarted.
+        WaitFailed: it can no longer come: the new pods are stuck or refused, a progress deadline
+            was missed, or it was deleted.
+        WaitTimeout: it did not come within the limit.
+    """
+    session = Session.of(client)
+    condition = rollout_status(namespace, target)
+    settings = resolve_options(options, timeout="deployment")
+    deadline = Deadline.after(settings.timeout, session.clock)
+    resource, name = condition.workload.resource, condition.workload.name
+    with within_deadline(deadline, f"{target} could not be read"):
+        before = request_with_retry(
+            lambda left: session.get(resource, name, namespace, deadline=left), deadline
+        )
+    spec = before.get("spec") or {}
+    if spec.get("paused"):
+        raise InvalidArgument("target", target, "it is paused: resume it first")
+    strategy = (spec.get("updateStrategy") or {}).get("type")
+    if strategy not in (None, "RollingUpdate"):
+        raise InvalidArgument(
+            "target", target, f"its update strategy is {strategy}: delete its pods instead"
+        )
+    stamp = {RESTARTED_AT: rfc3339_micro(session.clock.time())}
+    patch = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
+    with within_deadline(deadline, f"{target} could not be restarted"):
+        request_with_retry(
+            lambda left: session.patch(resource, name, patch, namespace, deadline=left), deadline
+        )
+    condition.workload.uid = before["metadata"].get("uid") or ""
+    return cast("dict[str, Any]", wait_for_condition(session, condition, settings, deadline))

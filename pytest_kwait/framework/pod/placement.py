@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.framework.pod.fields import is_finished, node_of, phase_label
-from pytest_kwait.framework.terminal_states.scheduling import detect_unschedulable
+from pytest_kwait.framework.terminal_states.pods import detect_unschedulable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

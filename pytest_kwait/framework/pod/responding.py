@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
@@ -21,7 +21,7 @@ from pytest_kwait.framework.node.minions import parse_pod_uids
 from pytest_kwait.framework.pod.fields import controller_uid, is_finished, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
 from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods
-from pytest_kwait.framework.terminal_states.endings import detect_pod_end
+from pytest_kwait.framework.terminal_states.containers import detect_pod_end
 from pytest_kwait.framework.terminal_states.pods import detect_not_running
 from pytest_kwait.wait.errors import DeadlineExceeded
 

@@ -1,37 +1,261 @@
-"""What can be awaited of a StatefulSet and of its pods, by their ordinals."""
+"""What a StatefulSet and its pods are: pure functions on the API's JSON, whole or trimmed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.client.resource import PODS, STATEFUL_SETS
+from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import Source
-from pytest_kwait.engine.object_counter import ObjectState, TerminalState
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.options import check_count, check_name
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.fields import is_finished, phase_label, phase_of
+from pytest_kwait.framework.pod.fields import (
+    controller_uid,
+    is_finished,
+    is_terminating,
+    phase_label,
+    phase_of,
+)
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
-from pytest_kwait.framework.statefulset.stateful_pods import StatefulPods
-from pytest_kwait.framework.statefulset.stateful_set_states import (
-    StatefulSetFields,
-    describe_ordinals,
-    first_ordinal,
-    is_parallel,
-    parse_ordinal,
+from pytest_kwait.framework.terminal_states.pods import (
+    detect_not_running,
+    detect_owned_pod_failure,
+    detect_unschedulable,
 )
-from pytest_kwait.framework.statefulset.stateful_sets import (
-    detect_blocked_set,
-    detect_stateful_pod_failure,
-)
-from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
 from pytest_kwait.framework.workload.conditions import WorkloadCondition
 from pytest_kwait.framework.workload.fields import count_of, replicas_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-__all__ = ["StatefulSetPod", "StatefulSetPods", "StatefulSetStatus"]
+__all__ = [
+    "StatefulPods",
+    "StatefulSetFields",
+    "StatefulSetPod",
+    "StatefulSetPods",
+    "StatefulSetStatus",
+    "claim_names_of",
+    "describe_ordinals",
+    "detect_blocked_set",
+    "detect_stateful_pod_failure",
+    "first_ordinal",
+    "is_parallel",
+    "is_updating",
+    "parse_ordinal",
+]
+
+
+class _Ordinals(TypedDict, total=False):
+    start: int | None
+
+
+class _Template(TypedDict, total=False):
+    metadata: ObjectMeta
+
+
+class _Spec(TypedDict, total=False):
+    replicas: int | None
+    selector: dict[str, Any] | None
+    podManagementPolicy: str | None
+    ordinals: _Ordinals | None
+    volumeClaimTemplates: list[_Template] | None
+
+
+class _Status(TypedDict, total=False):
+    observedGeneration: int | None
+    replicas: int | None
+    readyReplicas: int | None
+    availableReplicas: int | None
+    currentRevision: str | None
+    updateRevision: str | None
+
+
+class StatefulSetFields(TypedDict, total=False):
+    """The fields of a StatefulSet that waits read."""
+
+    metadata: ObjectMeta
+    spec: _Spec | None
+    status: _Status | None
+
+
+def parse_ordinal(stateful_set: str, pod: str) -> int | None:
+    """Return the ordinal that a pod's name gives it in a set; None for no name of a pod of it.
+
+    Source: kubernetes/pkg/controller/statefulset/stateful_set_utils.go getParentNameAndOrdinal.
+    """
+    lead, _, digits = pod.rpartition("-")
+    if lead != stateful_set or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits) if digits == str(int(digits)) else None
+
+
+def first_ordinal(stateful_set: dict[str, Any]) -> int:
+    """Return the ordinal of the set's first pod: 0 unless its spec says another."""
+    start = ((stateful_set.get("spec") or {}).get("ordinals") or {}).get("start")
+    return start if isinstance(start, int) else 0
+
+
+def describe_ordinals(stateful_set: dict[str, Any], replicas: int) -> str:
+    """Say which pods a set is to have: `web-0 to web-2`, `web-0` or `no pods`."""
+    name, first = stateful_set["metadata"].get("name"), first_ordinal(stateful_set)
+    if replicas < 1:
+        return "no pods"
+    last = f" to {name}-{first + replicas - 1}" if replicas > 1 else ""
+    return f"{name}-{first}{last}"
+
+
+def is_parallel(stateful_set: dict[str, Any]) -> bool:
+    """Whether it starts and stops its pods without waiting for one another."""
+    return (stateful_set.get("spec") or {}).get("podManagementPolicy") == "Parallel"
+
+
+def claim_names_of(stateful_set: dict[str, Any], pod: str) -> list[str]:
+    """Return the names of the claims that a set makes for one of its pods.
+
+    Source: kubernetes/pkg/controller/statefulset/stateful_set_utils.go
+    getPersistentVolumeClaimName.
+    """
+    templates = (stateful_set.get("spec") or {}).get("volumeClaimTemplates") or ()
+    names = [(template.get("metadata") or {}).get("name") for template in templates]
+    return [f"{name}-{pod}" for name in names if name]
+
+
+class StatefulPods(ObjectCounter):
+    """The book of the pods of one StatefulSet; what its selector matches besides is passed over.
+
+    Args:
+        stateful_set: the set, as it is when the book is opened.
+        judge: what a pod counts as, given the pod, its place counted from 0 and its doom so far.
+    """
+
+    def __init__(
+        self,
+        stateful_set: dict[str, Any],
+        judge: Callable[[dict[str, Any], int, TerminalState | None], ObjectState],
+    ) -> None:
+        super().__init__(self._evaluate_pod)
+        self._judge_pod = judge
+        self._name = stateful_set["metadata"].get("name") or ""
+        self._uid = stateful_set["metadata"].get("uid") or ""
+        self._first = first_ordinal(stateful_set)
+        self._places: dict[str, int] = {}
+        self._order: list[int] = []
+        self._foreign: set[str] = set()
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Count a pod, if it is one of the set."""
+        metadata = obj["metadata"]
+        uid = metadata.get("uid") or metadata["name"]
+        ordinal = parse_ordinal(self._name, metadata["name"])
+        if ordinal is None or controller_uid(obj) != self._uid:
+            # A pod can be released by its set, and is then none of it.
+            self.drop(uid)
+            self._foreign.add(uid)
+            return
+        self._foreign.discard(uid)
+        if uid not in self._places:
+            self._places[uid] = ordinal - self._first
+            insort(self._order, ordinal - self._first)
+        super().put(obj, raw, now)
+
+    def drop(self, uid: str) -> None:
+        """Count a pod no more; nothing where it was not counted."""
+        super().drop(uid)
+        self._foreign.discard(uid)
+        place = self._places.pop(uid, None)
+        if place is not None:
+            del self._order[bisect_left(self._order, place)]
+
+    def uids(self) -> set[str]:
+        """Return the UIDs of all that the selector matches and is there."""
+        return {*super().uids(), *self._foreign}
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the pods that are there are the lowest ones: none is missing among them."""
+        return not self._order or (self._order[0] == 0 and self._order[-1] == len(self._order) - 1)
+
+    def _evaluate_pod(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+        if is_terminating(pod):
+            return ObjectState("being deleted")
+        metadata = pod["metadata"]
+        place = self._places[metadata.get("uid") or metadata["name"]]
+        return self._judge_pod(pod, place, before)
+
+
+_UNBOUND = "persistentvolumeclaim"
+
+
+def detect_stateful_pod_failure(
+    stateful_set: dict[str, Any],
+    pod: dict[str, Any],
+    before: TerminalState | None,
+    rule: Callable[[dict[str, Any], TerminalState | None], TerminalState | None],
+) -> TerminalState | None:
+    """Return why a pod of a set will not become what is awaited; None while it may.
+
+    Where its volumes keep it from every node, the claims that the set has made for it are named.
+
+    Args:
+        stateful_set: whose pod it is.
+        pod: the pod.
+        before: what it was doomed by before.
+        rule: why any pod would not become that.
+    """
+    doom = rule(pod, before)
+    if doom is None or _UNBOUND not in doom.reason.lower() or detect_unschedulable(pod) is None:
+        return doom
+    claims = claim_names_of(stateful_set, pod["metadata"]["name"])
+    if not claims:
+        return doom
+    noun = "claim" if len(claims) == 1 else "claims"
+    return TerminalState(f"{doom.reason} ({noun} {', '.join(claims)})", doom.patience)
+
+
+def is_updating(stateful_set: dict[str, Any]) -> bool:
+    """Whether its status is of two revisions, so that some of its pods are to be replaced."""
+    status = stateful_set.get("status") or {}
+    update = status.get("updateRevision")
+    return bool(update) and update != status.get("currentRevision")
+
+
+def detect_blocked_set(
+    stateful_set: dict[str, Any], pods: StatefulPods, wanted: int, replicas: int
+) -> Failed | None:
+    """Return the verdict where so many pods are stuck that `wanted` will not come; else None.
+
+    One stuck pod of an ordered set keeps all that are missing above it from being made. While pods
+    below are missing too they come first, and nothing is judged. A set without order replaces stuck
+    pods of another revision, so that nothing is judged while it is updated.
+
+    Args:
+        stateful_set: the set, its status being of its present generation.
+        pods: its pods.
+        wanted: how many of its pods are to become what is awaited.
+        replicas: how many it is to have.
+    """
+    missing = max(replicas - len(pods), 0)
+    if is_parallel(stateful_set):
+        if is_updating(stateful_set):
+            return None
+        blocked = False
+    else:
+        blocked = pods.is_contiguous
+    comes = len(pods) + (0 if blocked else missing)
+    stuck = pods.nth_terminal(max(comes - wanted + 1, 1))
+    if stuck is None or stuck[0].state.doom is None or wanted < 1:
+        return None
+    entry, patience, since = stuck
+    others = pods.doomed - 1
+    notes = [f"and {others} more {'pod' if others == 1 else 'pods'}"] if others else []
+    if blocked and missing:
+        notes.append("the set makes none after it")
+    note = f" ({'; '.join(notes)})" if notes else ""
+    return Failed(f"pod {entry.name}{note}: {stuck[0].state.doom.reason}", patience, since)
+
 
 _MET = "met"
 

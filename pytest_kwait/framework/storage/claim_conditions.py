@@ -13,10 +13,9 @@ from pytest_kwait.client.responses import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import check_namespace
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.named_objects import AbsentObject
-from pytest_kwait.framework.object_events import EventFields, EventSource, LastEventStore
+from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
+from pytest_kwait.framework.named_objects import AbsentObject, NamedObjectStore
 from pytest_kwait.framework.pod.fields import is_finished
-from pytest_kwait.framework.rosters import NamedObjectStore
 from pytest_kwait.framework.terminal_states.claims import describe_claim, detect_claim_failure
 
 if TYPE_CHECKING:

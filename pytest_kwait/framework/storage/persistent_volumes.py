@@ -1,15 +1,18 @@
-"""Waits on persistent volumes: their phase, their finalizers, their end.
+"""Waiting until claims and volumes are bound to each other, in both directions and by UID.
 
 Source: kubernetes/test/e2e/framework/pv/pv.go.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
 
 from pytest_kwait.client.resource import PERSISTENT_VOLUMES
+from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.client.session import Session
+from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
+from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
@@ -20,23 +23,236 @@ from pytest_kwait.framework.named_objects import (
     check_flag,
     check_text,
     finalizer_goal,
+    parse_named_uids,
 )
-from pytest_kwait.framework.storage.claim_conditions import phase_of
-from pytest_kwait.framework.storage.volume_bindings import VolumeFields, claim_of
+from pytest_kwait.framework.storage.claim_conditions import AwaitedClaims, phase_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.condition import Condition
 
 __all__ = [
+    "VolumeFields",
+    "claim_of",
     "persistent_volume_deleted",
     "persistent_volume_phase",
+    "pv_and_pvc",
+    "pv_claim_bound_phase",
     "pv_finalizer",
     "wait_for_persistent_volume_deleted",
     "wait_for_persistent_volume_phase",
+    "wait_for_pv_and_pvc",
+    "wait_for_pv_claim_bound_phase",
     "wait_for_pv_finalizer",
 ]
+
+
+class _Reference(TypedDict, total=False):
+    namespace: str | None
+    name: str | None
+    uid: str | None
+
+
+class _Spec(TypedDict, total=False):
+    claimRef: _Reference | None
+    persistentVolumeReclaimPolicy: str | None
+
+
+class _Status(TypedDict, total=False):
+    phase: str | None
+    message: str | None
+
+
+class VolumeFields(TypedDict, total=False):
+    """The fields of a volume that waits read."""
+
+    metadata: ObjectMeta
+    spec: _Spec | None
+    status: _Status | None
+
+
+def claim_of(volume: dict[str, Any]) -> str:
+    """Return namespace and name of the claim that a volume is kept for; empty for none."""
+    claim = (volume.get("spec") or {}).get("claimRef") or {}
+    return f"{claim.get('namespace')}/{claim.get('name')}" if claim.get("name") else ""
+
+
+class BoundClaims(AwaitedClaims):
+    """Claims and their volumes, Bound to each other.
+
+    Args:
+        namespace: where the claims are.
+        claims: their UIDs by name.
+        volume: the only claim's volume; empty where any will do.
+    """
+
+    def __init__(self, namespace: str, claims: Mapping[str, str], volume: str = "") -> None:
+        goal = f"become bound to volume {volume}" if volume else "become bound"
+        super().__init__(namespace, claims, goal)
+        self._volume = volume
+        self._volumes: dict[str, SingleObject] = {}
+        if volume:
+            self._look_at(volume)
+
+    def _look_at(self, volume: str) -> None:
+        sighting = self._volumes[volume] = SingleObject(PERSISTENT_VOLUMES, volume)
+        source = Source(PERSISTENT_VOLUMES, None, sighting, volume, fields=VolumeFields)
+        self._sources = (*self._sources, source)
+
+    def sources(self) -> Sequence[Source]:
+        """Return the claims and what explains them, and the volumes that they are bound to."""
+        for claim in self.claims.sightings:
+            volume = _volume_name_of(claim)
+            if volume and volume not in self._volumes and not self._volume:
+                self._look_at(volume)
+        return super().sources()
+
+    def judge(self, claim: SingleObject) -> Verdict:
+        """Judge one claim, then the volume that it names."""
+        volume = _volume_name_of(claim)
+        if self._volume and volume not in ("", self._volume):
+            return Failed(f"the claim has volume {volume}")
+        bound = self.bound(claim)
+        sighting = self._volumes.get(self._volume or volume)
+        if sighting is None:
+            return bound if not isinstance(bound, Met) else Pending("Bound, to no volume by name")
+        # What is wrong with the volume says more than what the claim lacks without it.
+        other = self._judge_volume(claim, sighting)
+        return other if isinstance(other, Failed) or isinstance(bound, Met) else bound
+
+    def _judge_volume(self, claim: SingleObject, volume: SingleObject) -> Verdict:
+        absent = volume.missing_verdict()
+        if absent is not None:
+            return (
+                Pending(f"there is no volume {volume.name} yet")
+                if isinstance(absent, Pending)
+                else absent
+            )
+        current = volume.current or {}
+        holder = (volume.spec.get("claimRef") or {}).get("uid") or ""
+        if holder not in ("", claim.uid) and claim.uid:
+            # Whoever keeps a volume may clear whom it is kept for.
+            text = f"volume {volume.name} is kept for claim {claim_of(current)} of another UID"
+            return Failed(text, Patience.LONG)
+        named = claim_of(current)
+        if named not in ("", f"{self.namespace}/{claim.name}"):
+            return Failed(f"volume {volume.name} is kept for claim {named}", Patience.LONG)
+        phase = phase_of(current)
+        if phase == "Bound" and holder == claim.uid:
+            return Met()
+        message = volume.status.get("message")
+        return Pending(f"volume {volume.name} is {phase}{f': {message}' if message else ''}")
+
+    def seen(self) -> str:
+        """Say what phases claims and volumes are in."""
+        volumes = ", ".join(
+            f"volume {each.name} {phase_of(each.current)}"
+            for each in self._volumes.values()
+            if each.current is not None
+        )
+        return "; ".join(part for part in (super().seen(), volumes) if part)
+
+    def result(self) -> list[dict[str, Any]]:
+        """Return the volume and its claim, or the volumes in the order of their claims."""
+        claims = list(self.claims.sightings)
+        volumes = [self._volumes[_volume_name_of(claim)].object() for claim in claims]
+        return [*volumes, claims[0].object()] if self._volume else volumes
+
+    def scope(self) -> EvidenceScope:
+        """Return the claims with their pods, and the volumes."""
+        scope = super().scope()
+        volumes = tuple(each.reference() for each in self._volumes.values())
+        return EvidenceScope(
+            scope.namespace, objects=(*scope.objects, *volumes), pod_names=scope.pod_names
+        )
+
+
+def _volume_name_of(claim: SingleObject) -> str:
+    return str(claim.spec.get("volumeName") or "")
+
+
+def pv_and_pvc(namespace: str, volume: str, claim: str) -> BoundClaims:
+    """Return the condition of `wait_for_pv_and_pvc`."""
+    check_name("volume", volume)
+    return BoundClaims(namespace, {check_name("claim", claim): ""}, volume)
+
+
+def wait_for_pv_and_pvc(
+    client: ApiClient, namespace: str, volume: str, claim: str, **options: Unpack[WaitOptions]
+) -> list[dict[str, Any]]:
+    """Return a volume and a claim once both are Bound, to each other.
+
+    The claim names the volume, and the volume the claim, by its UID. Upstream gives each of them a
+    limit of its own, and finds out afterwards whether they are bound to others.
+
+    Args:
+        client: the official client.
+        namespace: where the claim is.
+        volume: the name of the PersistentVolume.
+        claim: the name of the PersistentVolumeClaim.
+        **options: `timeout` (default: `pv_bound`, 3 minutes) and the other options of every wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: the claim has another volume, or is lost, one of the two
+            was deleted, or the volume is kept for another claim.
+        WaitTimeout: it did not come within the limit.
+
+    Source: pv/pv.go WaitOnPVandPVC.
+    """
+    awaited = pv_and_pvc(namespace, volume, claim)
+    return _wait_for_binding(client, awaited, options, "pv_bound")
+
+
+def pv_claim_bound_phase(namespace: str, claims: Sequence[dict[str, Any] | str]) -> BoundClaims:
+    """Return the condition of `wait_for_pv_claim_bound_phase`."""
+    return BoundClaims(namespace, parse_named_uids("claims", claims))
+
+
+def wait_for_pv_claim_bound_phase(
+    client: ApiClient,
+    namespace: str,
+    claims: Sequence[dict[str, Any] | str],
+    **options: Unpack[WaitOptions],
+) -> list[dict[str, Any]]:
+    """Return the volumes of claims, in their order, once all are Bound to each other.
+
+    Upstream takes the volumes as they are when their claims are Bound, and waits for one claim
+    after the other.
+
+    Args:
+        client: the official client.
+        namespace: where the claims are.
+        claims: the claims themselves or their names, at least one; one given as an object is known
+            by its UID.
+        **options: `timeout` (default: `claim_provision`, 5 minutes) and the other options of every
+            wait.
+
+    Raises:
+        ApiError: the server refuses.
+        InvalidArgument: an argument that cannot be meant.
+        WaitFailed: it can no longer come: a claim is lost or was deleted, nobody can give it a
+            volume as things are, or its volume is kept for another claim.
+        WaitTimeout: it did not come within the limit.
+
+    Source: pv/pv.go WaitForPVClaimBoundPhase and WaitAndVerifyBinds.
+    """
+    return _wait_for_binding(
+        client, pv_claim_bound_phase(namespace, claims), options, "claim_provision"
+    )
+
+
+def _wait_for_binding(
+    client: ApiClient, condition: Condition, options: WaitOptions, timeout: str
+) -> list[dict[str, Any]]:
+    settings = resolve_options(options, timeout=timeout)
+    found = wait_for_condition(Session.of(client), condition, settings)
+    return cast("list[dict[str, Any]]", found)
+
 
 _PHASES = ("Pending", "Available", "Bound", "Released", "Failed")
 _USABLE = ("Available", "Bound")

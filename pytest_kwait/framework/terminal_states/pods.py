@@ -1,22 +1,23 @@
-"""Why a pod will not start: the first family that has something to say about it."""
+"""Pods that the scheduler says no node can take."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.engine.object_counter import TerminalState
+from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.framework.pod.fields import controller_uid
-from pytest_kwait.framework.terminal_states.container_starts import detect_start_failure
-from pytest_kwait.framework.terminal_states.containers import detect_image_failure
-from pytest_kwait.framework.terminal_states.crash_loops import detect_crash_loop
-from pytest_kwait.framework.terminal_states.endings import detect_pod_end
-from pytest_kwait.framework.terminal_states.finished_containers import detect_finished_container
-from pytest_kwait.framework.terminal_states.init_containers import detect_init_container_failure
-from pytest_kwait.framework.terminal_states.scheduling import detect_unschedulable
+from pytest_kwait.framework.terminal_states.containers import (
+    detect_crash_loop,
+    detect_finished_container,
+    detect_image_failure,
+    detect_init_container_failure,
+    detect_pod_end,
+    detect_start_failure,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pytest_kwait.engine.object_counter import TerminalState
 
 __all__ = [
     "detect_not_ready",
@@ -24,7 +25,25 @@ __all__ = [
     "detect_not_starting",
     "detect_not_staying_up",
     "detect_owned_pod_failure",
+    "detect_unschedulable",
 ]
+
+
+def detect_unschedulable(pod: dict[str, Any]) -> TerminalState | None:
+    """Return the doom of a pod by its PodScheduled condition; None while the scheduler is content.
+
+    It may pass: a node may come, or room on one. A pod behind a scheduling gate is not doomed.
+    """
+    status = pod.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled":
+            if condition.get("status") == "False" and condition.get("reason") == "Unschedulable":
+                message = " ".join((condition.get("message") or "").split())
+                return TerminalState(
+                    f"Unschedulable: {message}" if message else "Unschedulable", Patience.LONG
+                )
+            return None
+    return None
 
 
 def detect_not_starting(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:

@@ -1,6 +1,11 @@
-"""Deployments that do not get on: their progress deadline missed, paused, or refused a ReplicaSet.
+"""Controllers of pods to which the server refuses the pods that they make.
 
-Source: kubernetes/pkg/controller/deployment/progress.go and sync.go.
+The condition keeps the words of the first refusal for as long as refusals go on. Jobs, StatefulSets
+and DaemonSets have no such condition: they tell of a refusal in events alone.
+
+Source: kubernetes/pkg/controller/replicaset/replica_set_utils.go calculateStatus and, of the
+events, kubernetes/pkg/controller/controller_utils.go RealPodControl.createPods; the words are those
+of the admission plugins in apiserver and kubernetes/plugin/pkg/admission.
 """
 
 from __future__ import annotations
@@ -10,7 +15,60 @@ from typing import Any
 from pytest_kwait.engine.object_counter import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
-__all__ = ["detect_paused", "detect_progress_deadline_exceeded", "detect_replica_set_refusal"]
+__all__ = [
+    "detect_creation_failure",
+    "detect_paused",
+    "detect_progress_deadline_exceeded",
+    "detect_replica_failure",
+    "detect_replica_set_refusal",
+    "to_refusal_patience",
+]
+
+# What the template, or a label of the namespace, must be changed for. A quota may be freed, a
+# service account or a priority class be made, a limit be raised, a webhook come back.
+_FINAL_REFUSALS = (
+    "violates podsecurity",
+    "is invalid:",
+    ": must specify ",
+)
+
+
+def to_refusal_patience(message: str) -> Patience:
+    """Return how long a refusal must hold before it is believed, by its text."""
+    text = message.lower()
+    return Patience.SHORT if any(phrase in text for phrase in _FINAL_REFUSALS) else Patience.LONG
+
+
+_COMBINED = "(combined from similar events): "
+_ERROR = "Error creating: "
+
+
+def detect_creation_failure(message: str) -> TerminalState:
+    """Return why a Job, StatefulSet or DaemonSet gets no pods, by the message of its last event.
+
+    Args:
+        message: of an event FailedCreate; what the recorder of events puts before it is left out.
+    """
+    text = " ".join(message.split()).removeprefix(_COMBINED).removeprefix(_ERROR)
+    return TerminalState(
+        f"FailedCreate: {text}" if text else "FailedCreate", to_refusal_patience(text)
+    )
+
+
+def detect_replica_failure(controller: dict[str, Any]) -> TerminalState | None:
+    """Return why a ReplicaSet, ReplicationController or Deployment gets no pods, or keeps too many.
+
+    None where its ReplicaFailure condition is not True. Whether its status is of its present
+    generation is for the caller to know.
+    """
+    status = controller.get("status") or {}
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            message = " ".join((condition.get("message") or "").split())
+            parts = (condition.get("reason"), message)
+            text = ": ".join(part for part in parts if part) or "ReplicaFailure"
+            return TerminalState(text, to_refusal_patience(message))
+    return None
 
 
 def detect_progress_deadline_exceeded(deployment: dict[str, Any]) -> TerminalState | None:

@@ -1,28 +1,157 @@
-"""What conditions on a controller of pods share: the object, its pods, why they will not come."""
+"""The pods that a selector matches, each counted with those of the same owner."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.client.resource import PODS
+from pytest_kwait.client.resource import EVENTS, PODS
 from pytest_kwait.engine.condition import EvidenceScope, Source
+from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.options import check_name, check_namespace
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Pending
+from pytest_kwait.framework.events import EventFields, last_timestamp_of
+from pytest_kwait.framework.pod.fields import (
+    controller_uid,
+    is_finished,
+    is_ready,
+    is_terminating,
+    phase_label,
+    phase_of,
+)
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
-from pytest_kwait.framework.workload.controllers import selector_of
-from pytest_kwait.framework.workload.fields import describe_generation_lag
-from pytest_kwait.framework.workload.owned_pods import ALIVE, OwnedPods
-from pytest_kwait.framework.workload.refusals import RefusedPods
+from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
+from pytest_kwait.framework.terminal_states.workloads import detect_creation_failure
+from pytest_kwait.framework.workload.fields import describe_generation_lag, selector_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import ObjectReference
-    from pytest_kwait.engine.object_counter import ObjectCounter
 
-__all__ = ["WorkloadCondition", "judge_stuck_pods"]
+__all__ = ["ALIVE", "OwnedPods", "RefusedPods", "WorkloadCondition", "judge_stuck_pods"]
+
+ALIVE = "alive"
+"""What pods count as that have not ended and are not being deleted."""
+
+
+class OwnedPods:
+    """The book of pods by owner.
+
+    A selector is no ownership: it may match what an earlier workload of the same name has left,
+    and matches the pods of all ReplicaSets of a Deployment.
+
+    Args:
+        owner: what a pod is counted with; by default the UID of its controller.
+    """
+
+    def __init__(self, owner: Callable[[dict[str, Any]], str] = controller_uid) -> None:
+        self._owner = owner
+        self._tallies: dict[str, ObjectCounter] = {}
+        self._owner_of: dict[str, str] = {}
+
+    def of(self, owner: str) -> ObjectCounter:
+        """Return the tally of that owner's pods."""
+        tally = self._tallies.get(owner)
+        if tally is None:
+            tally = self._tallies[owner] = ObjectCounter(_state)
+        return tally
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Count a pod with those of its owner; it may have been adopted, or released."""
+        uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
+        owner, before = self._owner(obj), self._owner_of.get(uid)
+        if before is not None and before != owner:
+            self.of(before).drop(uid)
+        self._owner_of[uid] = owner
+        self.of(owner).put(obj, raw, now)
+
+    def drop(self, uid: str) -> None:
+        """Count a pod no more; nothing where it was not counted."""
+        owner = self._owner_of.pop(uid, None)
+        if owner is not None:
+            self.of(owner).drop(uid)
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of the pods that are there, whosever they are."""
+        return self._owner_of.keys()
+
+
+def _state(pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
+    if is_terminating(pod):
+        return ObjectState("being deleted")
+    if is_finished(pod):
+        # Its controller makes another one in its place.
+        return ObjectState(phase_label(pod))
+    if phase_of(pod) == "Running" and is_ready(pod):
+        return ObjectState("ready", (ALIVE,))
+    label = phase_label(pod)
+    label = "Running, not ready" if label == "Running" else label
+    return ObjectState(label, (ALIVE,), doom=detect_owned_pod_failure(pod, before))
+
+
+@dataclass(eq=False, slots=True)
+class _ObjectEventSource(Source):
+    """The events about one object, by its UID."""
+
+    uid: str = ""
+
+    @property
+    def field_selector(self) -> str | None:
+        """The field selector that leaves these events."""
+        return f"involvedObject.uid={self.uid}"
+
+    def __str__(self) -> str:
+        return f"events of {self.uid} in {self.namespace}"
+
+
+class RefusedPods:
+    """What became of the pods that a controller has tried to make.
+
+    A refusal counts while it is the last thing that is known: nothing was made after it, and no pod
+    is younger. Whoever sends many events has some of them left out, so both are looked at.
+
+    Args:
+        namespace: where the controller is.
+        uid: its UID.
+    """
+
+    def __init__(self, namespace: str, uid: str) -> None:
+        self._attempts: dict[str, dict[str, Any]] = {}
+        self.source = _ObjectEventSource(EVENTS, namespace, self, fields=EventFields, uid=uid)
+        self._youngest = ""
+
+    def made(self, pod: dict[str, Any]) -> None:
+        """Note that there is a pod, which was not refused."""
+        self._youngest = max(self._youngest, pod["metadata"].get("creationTimestamp") or "")
+
+    def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
+        """Note an event, if it tells of a pod that was to be made."""
+        if obj.get("reason") in ("FailedCreate", "SuccessfulCreate"):
+            uid = obj["metadata"].get("uid") or obj["metadata"]["name"]
+            self._attempts.pop(uid, None)
+            self._attempts[uid] = obj
+
+    def drop(self, uid: str) -> None:
+        """Note that an event is forgotten, which happens after an hour."""
+        self._attempts.pop(uid, None)
+
+    def uids(self) -> Collection[str]:
+        """Return the UIDs of the events that tell of pods."""
+        return self._attempts.keys()
+
+    def deferred_verdict(self) -> Failed | None:
+        """Return the verdict if the last pod was refused; else None."""
+        # Of one second the one that was listed last, which is the one that was made last.
+        last = max(reversed(self._attempts.values()), key=last_timestamp_of, default=None)
+        if last is None or last.get("reason") != "FailedCreate":
+            return None
+        if last_timestamp_of(last) < self._youngest:
+            return None
+        doom = detect_creation_failure(last.get("message") or "")
+        return Failed(doom.reason, doom.patience)
 
 
 def judge_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Failed | None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from pytest_kwait.scheduler.command.config_errors import CommandError, FieldError, invalid
+from pytest_kwait.engine.options import check_name
+from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.scheduler.command.config_errors import (
+    CommandError,
+    FieldError,
+    aggregate,
+    invalid,
+    required,
+)
 from pytest_kwait.scheduler.command.configuration import (
     API_VERSION,
+    JSON_CONTENT,
     KIND,
     ClientConnection,
     Configuration,
@@ -19,13 +29,27 @@ from pytest_kwait.scheduler.command.configuration import (
     Plugins,
     PluginSet,
     Profile,
+    encode_configuration,
 )
 from pytest_kwait.scheduler.command.go_values import INT32, INT64, parse_duration, quote_go
+from pytest_kwait.scheduler.command.profiles import set_profile_defaults, validate_profiles
+from pytest_kwait.wait import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
-__all__ = ["DecodedConfiguration", "decode_configuration", "find_section", "parse_yaml"]
+    from pytest_kwait.scheduler.command.flags import Flags
+
+__all__ = [
+    "DecodedConfiguration",
+    "decode_configuration",
+    "find_section",
+    "load_configuration",
+    "parse_yaml",
+    "read_configuration",
+    "validate_configuration",
+    "write_configuration",
+]
 
 _Part = TypeVar("_Part")
 
@@ -278,3 +302,193 @@ def _json_name(data: Any) -> str:
     if isinstance(data, list):
         return "array"
     return "object" if isinstance(data, dict) else "string"
+
+
+_JITTER_FACTOR = 1.2
+
+
+def validate_configuration(configuration: Configuration) -> list[FieldError]:
+    """Return all that is wrong with a completed configuration, in the order of Kubernetes."""
+    return list(_list_violations(configuration))
+
+
+def _list_violations(config: Configuration) -> Iterator[FieldError]:
+    yield from _check_connection(config.client_connection)
+    yield from _check_election(config.leader_election)
+    if config.parallelism <= 0:
+        yield invalid(
+            "parallelism", config.parallelism, "should be an integer value greater than zero"
+        )
+    yield from validate_profiles(config.profiles)
+    yield from _check_percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
+    for index, profile in enumerate(config.profiles):
+        path = f"profiles[{index}].percentageOfNodesToScore"
+        yield from _check_percentage(path, profile.percentage_of_nodes_to_score)
+    initial, most = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+    if initial <= 0:
+        yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
+    if most < initial:
+        detail = "must be greater than or equal to PodInitialBackoffSeconds"
+        yield invalid("podMaxBackoffSeconds", most, detail)
+    if config.extenders:
+        detail = "this scheduler calls no extenders: leave them out"
+        yield invalid("extenders", len(config.extenders), detail)
+    for name, value in (
+        ("enableProfiling", config.enable_profiling),
+        ("enableContentionProfiling", config.enable_contention_profiling),
+    ):
+        if value:
+            yield invalid(name, value, "this scheduler serves no profiles of itself: use false")
+
+
+def _check_connection(connection: ClientConnection) -> Iterator[FieldError]:
+    if connection.burst < 0:
+        yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
+    if connection.burst == 0:
+        yield invalid("clientConnection.burst", 0, "no request could be sent: use 1 or more")
+    if connection.qps <= 0:
+        detail = "this scheduler always keeps to a rate: use more than 0"
+        yield invalid("clientConnection.qps", connection.qps, detail)
+    for name, value in (
+        ("contentType", connection.content_type),
+        ("acceptContentTypes", connection.accept_content_types),
+    ):
+        if value not in ("", JSON_CONTENT):
+            detail = f"this scheduler speaks {JSON_CONTENT}"
+            yield invalid(f"clientConnection.{name}", value, detail)
+
+
+def _check_election(election: LeaderElection) -> Iterator[FieldError]:
+    if not election.leader_elect:
+        return
+    path = "leaderElection"
+    lease, renew = election.lease_duration, election.renew_deadline
+    retry = election.retry_period
+    for name, value in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
+        if value <= 0:
+            yield invalid(f"{path}.{name}", format_duration(value), "must be greater than zero")
+    if lease <= renew:
+        detail = "must be greater than `RenewDeadline`"
+        yield invalid(f"{path}.leaseDuration", format_duration(lease), detail)
+    if 0 < renew <= retry * _JITTER_FACTOR:
+        # Kubernetes finds this only when it starts the election.
+        detail = "must be greater than retryPeriod*JitterFactor"
+        yield invalid(f"{path}.renewDeadline", format_duration(renew), detail)
+    for name, text in (
+        ("resourceLock", election.resource_lock),
+        ("resourceNamespace", election.resource_namespace),
+        ("resourceName", election.resource_name),
+    ):
+        if not text:
+            yield required(f"{path}.{name}")
+    yield from _check_lock_name(f"{path}.resourceNamespace", election.resource_namespace)
+    yield from _check_lock_name(f"{path}.resourceName", election.resource_name)
+    if election.resource_lock != "leases":
+        detail = 'resourceLock value must be "leases"'
+        yield invalid(f"{path}.resourceLock", election.resource_lock, detail)
+
+
+def _check_lock_name(path: str, name: str) -> Iterator[FieldError]:
+    if name:
+        try:
+            check_name(path, name)
+        except InvalidArgument as error:
+            yield invalid(path, name, error.valid)
+
+
+def _check_percentage(path: str, percentage: int | None) -> Iterator[FieldError]:
+    if percentage is not None and not 0 <= percentage <= 100:
+        yield invalid(path, percentage, "not in valid range [0-100]")
+
+
+_ELECTION = {
+    "leader_elect": "leader_elect",
+    "leader_elect_lease_duration": "lease_duration",
+    "leader_elect_renew_deadline": "renew_deadline",
+    "leader_elect_retry_period": "retry_period",
+    "leader_elect_resource_lock": "resource_lock",
+    "leader_elect_resource_name": "resource_name",
+    "leader_elect_resource_namespace": "resource_namespace",
+}
+_CONNECTION = {"kubeconfig": "kubeconfig", "kube_api_qps": "qps", "kube_api_burst": "burst"}
+
+
+def load_configuration(flags: Flags) -> Configuration:
+    """Return the configuration: the file's, then each flag that was given, then the defaults.
+
+    Kubernetes' scheduler lets a file win over the deprecated flags; here every flag wins.
+
+    Raises:
+        ProgramError: the file cannot be read, or the whole of it is not sound: all that is wrong
+            with flags and fields at once.
+
+    Source: cmd/kube-scheduler/app/options/options.go ApplyTo.
+    """
+    read = (
+        read_configuration(Path(flags.config))
+        if flags.config
+        else DecodedConfiguration(Configuration())
+    )
+    configuration = read.configuration
+    given = flags.given
+    election = {field: getattr(flags, name) for name, field in _ELECTION.items() if name in given}
+    connection = {
+        field: getattr(flags, name) for name, field in _CONNECTION.items() if name in given
+    }
+    configuration = replace(
+        configuration,
+        leader_election=replace(configuration.leader_election, **election),
+        client_connection=replace(configuration.client_connection, **connection),
+        profiles=set_profile_defaults(configuration.profiles, Profile()),
+    )
+    # What could not be read has its default, which nothing may be held against.
+    sound = [
+        error
+        for error in validate_configuration(configuration)
+        if find_section(error.field) not in read.broken
+    ]
+    errors = [*read.errors, *sound, *flags.errors()]
+    if errors:
+        raise aggregate(errors)
+    return configuration
+
+
+def read_configuration(path: Path) -> DecodedConfiguration:
+    """Return the configuration of a file, as far as it says one.
+
+    Raises:
+        ProgramError: it cannot be read, or is none.
+
+    Source: cmd/kube-scheduler/app/options/configfile.go LoadConfigFromFile.
+    """
+    try:
+        text = path.expanduser().read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CommandError(f"open {path}: it is not text") from None
+    except OSError as error:
+        raise CommandError(f"open {path}: {_lower_field_name(error)}") from None
+    return decode_configuration(parse_yaml(text))
+
+
+def write_configuration(configuration: Configuration, path: Path) -> None:
+    """Write the configuration as YAML; reading it gives the same.
+
+    Raises:
+        ProgramError: it cannot be written there.
+
+    Source: cmd/kube-scheduler/app/options/configfile.go LogOrWriteConfig.
+    """
+    try:
+        path.expanduser().write_text(format_yaml(configuration), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"open {path}: {_lower_field_name(error)}") from None
+
+
+def format_yaml(configuration: Configuration) -> str:
+    """Return the configuration as YAML."""
+    return yaml.safe_dump(encode_configuration(configuration), sort_keys=True, allow_unicode=True)
+
+
+def _lower_field_name(error: OSError) -> str:
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]

@@ -1,39 +1,124 @@
-"""The program `kwait-scheduler`.
-
-Source: cmd/kube-scheduler.
-"""
+"""Logs on stderr, in the form of Kubernetes' programs."""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 import threading
 import traceback
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import click
 
 from pytest_kwait.errors import KwaitError
-from pytest_kwait.scheduler.command.effective_configuration import (
+from pytest_kwait.scheduler.command.configuration_file import (
     format_yaml,
     load_configuration,
     write_configuration,
 )
 from pytest_kwait.scheduler.command.feature_gates import FeatureGates
 from pytest_kwait.scheduler.command.flags import PROGRAM, help_text, parse_flags
-from pytest_kwait.scheduler.command.logs import capture_logs
-from pytest_kwait.scheduler.command.termination import exit_at_once, stop_on_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
 
     from pytest_kwait.scheduler.command.flags import Flags
 
-__all__ = ["main", "run"]
+__all__ = ["DETAIL_VERBOSITY", "capture_logs", "exit_at_once", "main", "run", "stop_on_signals"]
 
-_log = logging.getLogger("pytest_kwait.scheduler")
+DETAIL_VERBOSITY = 4
+"""The verbosity from which on each step is logged."""
+
+_SEVERITIES = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "F"}
+_LOGGER = "pytest_kwait"
+
+
+class _KlogFormatter(logging.Formatter):
+    """A line as klog writes it: `I1121 11:08:20.134597   13246 module.py:106] text`.
+
+    Source: k8s.io/klog v2 klog.go formatHeader.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).astimezone()
+        letter = _SEVERITIES.get(record.levelname, "I")
+        place = f"{record.process or 0:7d} {record.filename}:{record.lineno}"
+        text = record.getMessage()
+        if record.exc_info:
+            text = f"{text}\n{self.formatException(record.exc_info)}"
+        return f"{letter}{at:%m%d %H:%M:%S.%f} {place}] {text}"
+
+
+@contextmanager
+def capture_logs(verbosity: int, stream: TextIO | None = None) -> Iterator[None]:
+    """Write the logs of the scheduler while the context lasts, and flush them at its end.
+
+    Whoever goes on in the process afterwards finds the logger as it was.
+
+    Args:
+        verbosity: as `-v` has it.
+        stream: where to; stderr by default.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_KlogFormatter())
+    logger = logging.getLogger(_LOGGER)
+    before = logger.level, logger.propagate
+    logger.setLevel(logging.DEBUG if verbosity >= DETAIL_VERBOSITY else logging.INFO)
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        handler.flush()
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_log = logging.getLogger(__name__)
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """From now on, SIGTERM and SIGINT set `stop`; a second one ends the process with status 1.
+
+    Source: apiserver pkg/server/signal.go SetupSignalHandler.
+    """
+    # A handler may run while its own thread holds the lock of any event; this queue has none.
+    arrived: SimpleQueue[int] = SimpleQueue()
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        arrived.put(number)
+
+    def obey() -> None:
+        number = arrived.get()
+        _log.info("Received %s, stopping", signal.Signals(number).name)
+        stop.set()
+        arrived.get()
+        exit_at_once(1)
+
+    for number in _SIGNALS:
+        signal.signal(number, note)
+    threading.Thread(target=obey, name="kwait-scheduler-signals", daemon=True).start()
+
+
+def exit_at_once(status: int) -> NoReturn:
+    """End the process with what was logged written, and wait for no thread."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+_scheduler_main_log = logging.getLogger("pytest_kwait.scheduler")
 _CONFIGURATION_VERBOSITY = 2
 
 
@@ -79,16 +164,16 @@ def _run(flags: Flags, stop: threading.Event, version: str) -> None:
     gates = FeatureGates.parse(flags.feature_gates)
     configuration = load_configuration(flags)
     if flags.v >= _CONFIGURATION_VERBOSITY:
-        _log.info("Using component config:\n%s", format_yaml(configuration))
+        _scheduler_main_log.info("Using component config:\n%s", format_yaml(configuration))
     if flags.write_config_to:
         write_configuration(configuration, Path(flags.write_config_to))
-        _log.info("Wrote configuration to %s", flags.write_config_to)
+        _scheduler_main_log.info("Wrote configuration to %s", flags.write_config_to)
         return
     # The client alone takes a second to import: not for who asks for the help, or errs.
     from pytest_kwait.scheduler.command.program import SchedulerProgram
 
     program = SchedulerProgram(flags, configuration, gates)
-    _log.info("Starting %s %s", PROGRAM, version)
+    _scheduler_main_log.info("Starting %s %s", PROGRAM, version)
     program.run(stop)
 
 

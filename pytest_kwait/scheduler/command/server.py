@@ -1,35 +1,260 @@
-"""The server: HTTPS, or plain HTTP at the insecure port; one thread per connection.
+"""Health: named checks, and what `/healthz`, `/livez` and `/readyz` say of them.
 
-A slow or silent client holds its own thread alone, the handshake included, and is left after a
-while; the end of the server waits for nobody.
+Source: apiserver pkg/server/healthz/healthz.go.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import logging
 import os
 import socket
 import ssl
+import tempfile
 import threading
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
+from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.scheduler.command.config_errors import CommandError
-from pytest_kwait.scheduler.command.endpoints import HTTPRequest
+from pytest_kwait.scheduler.command.configuration import encode_configuration
 from pytest_kwait.scheduler.command.flags import PROGRAM
+from pytest_kwait.scheduler.command.go_values import quote_go
+from pytest_kwait.wait import DeadlineExceeded, format_duration
 
 if TYPE_CHECKING:
-    from pytest_kwait.scheduler.command.endpoints import Routes
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-__all__ = ["Server"]
+    from pytest_kwait.scheduler.command.configuration import Configuration
+    from pytest_kwait.scheduler.command.delegated_auth import Authenticator, Authorizer
+    from pytest_kwait.scheduler.command.flags import Flags
+
+__all__ = [
+    "PING",
+    "HTTPRequest",
+    "HTTPResponse",
+    "HealthCheck",
+    "Routes",
+    "Server",
+    "UnhealthyError",
+    "format_health_report",
+    "make_tls_context",
+    "read_client_authorities",
+    "render_configz",
+    "render_flagz",
+]
+
+_log = logging.getLogger(__name__)
+
+
+class UnhealthyError(KwaitError):
+    """A check did not pass; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """A check.
+
+    Args:
+        name: its name, which is a path as well: `/healthz/<name>`.
+        check: returns if it is passed; a `KwaitError` says why not.
+    """
+
+    name: str
+    check: Callable[[], object]
+
+
+PING = HealthCheck("ping", lambda: None)
+"""Passed by whoever can answer; stands where there is nothing else to check."""
+
+
+def format_health_report(
+    name: str, checks: Sequence[HealthCheck], *, excluded: Collection[str] = (), verbose: bool
+) -> tuple[int, str]:
+    """Return the status and the text for all checks together.
+
+    Args:
+        name: of the endpoint, for example `healthz`.
+        checks: what is checked; none is as good as a ping.
+        excluded: the names of checks to leave out.
+        verbose: whether to list the checks where all of them are passed; else they are listed only
+            when one is not.
+    """
+    lines, failed, reasons = [], [], []
+    checks = checks or [PING]
+    for check in checks:
+        if check.name in excluded:
+            lines.append(f"[+]{check.name} excluded: ok")
+            continue
+        try:
+            check.check()
+        except KwaitError as error:
+            # Everybody may look here; the reason is for who may look at the check itself.
+            lines.append(f"[-]{check.name} failed: reason withheld")
+            failed.append(check.name)
+            reasons.append(f"[-]{check.name} failed: {error}")
+        else:
+            lines.append(f"[+]{check.name} ok")
+    known = {check.name for check in checks}
+    unknown = sorted(set(excluded) - known)
+    if unknown:
+        names = ",".join(f'"{one}"' for one in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    if failed:
+        _log.info("%s check failed: %s\n%s", name, ",".join(failed), "\n".join(reasons))
+        return 500, "\n".join([*lines, f"{name} check failed", ""])
+    if verbose:
+        return 200, "\n".join([*lines, f"{name} check passed", ""])
+    return 200, "ok"
+
+
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPRequest:
+    """A request.
+
+    Args:
+        method: the HTTP method.
+        target: path and query as they were sent.
+        headers: by their names in lower case.
+        certificate: the trusted client certificate as `ssl` has it; None if none was shown.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    certificate: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPResponse:
+    """What is sent back."""
+
+    status: int
+    body: bytes
+    content_type: str = _TEXT
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Routes:
+    """The paths of the program.
+
+    Args:
+        health: the checks of `/healthz`, `/livez` and `/readyz` by these names.
+        pages: what other paths show: given the Accept header, content type and content.
+        authenticator: says who asks; None to serve everybody, as the insecure port does.
+        authorizer: says what they may read.
+
+    Source: cmd/kube-scheduler/app/server.go newEndpointsHandler, buildHandlerChain.
+    """
+
+    def __init__(
+        self,
+        health: Mapping[str, Sequence[HealthCheck]],
+        pages: Mapping[str, Callable[[str], tuple[str, bytes]]],
+        authenticator: Authenticator | None = None,
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self._health = {name: checks or (PING,) for name, checks in health.items()}
+        self._pages = pages
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+
+    def insecure(self) -> Routes:
+        """Return the same paths, open to everybody."""
+        return Routes(self._health, self._pages)
+
+    def answer(self, question: HTTPRequest) -> HTTPResponse:
+        """Answer a request: 401 to who is not who it says, 403 to who may not, 404 for no path."""
+        parts = urlsplit(question.target)
+        path = parts.path or "/"
+        refusal = self._refusal(question, path)
+        if refusal is not None:
+            return refusal
+        if question.method not in ("GET", "HEAD"):
+            return HTTPResponse(
+                405, b"405 method not allowed\n", headers={**_NO_SNIFF, "Allow": "GET"}
+            )
+        name, _, check = path.removeprefix("/").partition("/")
+        if name in self._health and (check or not path.endswith("/")):
+            return self._report(name, check, parse_qs(parts.query, keep_blank_values=True))
+        page = self._pages.get(path)
+        if page is None:
+            return HTTPResponse(404, b"404 page not found\n", headers=_NO_SNIFF)
+        content_type, content = page(question.headers.get("accept", ""))
+        return HTTPResponse(200, content, content_type)
+
+    def _refusal(self, question: HTTPRequest, path: str) -> HTTPResponse | None:
+        if self._authenticator is None or self._authorizer is None:
+            return None
+        user = self._authenticator.authenticate(
+            question.headers.get("authorization"), question.certificate
+        )
+        if user is None:
+            return _make_status(401, "Unauthorized", "Unauthorized")
+        verb = question.method.lower()
+        try:
+            permission = self._authorizer.authorize(user, verb, path)
+        except (ApiError, DeadlineExceeded) as error:
+            _log.error("%s %s: cannot be authorized: %s", question.method, path, error)
+            text = f"Internal Server Error: {quote_go(question.target)}: {error}\n"
+            return HTTPResponse(500, _escape_html(text).encode(), headers=_NO_SNIFF)
+        if permission.allowed:
+            return None
+        what = _escape_html(f"User {quote_go(user.name)} cannot {verb} path {quote_go(path)}")
+        why = f": {permission.reason}" if permission.reason else ""
+        return _make_status(403, "Forbidden", f"forbidden: {what}{why}", details={})
+
+    def _report(self, name: str, check: str, query: Mapping[str, Sequence[str]]) -> HTTPResponse:
+        checks = self._health[name]
+        if not check:
+            status, text = format_health_report(
+                name, checks, excluded=query.get("exclude", ()), verbose="verbose" in query
+            )
+            return HTTPResponse(status, text.encode(), headers=_NO_SNIFF)
+        for one in checks:
+            if one.name == check:
+                try:
+                    one.check()
+                except KwaitError as error:
+                    return HTTPResponse(
+                        500, f"internal server error: {error}\n".encode(), headers=_NO_SNIFF
+                    )
+                return HTTPResponse(200, b"ok")
+        return HTTPResponse(404, b"404 page not found\n", headers=_NO_SNIFF)
+
+
+def _make_status(code: int, reason: str, message: str, **more: object) -> HTTPResponse:
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        **more,
+        "code": code,
+    }
+    return HTTPResponse(code, json.dumps(status, indent=2).encode(), _JSON, _NO_SNIFF)
+
+
+def _escape_html(text: str) -> str:
+    """Keep browsers from reading the text as HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
 
 _IDLE_TIMEOUT = 90.0
 """Seconds that a connection may wait for its next request."""
 _READ_TIMEOUT = 32.0
 """Seconds that a client has for its handshake, and between the parts of a request."""
-
-_log = logging.getLogger(__name__)
 
 
 class Server:
@@ -174,3 +399,155 @@ def _make_listener(address: str, port: int) -> socket.socket:
         )
     family = socket.AF_INET6 if ip.version == 6 else socket.AF_INET
     return socket.create_server((address, port), family=family, backlog=128)
+
+
+def render_configz(configuration: Configuration) -> tuple[str, bytes]:
+    """Return the configuration in force, as JSON.
+
+    Source: component-base configz/configz.go.
+    """
+    content = json.dumps(
+        {"componentconfig": encode_configuration(configuration)}, separators=(",", ":")
+    )
+    return "application/json", content.encode()
+
+
+def render_flagz(flags: Flags) -> tuple[str, bytes]:
+    """Return the flags in force, as text for people.
+
+    Source: apiserver pkg/server/flagz/flagz.go.
+    """
+    lines = [f"{name}: {_format_flag(value)}" for name, value in flags.pairs()]
+    head = ["", f"{PROGRAM} flagz", "For people to read: the form may change."]
+    return "text/plain; charset=utf-8", "\n".join([*head, *lines, ""]).encode()
+
+
+def _format_flag(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{','.join(value)}]"
+    return format_duration(value) if isinstance(value, float) else str(value)
+
+
+_PAIR = "kube-scheduler"
+
+
+def make_tls_context(
+    *, certificate: str, key: str, folder: str, address: str, client_ca: str | None
+) -> ssl.SSLContext:
+    """Return what a server needs to speak TLS.
+
+    Args:
+        certificate: the file of the certificate; empty to look in the folder.
+        key: the file of its key.
+        folder: where a self-signed pair is kept, or is made; empty to hold one in memory.
+        address: what the server listens on: a self-signed certificate is made out for it.
+        client_ca: the authorities of client certificates as PEM; None to ask for no certificate.
+
+    Raises:
+        ProgramError: files that cannot be read or written, or that are no pair.
+
+    Source: apiserver pkg/server/options/serving.go MaybeDefaultWithSelfSignedCerts.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if certificate or key:
+        _load(context, Path(certificate), Path(key))
+    elif folder:
+        pair = Path(folder, f"{_PAIR}.crt"), Path(folder, f"{_PAIR}.key")
+        if not _has_pair(*pair):
+            _write_pair(*pair, *_make_self_signed(address))
+            _log.info("Generated self-signed cert (%s, %s)", *pair)
+        _load(context, *pair)
+    else:
+        _load_generated(context, *_make_self_signed(address))
+        _log.info("Generated self-signed cert in-memory")
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(cadata=client_ca)
+        except (ssl.SSLError, ValueError) as error:
+            raise CommandError(f"unable to load client CA provider: {error}") from None
+        # Whoever shows none is anonymous, or has a token.
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def read_client_authorities(path: str) -> str:
+    """Return the authorities of client certificates in a file as PEM.
+
+    Raises:
+        ProgramError: it cannot be read, or has none.
+    """
+    try:
+        pem = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise CommandError(f"unable to load client CA provider: open {path}: {why}") from None
+    if "-----BEGIN CERTIFICATE-----" not in pem:
+        raise CommandError(f"unable to load client CA provider: {path} has no certificates")
+    return pem
+
+
+def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    try:
+        context.load_cert_chain(certificate, key, password=_refuse_password)
+    except OSError as error:
+        why = error.strerror or str(error)
+        if isinstance(error, ssl.SSLError):
+            why = "they are not a certificate and its key"
+        raise CommandError(
+            f"unable to load server certificate {certificate}, {key}: {why}"
+        ) from None
+
+
+def _load_generated(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    # OpenSSL's Python binding reads a pair from files alone.
+    with tempfile.TemporaryDirectory(prefix="kwait-scheduler-") as folder:
+        pair = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        _write_pair(*pair, certificate, key)
+        _load(context, *pair)
+
+
+def _refuse_password() -> bytes:
+    """Fail where OpenSSL would ask the terminal."""
+    return b""
+
+
+def _has_pair(certificate: Path, key: Path) -> bool:
+    """Whether both are there.
+
+    Source: client-go util/cert/io.go CanReadCertAndKey.
+    """
+    there = [os.access(path, os.R_OK) for path in (certificate, key)]
+    if any(there) and not all(there):
+        missing = key if there[0] else certificate
+        raise CommandError(
+            f"error reading {missing}, certificate and key must be supplied as a pair"
+        )
+    return all(there)
+
+
+def _write_pair(certificate_path: Path, key_path: Path, certificate: bytes, key: bytes) -> None:
+    for path, content, mode in ((certificate_path, certificate, 0o644), (key_path, key, 0o600)):
+        try:
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+        except OSError as error:
+            raise CommandError(f"open {path}: {error.strerror}") from None
+
+
+def _make_self_signed(address: str) -> tuple[bytes, bytes]:
+    """Make a certificate for localhost and the address, and its key, both as PEM."""
+    import trustme  # costs 60 ms, and most schedulers serve without
+
+    authority = trustme.CA()
+    hosts = ["localhost", "127.0.0.1"]
+    if address not in {"0.0.0.0", "::", *hosts}:  # noqa: S104 # compared with, not listened on
+        hosts.append(address)
+    leaf = authority.issue_cert(*hosts)
+    chain = b"".join(pem.bytes() for pem in leaf.cert_chain_pems)
+    return chain + authority.cert_pem.bytes(), leaf.private_key_pem.bytes()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
-    from pytest_kwait.scheduler.framework.pod_affinity_terms import AffinityTerm
+    from pytest_kwait.scheduler.framework.pod_info import AffinityTerm
 
 __all__ = ["NodeInfo"]
 

@@ -1,21 +1,25 @@
-"""A pod as the algorithm reads it: once per pod, not once per node."""
+"""Which pods a pod wants beside it, and which not, as the API has it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.framework.invalid_objects import (
     InvalidObject,
     InvalidPod,
+    get_int,
     get_mapping,
+    get_mappings,
     get_string,
+    get_strings,
 )
+from pytest_kwait.scheduler.framework.label_selectors import LabelSelector, Requirement
 from pytest_kwait.scheduler.framework.node_affinity import (
     NodeSelectorTerm,
     RequiredNodeAffinity,
     read_preferred_node_affinity,
 )
-from pytest_kwait.scheduler.framework.pod_affinity_terms import NO_POD_AFFINITY, PodAffinity
 from pytest_kwait.scheduler.framework.resource_requests import (
     HostPort,
     PodRequests,
@@ -27,9 +31,197 @@ from pytest_kwait.scheduler.framework.spread_constraints import read_spread_cons
 from pytest_kwait.scheduler.framework.tolerations import read_tolerations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["PodInfo"]
+__all__ = ["NO_POD_AFFINITY", "AffinityTerm", "PodAffinity", "PodInfo"]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NO_LABELS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AffinityTerm:
+    """Pods by namespace and labels, and the label of nodes that says what "beside" means.
+
+    Args:
+        namespaces: the names of the namespaces.
+        namespace_selector: the labels of further namespaces.
+        selector: the labels of the pods.
+        topology_key: nodes with the same value of this label are one place.
+
+    Terms that say the same are equal.
+
+    Source: kube-scheduler, framework/types.go, `AffinityTerm`.
+    """
+
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector
+    selector: LabelSelector
+    topology_key: str
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        selectors = self.namespace_selector.key, self.selector.key
+        key = repr((sorted(self.namespaces), *selectors, self.topology_key))
+        object.__setattr__(self, "key", key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AffinityTerm) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    @property
+    def is_memoizable(self) -> bool:
+        """Whether which pods it means depends on them alone, not on their namespaces' labels."""
+        return self.namespace_selector.nothing or self.namespace_selector.everything
+
+    def matches_pod(
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        namespace_labels: Callable[[str], Mapping[str, str] | None],
+        *,
+        of_incoming: bool,
+    ) -> bool:
+        """Whether a pod of this namespace and with these labels is meant.
+
+        A new pod's own term finds the namespaces that exist, and all there are where its selector
+        holds without any label (`DoesNotExist`, `NotIn`). That is how kube-scheduler 1.36 is; for
+        terms of pods on nodes the labels of the namespace alone count.
+
+        Args:
+            namespace: the pod's namespace.
+            labels: the pod's labels.
+            namespace_labels: returns the labels of a namespace, None where there is none.
+            of_incoming: whether the term is the new pod's own.
+
+        Source: kube-scheduler, framework/plugins/interpodaffinity/plugin.go,
+        `mergeAffinityTermNamespacesIfNotEmpty`.
+        """
+        if namespace not in self.namespaces:
+            selector = self.namespace_selector
+            if selector.nothing:
+                return False
+            if not (selector.everything or (of_incoming and selector.matches(_NO_LABELS))):
+                found = namespace_labels(namespace)
+                if found is None and of_incoming:
+                    return False
+                if not selector.matches(found or _NO_LABELS):
+                    return False
+        return self.selector.matches(labels)
+
+
+class PodAffinity:
+    """A pod's affinity and anti-affinity to other pods.
+
+    Args:
+        affinity: the pod's `spec.affinity`.
+        namespace: the pod's namespace, which terms mean that name none.
+        labels: the pod's labels, which `matchLabelKeys` and `mismatchLabelKeys` refer to.
+
+    Raises:
+        InvalidObject: it cannot be read.
+    """
+
+    __slots__ = ("preferred", "preferred_apart", "required", "required_apart")
+
+    def __init__(
+        self, affinity: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
+    ) -> None:
+        path = "spec.affinity"
+        together = get_mapping(affinity, "podAffinity", path)
+        apart = get_mapping(affinity, "podAntiAffinity", path)
+        together_path, apart_path = f"{path}.podAffinity", f"{path}.podAntiAffinity"
+        self.required = _required(together, together_path, namespace, labels)
+        self.required_apart = _required(apart, apart_path, namespace, labels)
+        self.preferred = _preferred(together, together_path, namespace, labels)
+        self.preferred_apart = _preferred(apart, apart_path, namespace, labels)
+
+    def __bool__(self) -> bool:
+        return bool(self.required or self.required_apart or self.prefers)
+
+    @property
+    def wishes(self) -> Iterable[tuple[int | None, AffinityTerm]]:
+        """What it wants beside it, by weight: negative for what it avoids, None for must."""
+        for term in self.required:
+            yield None, term
+        yield from self.preferred
+        for weight, term in self.preferred_apart:
+            yield -weight, term
+
+    @property
+    def prefers(self) -> bool:
+        """Whether it has preferred terms."""
+        return bool(self.preferred or self.preferred_apart)
+
+
+def _required(
+    owner: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
+) -> tuple[AffinityTerm, ...]:
+    return tuple(
+        _term(one, f"{path}.{_REQUIRED}[{index}]", namespace, labels)
+        for index, one in enumerate(get_mappings(owner, _REQUIRED, path))
+    )
+
+
+def _preferred(
+    owner: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
+) -> tuple[tuple[int, AffinityTerm], ...]:
+    found = []
+    for index, one in enumerate(get_mappings(owner, _PREFERRED, path)):
+        where = f"{path}.{_PREFERRED}[{index}]"
+        term = get_mapping(one, "podAffinityTerm", where)
+        weight = get_int(one, "weight", where, 0)
+        found.append((weight, _term(term, f"{where}.podAffinityTerm", namespace, labels)))
+    return tuple(found)
+
+
+def _term(
+    term: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
+) -> AffinityTerm:
+    named = get_strings(term, "namespaces", path)
+    if not named and term.get("namespaceSelector") is None:
+        named = (namespace,)
+    selector = LabelSelector.of(
+        get_mapping(term, "labelSelector", path) if term.get("labelSelector") is not None else None,
+        f"{path}.labelSelector",
+    )
+    return AffinityTerm(
+        frozenset(named),
+        LabelSelector.of(
+            get_mapping(term, "namespaceSelector", path)
+            if term.get("namespaceSelector") is not None
+            else None,
+            f"{path}.namespaceSelector",
+        ),
+        selector.narrowed(_key_requirements(term, path, labels, selector)),
+        get_string(term, "topologyKey", path, required=True),
+    )
+
+
+def _key_requirements(
+    term: Mapping[str, Any], path: str, labels: Mapping[str, str], selector: LabelSelector
+) -> list[Requirement]:
+    """Return what `matchLabelKeys` and `mismatchLabelKeys` add to the selector.
+
+    The API server has written it into the selector of a pod that it created.
+
+    Source: pkg/registry/core/pod/strategy.go, `applyMatchLabelKeysAndMismatchLabelKeys`.
+    """
+    written = {(key, operator) for key, operator, _ in selector.requirements}
+    return [
+        (key, operator, frozenset((labels[key],)))
+        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        for key in get_strings(term, field, path)
+        if key in labels and (key, operator) not in written
+    ]
+
+
+NO_POD_AFFINITY = PodAffinity({}, "", {})
+"""What a pod has that asks nothing of other pods."""
+
 
 _NO_TERMS: Sequence[tuple[int, NodeSelectorTerm]] = ()
 

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
-    from pytest_kwait.scheduler.framework.pod_affinity_terms import AffinityTerm
-    from pytest_kwait.scheduler.framework.pod_info import PodInfo
+    from pytest_kwait.scheduler.framework.pod_info import AffinityTerm, PodInfo
 
 __all__ = ["pod_affinity_holds", "score_inter_pod_affinity"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
-from pytest_kwait.simulator.users import MASTERS
+from pytest_kwait.simulator.request_info import MASTERS
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster

@@ -11,22 +11,25 @@ from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attribu
 from pytest_kwait.simulator.admission.certificate_approval import CertificateApproval
 from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
 from pytest_kwait.simulator.admission.namespace_lifecycle import NamespaceLifecycle
-from pytest_kwait.simulator.admission.node_taints import TaintNodesByCondition
 from pytest_kwait.simulator.admission.pod_resize import PodResize
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
-from pytest_kwait.simulator.admission.policies import MutatingAdmissionPolicy
+from pytest_kwait.simulator.admission.policies import (
+    MutatingAdmissionPolicy,
+    ValidatingAdmissionPolicy,
+)
 from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
 from pytest_kwait.simulator.admission.runtime_class import RuntimeClass
 from pytest_kwait.simulator.admission.service_account import ServiceAccount
-from pytest_kwait.simulator.admission.taints import DefaultTolerationSeconds
-from pytest_kwait.simulator.admission.validating_policy import ValidatingAdmissionPolicy
+from pytest_kwait.simulator.admission.taints import DefaultTolerationSeconds, TaintNodesByCondition
 from pytest_kwait.simulator.admission.volume_claims import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
 )
-from pytest_kwait.simulator.admission.webhooks.dispatcher import MutatingAdmissionWebhook
-from pytest_kwait.simulator.admission.webhooks.validating_webhook import ValidatingAdmissionWebhook
+from pytest_kwait.simulator.admission.webhooks.dispatcher import (
+    MutatingAdmissionWebhook,
+    ValidatingAdmissionWebhook,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster

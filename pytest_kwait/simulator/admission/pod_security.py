@@ -1,27 +1,97 @@
-"""PodSecurity: pods are held to the level that their namespace's labels name.
+"""How strictly a namespace holds its pods, as its labels say.
 
-Source: k8s.io/pod-security-admission admission/admission.go, policy/registry.go, k8s.io/kubernetes
-plugin/pkg/admission/security/podsecurity/admission.go.
+Source: k8s.io/pod-security-admission api/helpers.go, api/constants.go.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.admission.pod_security_levels import LABEL_PREFIX, Level, parse_policy
-from pytest_kwait.simulator.api_errors import invalid
+from pytest_kwait.simulator.api_errors import FieldError, invalid, invalid_value
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from pytest_kwait.simulator.admission.pod_security_findings import Check, CheckResult
+    from pytest_kwait.simulator.admission.pod_security_checks import Check, CheckResult
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["PodSecurity"]
+__all__ = ["LABEL_PREFIX", "LEVELS", "Level", "PodSecurity", "Policy", "parse_policy"]
+
+LABEL_PREFIX = "pod-security.kubernetes.io/"
+"""What the labels begin with."""
+
+LEVELS = ("privileged", "baseline", "restricted")
+"""From everything allowed to as little as possible."""
+
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+
+
+class Level(NamedTuple):
+    """A set of rules.
+
+    Args:
+        name: one of `LEVELS`.
+        minor: as of which minor version of Kubernetes; None is the latest.
+    """
+
+    name: str
+    minor: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
+
+    def is_stricter_than(self, other: Level) -> bool:
+        """Whether its rules are more, versions aside."""
+        return LEVELS.index(self.name) > LEVELS.index(other.name)
+
+
+class Policy(NamedTuple):
+    """What a namespace refuses, notes and warns of."""
+
+    enforce: Level = Level("privileged")
+    audit: Level = Level("privileged")
+    warn: Level = Level("privileged")
+
+
+def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
+    """The policy that a namespace's labels ask for, and what is wrong with them.
+
+    An enforced level that is none counts as `restricted`, a version that is none as the latest.
+    """
+    errors: list[FieldError] = []
+
+    def level(mode: str, otherwise: str) -> str:
+        label = f"{LABEL_PREFIX}{mode}"
+        given = labels.get(label, "privileged")
+        if given in LEVELS:
+            return given
+        text = f"must be one of {', '.join(LEVELS)}"
+        errors.append(invalid_value(f"metadata.labels[{label}]", given, text))
+        return otherwise
+
+    def version(mode: str) -> int | None:
+        label = f"{LABEL_PREFIX}{mode}-version"
+        given = labels.get(label, "latest")
+        found = _VERSION.fullmatch(given)
+        if given != "latest" and found is None:
+            text = 'must be "latest" or "v1.x"'
+            errors.append(invalid_value(f"metadata.labels[{label}]", given, text))
+        return int(found[1]) if found is not None else None
+
+    enforce = Level(level("enforce", "restricted"), version("enforce"))
+    valid = labels.get(f"{LABEL_PREFIX}enforce") in LEVELS
+    audit = Level(level("audit", "privileged"), version("audit"))
+    warn = Level(level("warn", "privileged"), version("warn"))
+    if f"{LABEL_PREFIX}warn" not in labels and valid and enforce.is_stricter_than(warn):
+        own = f"{LABEL_PREFIX}warn-version" in labels
+        warn = Level(enforce.name, warn.minor if own else enforce.minor)
+    return Policy(enforce, audit, warn), errors
+
 
 _LATEST_MINOR = 35
 """The minor version that changed a check last."""
@@ -202,7 +272,7 @@ def _checks_of_level(level: str, minor: int) -> tuple[Check, ...]:
 
     chosen = _checks_at_version(BASELINE_CHECKS, minor)
     if level == "restricted":
-        from pytest_kwait.simulator.admission.pod_security_restricted import (
+        from pytest_kwait.simulator.admission.pod_security_checks import (
             OVERRIDDEN_CHECKS,
             RESTRICTED_CHECKS,
         )

@@ -1,7 +1,6 @@
-"""MutatingAdmissionPolicy: expressions that say what becomes of what is to be stored.
+"""Which policies a request is held to, by which bindings, and with which parameters.
 
-Source: k8s.io/apiserver pkg/admission/plugin/policy/mutating/{dispatcher,reinvocationcontext}.go,
-pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+Source: k8s.io/apiserver pkg/admission/plugin/policy/{generic,matching}.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.admission.policy_matching import list_params, match_policy
-from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP
+from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP, match_kind
 from pytest_kwait.simulator.api_errors import StatusError, internal_error
-from pytest_kwait.simulator.kind_view import to_version_without_webhook
-from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.conversion import to_version_without_webhook
+from pytest_kwait.simulator.objects import clone, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.request_info import Caller
+from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,264 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["MutatingAdmissionPolicy"]
+__all__ = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "list_params", "match_policy"]
+
+_NO_PARAMS = (
+    "failed to configure binding: no params found for policy binding with `Deny` "
+    "parameterNotFoundAction"
+)
+_ALL_RESOURCES = {
+    "operations": ["*"],
+    "apiGroups": ["*"],
+    "apiVersions": ["*"],
+    "resources": ["*/*"],
+}
+
+
+def match_policy(
+    api: SimulatedCluster, policy: Obj, binding: Obj, attributes: Attributes
+) -> Kind | None:
+    """The version of the kind that a bound policy looks at, None where it does not look.
+
+    Args:
+        api: the cluster.
+        policy: the policy's spec.
+        binding: the binding's spec.
+        attributes: the request.
+    """
+    kind = _match_resources(api, policy.get("matchConstraints") or {}, attributes)
+    limits: Obj | None = binding.get("matchResources")
+    if kind is None or limits is None:
+        return kind
+    rules = limits.get("resourceRules") or [_ALL_RESOURCES]
+    within = _match_resources(api, {**limits, "resourceRules": rules}, attributes)
+    return kind if within is not None else None
+
+
+def _match_resources(
+    api: SimulatedCluster, constraints: Obj, attributes: Attributes
+) -> Kind | None:
+    excluded = constraints.get("excludeResourceRules") or []
+    for rule in excluded:
+        named = rule.get("resourceNames") or []
+        if (not named or attributes.name in named) and match_kind(
+            api, {"rules": [rule]}, attributes
+        ):
+            return None
+    rules = [
+        rule
+        for rule in constraints.get("resourceRules") or ()
+        if not rule.get("resourceNames") or attributes.name in rule["resourceNames"]
+    ]
+    return match_kind(api, {**constraints, "rules": rules}, attributes)
+
+
+def list_params(
+    api: SimulatedCluster, policy: Obj, binding: Obj, attributes: Attributes
+) -> list[Obj | None] | str:
+    """The parameters that a policy is held with, one after the other; a text says why not."""
+    wanted, reference = policy.get("paramKind"), binding.get("paramRef")
+    if wanted is None or reference is None:
+        return [None]
+    kind = api.kinds.of_kind(wanted["apiVersion"], wanted["kind"])
+    if kind is None:
+        return (
+            f"failed to configure policy: failed to find resource referenced by paramKind: "
+            f"'{wanted['apiVersion']}, Kind={wanted['kind']}'"
+        )
+    namespace = reference.get("namespace") or (attributes.namespace if kind.namespaced else "")
+    found: list[Obj | None] = []
+    for obj in api.list(kind.qualified, namespace or None):
+        named = reference.get("name")
+        if (
+            name_of(obj) == named
+            if named
+            else matches_selector(reference.get("selector") or {}, labels_of(obj))
+        ):
+            found.append(obj)
+    if found:
+        return found
+    if reference.get("parameterNotFoundAction") == "Allow":
+        return []
+    return _NO_PARAMS
+
+
+_VALIDATING_POLICIES = f"validatingadmissionpolicies.{ADMISSION_GROUP}"
+_VALIDATING_BINDINGS = f"validatingadmissionpolicybindings.{ADMISSION_GROUP}"
+_MAX_MESSAGE_LENGTH = 5 * 1024
+_REASON_CODES = {
+    "Unauthorized": 401,
+    "Forbidden": 403,
+    "RequestEntityTooLarge": 413,
+    "Invalid": 422,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Denial:
+    """What one binding of a policy has against a request."""
+
+    reason: str
+    text: str
+    always: bool = False
+    """Whether the request is refused whatever the binding says is to be done."""
+
+
+class ValidatingAdmissionPolicy(AdmissionPlugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._bindings = api.store.present(_VALIDATING_BINDINGS)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Hold the request to all policies that are bound to it; the first denial counts.
+
+        Raises:
+            StatusError: one denies it.
+        """
+        if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
+            return
+        refusal: StatusError | None = None
+        policies = {name_of(policy): policy for policy in self._api.list(_VALIDATING_POLICIES)}
+        for binding in self._api.list(_VALIDATING_BINDINGS):
+            policy = policies.get(binding["spec"].get("policyName", ""))
+            if policy is None:
+                continue
+            said = (
+                f"ValidatingAdmissionPolicy '{name_of(policy)}' with binding '{name_of(binding)}'"
+            )
+            for denial in self._denials(policy["spec"], binding["spec"], attributes):
+                actions = binding["spec"].get("validationActions") or ()
+                if "Warn" in actions and not denial.always:
+                    attributes.caller.warn(f"Validation failed for {said}: {denial.text}")
+                if ("Deny" in actions or denial.always) and refusal is None:
+                    refusal = _denial_error(
+                        attributes, denial, f"{said} denied request: {denial.text}"
+                    )
+        if refusal is not None:
+            raise refusal
+
+    def _denials(self, policy: Obj, binding: Obj, attributes: Attributes) -> Iterator[_Denial]:
+        kind = match_policy(self._api, policy, binding, attributes)
+        if kind is None:
+            return
+        found = list_params(self._api, policy, binding, attributes)
+        if isinstance(found, str):
+            if policy.get("failurePolicy", "Fail") == "Fail":
+                yield _Denial("Invalid", found)
+            return
+        # Not at import: the expressions' library is loaded where one is met.
+        from pytest_kwait.simulator.admission.cel_expressions import Activation
+
+        variables = {one["name"]: one["expression"] for one in policy.get("variables") or ()}
+        for params in found:
+            situation = Activation(self._api, attributes, kind, variables, params)
+            unmet, failure = situation.evaluate_conditions(policy.get("matchConditions") or [])
+            if unmet:
+                continue
+            if failure:
+                if policy.get("failurePolicy", "Fail") == "Fail":
+                    yield _Denial("Invalid", failure)
+                continue
+            yield from _failed_validations(policy, situation)
+            yield from _audit_annotation_errors(policy, situation)
+
+
+def _failed_validations(policy: Obj, situation: Activation) -> list[_Denial]:
+    """The validations that do not hold.
+
+    What is to be said is found out for all of them, and none holds where that costs too much.
+
+    Source: apiserver/pkg/admission/plugin/policy/validating/validator.go, `Validate`.
+    """
+    from pytest_kwait.simulator.cel.expressions import CostBudgetExceededError, EvaluationError
+
+    must = policy.get("failurePolicy", "Fail") == "Fail"
+    validations: list[Obj] = policy.get("validations") or []
+    outcomes: list[bool | str] = []
+    try:
+        for validation in validations:
+            text: str = validation["expression"]
+            try:
+                outcomes.append(situation.evaluate(text) is True)
+            except EvaluationError as error:
+                outcomes.append(f"expression '{text}' resulted in error: {error}")
+    except CostBudgetExceededError as error:
+        return [_Denial("Invalid", str(error))] if must else []
+    over = ""
+    messages: list[str] = []
+    try:
+        situation.reset_variables()
+        messages = [_validation_message(validation, situation) for validation in validations]
+    except CostBudgetExceededError as error:
+        over = f"failed messageExpression: {error}"
+    found: list[_Denial] = []
+    for place, outcome in enumerate(outcomes):
+        failure = outcome if isinstance(outcome, str) else over
+        if failure and must:
+            found.append(_Denial("Invalid", failure))
+        elif not failure and not outcome:
+            reason = validations[place].get("reason") or "Invalid"
+            found.append(_Denial(reason, messages[place]))
+    return found
+
+
+def _validation_message(validation: Obj, situation: Activation) -> str:
+    """What is said of a validation where it does not hold.
+
+    Raises:
+        OverBudgetError: there is too little left to evaluate it.
+    """
+    from pytest_kwait.simulator.cel.expressions import EvaluationError
+
+    said: object = ""
+    if validation.get("messageExpression"):
+        try:
+            said = situation.evaluate(validation["messageExpression"])
+        except EvaluationError:
+            said = ""
+    text = said.strip() if isinstance(said, str) else ""
+    if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE_LENGTH:
+        return text
+    plain: str = validation.get("message", "").strip()
+    return plain or f"failed expression: {validation['expression'].strip()}"
+
+
+def _audit_annotation_errors(policy: Obj, situation: Activation) -> Iterator[_Denial]:
+    """What cannot be noted for audits; what can goes nowhere, as there are no audit logs."""
+    from pytest_kwait.simulator.cel.expressions import (
+        RUNTIME_COST_BUDGET,
+        Budget,
+        CostBudgetExceededError,
+        EvaluationError,
+    )
+
+    situation.reset_variables(Budget(RUNTIME_COST_BUDGET))
+    for note in policy.get("auditAnnotations") or ():
+        text: str = note["valueExpression"].strip()
+        try:
+            situation.evaluate(text)
+        except EvaluationError as error:
+            if policy.get("failurePolicy", "Fail") == "Fail":
+                why = f"expression '{text}' resulted in error: {error}"
+                yield _Denial("Invalid", why, always=True)
+        except CostBudgetExceededError as error:
+            if policy.get("failurePolicy", "Fail") == "Fail":
+                yield _Denial("Invalid", str(error))
+            return
+
+
+def _denial_error(attributes: Attributes, denial: _Denial, text: str) -> StatusError:
+    forbidden = attributes.forbidden(text)
+    details = {**(forbidden.details or {}), "causes": [{"message": text}]}
+    code = _REASON_CODES.get(denial.reason, 422)
+    return StatusError(code, denial.reason, forbidden.message, details)
+
 
 _MUTATING_POLICIES = f"mutatingadmissionpolicies.{ADMISSION_GROUP}"
 _MUTATING_BINDINGS = f"mutatingadmissionpolicybindings.{ADMISSION_GROUP}"
@@ -138,10 +394,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
     ) -> int | None:
         """Change the request's object; how many mutations were done, None if none was meant."""
         # Not at import: the expressions' library is loaded where one is met.
-        from pytest_kwait.simulator.admission.mutation_expressions import (
-            MutationError,
-            apply_mutation,
-        )
+        from pytest_kwait.simulator.admission.cel_expressions import MutationError, apply_mutation
 
         spec = invocation.policy["spec"]
         must = _is_failure_fatal(invocation.policy)

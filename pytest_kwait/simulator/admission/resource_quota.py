@@ -16,11 +16,11 @@ from pytest_kwait.simulator.admission.pod_resources import (
 from pytest_kwait.simulator.admission.quota_evaluator import (
     IGNORED_RESOURCES,
     is_counted_change,
+    is_in_scopes,
     matching_resource_names,
     missing_resources,
     object_usage,
 )
-from pytest_kwait.simulator.admission.quota_scopes import is_in_scopes
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.names import random_suffix
+from pytest_kwait.simulator.objects import random_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

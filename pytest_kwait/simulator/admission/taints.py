@@ -12,7 +12,7 @@ from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attribu
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["DefaultTolerationSeconds"]
+__all__ = ["DefaultTolerationSeconds", "TaintNodesByCondition"]
 
 _SECONDS = 300
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -41,3 +41,23 @@ def _tolerates_taint(toleration: Obj, taint: str) -> bool:
         "",
         "NoExecute",
     )
+
+
+_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+class TaintNodesByCondition(AdmissionPlugin):
+    """The plugin."""
+
+    buckets = frozenset({"nodes"})
+
+    def admit(self, attributes: Attributes) -> None:
+        """Taint what a client makes; kubelets of this process say at once what they are."""
+        node = attributes.obj
+        if attributes.kind.bucket != "nodes" or attributes.operation != "CREATE":
+            return
+        if node is None or attributes.subresource or not attributes.caller.manager:
+            return
+        taints = node.setdefault("spec", {}).setdefault("taints", [])
+        if not any(all(one.get(key) == _TAINT[key] for key in _TAINT) for one in taints):
+            taints.append(dict(_TAINT))

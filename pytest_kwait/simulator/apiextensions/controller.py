@@ -10,8 +10,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.apiextensions.conversion_rules import is_ca_bundle
 from pytest_kwait.simulator.apiextensions.custom_resource_schema import CustomResourceSchema
+from pytest_kwait.simulator.apiextensions.definition_validation import is_ca_bundle
 from pytest_kwait.simulator.apiextensions.naming import accept_names, find_condition, set_condition
 from pytest_kwait.simulator.apiextensions.strategy import CLEANUP_FINALIZER, INITIAL_CONDITION
 from pytest_kwait.simulator.objects import name_of, namespace_of
@@ -81,7 +81,7 @@ class DefinitionController:
         if conversion.get("strategy") != "Webhook":
             return
         # Not at import: hardly any definition has a webhook.
-        from pytest_kwait.simulator.apiextensions.conversion import WebhookConverter
+        from pytest_kwait.simulator.apiextensions.webhook_converter import WebhookConverter
 
         webhook = WebhookConverter(self._api, name, conversion["webhook"])
         for kind in kinds:

@@ -11,20 +11,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import FieldError, bad_request, invalid_value
-from pytest_kwait.simulator.apiextensions.embedded import coerce_embedded_metadata, embedded_errors
-from pytest_kwait.simulator.apiextensions.findings import (
+from pytest_kwait.simulator.apiextensions.pruning import (
+    coerce_embedded_metadata,
+    drop_nulls,
+    embedded_errors,
+    fill_defaults,
+    prune,
+)
+from pytest_kwait.simulator.apiextensions.schema_validation import (
+    UNKNOWN_OLD_VALUE,
     format_go_value,
     go_type_name,
+    list_type_errors,
     prefix_error,
+    validate_value,
 )
-from pytest_kwait.simulator.apiextensions.list_types import list_type_errors
-from pytest_kwait.simulator.apiextensions.pruning import drop_nulls, fill_defaults, prune
-from pytest_kwait.simulator.apiextensions.schema_validation import UNKNOWN_OLD_VALUE, validate_value
 from pytest_kwait.simulator.codec.schema import Shape
 from pytest_kwait.simulator.objects import clone
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.apiextensions.conversion import WebhookConverter
+    from pytest_kwait.simulator.apiextensions.webhook_converter import WebhookConverter
     from pytest_kwait.simulator.codec.decode import Decoder
     from pytest_kwait.simulator.objects import Obj
 

@@ -1,11 +1,14 @@
-"""What a definition may say: group, names, versions, columns, subresources, conversion.
+"""How a definition may have its objects converted from version to version.
 
-Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go.
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, func
+validateCustomResourceConversion.
 """
 
 from __future__ import annotations
 
+import base64
 import re
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -13,33 +16,202 @@ from urllib.parse import urlsplit
 from pytest_kwait.simulator.api_errors import (
     FieldError,
     duplicate,
+    forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
-from pytest_kwait.simulator.apiextensions.conversion_rules import conversion_errors
-from pytest_kwait.simulator.apiextensions.field_paths import FieldPathError, resolve_field_path
+from pytest_kwait.simulator.apiextensions.definition_schema import (
+    FieldPathError,
+    SchemaPosition,
+    resolve_field_path,
+    root_errors,
+    schema_errors,
+    structural_errors,
+    unsupported_reason,
+)
 from pytest_kwait.simulator.apiextensions.internal_types import (
     hoist_shared_fields,
     internal_version,
     invalid_struct_error,
 )
-from pytest_kwait.simulator.apiextensions.schema_validity import schema_validation_errors
-from pytest_kwait.simulator.apiextensions.structural_rules import unsupported_reason
+from pytest_kwait.simulator.apiextensions.pruning import embedded_errors, prune
+from pytest_kwait.simulator.apiextensions.schema_validation import prefix_error, validate_value
 from pytest_kwait.simulator.validation.formats import dns_1035_texts, dns_subdomain_texts
+from pytest_kwait.simulator.validation.webhook_client_config import (
+    webhook_service_errors,
+    webhook_url_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pytest_kwait.simulator.apiextensions.cel_rules import TotalCost
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
     "ValidationOptions",
     "approval_errors",
+    "conversion_errors",
+    "default_errors",
+    "is_ca_bundle",
     "names_errors",
+    "schema_validation_errors",
     "spec_errors",
     "stored_version_errors",
 ]
+
+_STRATEGIES = ("None", "Webhook")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+
+
+def conversion_errors(spec: Obj, any_ca: bool) -> Iterator[FieldError]:
+    """What is wrong with a spec's conversion.
+
+    Args:
+        spec: the definition's spec.
+        any_ca: whether certificates that are none are let through, as they are before a definition
+            is established.
+    """
+    conversion: Obj | None = spec.get("conversion")
+    if conversion is None:
+        return
+    at, strategy = "spec.conversion", conversion.get("strategy", "")
+    webhook: Obj = conversion.get("webhook") or {}
+    config: Obj | None = webhook.get("clientConfig")
+    versions: list[str] = webhook.get("conversionReviewVersions") or []
+    if strategy not in ("", "None") and spec.get("preserveUnknownFields"):
+        text = "must be None if spec.preserveUnknownFields is true"
+        yield invalid_value(f"{at}.strategy", strategy, text)
+    if not strategy:
+        yield required(f"{at}.strategy")
+    elif strategy not in _STRATEGIES:
+        yield not_supported(f"{at}.strategy", strategy, _STRATEGIES)
+    where, reviews = f"{at}.webhookClientConfig", f"{at}.conversionReviewVersions"
+    if strategy != "Webhook":
+        text = "should not be set when strategy is not set to Webhook"
+        if config is not None:
+            yield forbidden_field(where, text)
+        if versions:
+            yield forbidden_field(reviews, text)
+        return
+    if config is None:
+        yield required(where, "required when strategy is set to Webhook")
+    else:
+        if ("url" in config) == ("service" in config):
+            yield required(where, "exactly one of url or service is required")
+        elif "url" in config:
+            yield from webhook_url_errors(config["url"], f"{where}.url")
+        else:
+            yield from webhook_service_errors(config["service"], f"{where}.service")
+        bundle = config.get("caBundle")
+        if bundle and not any_ca and not is_ca_bundle(bundle):
+            text = "unable to load root certificates: unable to parse bytes as PEM block"
+            yield invalid_value(f"{where}.caBundle", bundle, text)
+    yield from _review_errors(versions, reviews)
+
+
+def _review_errors(versions: list[str], at: str) -> Iterator[FieldError]:
+    if not versions:
+        yield required(at)
+        return
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        if version in seen:
+            yield invalid_value(f"{at}[{index}]", version, "duplicate version")
+            continue
+        seen.add(version)
+        for text in dns_1035_texts(version):
+            yield invalid_value(f"{at}[{index}]", version, text)
+    if not seen.intersection(_REVIEW_VERSIONS):
+        text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
+        yield invalid_value(at, versions, text)
+
+
+def is_ca_bundle(bundle: str) -> bool:
+    """Whether `bundle`, which is base64, has certificates to trust."""
+    try:
+        ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+    except (ValueError, ssl.SSLError):
+        return False
+    return True
+
+
+_EMBEDDED_RESOURCE = "x-kubernetes-embedded-resource"
+_METADATA_KEYS = ("metadata", "kind", "apiVersion")
+
+
+def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[FieldError]:
+    """What is wrong with the defaults of `schema` and of all that is in it.
+
+    Defaults within metadata are held to their own schema alone: the object around them is not
+    made up.
+    """
+    errors: list[FieldError] = []
+    embedded = bool(schema.get(_EMBEDDED_RESOURCE))
+    in_metadata = in_metadata and not embedded
+    value = schema.get("default")
+    if value is not None:
+        if not in_metadata and prune(value, schema) != value:
+            errors.append(invalid_value(f"{at}.default", value, "must not have unknown fields"))
+        found = embedded_errors(value, schema, f"{at}.default")
+        errors += found or [
+            prefix_error(one, f"{at}.default") for one in validate_value(value, schema, "")
+        ]
+    if isinstance(schema.get("items"), dict):
+        errors += default_errors(schema["items"], f"{at}.items", in_metadata=in_metadata)
+    for name, inner in (schema.get("properties") or {}).items():
+        within = in_metadata or (embedded and name in _METADATA_KEYS)
+        errors += default_errors(inner, f"{at}.properties[{name}]", in_metadata=within)
+    return errors
+
+
+def schema_validation_errors(validation: Obj | None, at: str, status: bool) -> list[FieldError]:
+    """Everything that is wrong with the schema of a version, or of all of them.
+
+    Args:
+        validation: what holds the schema; None for none.
+        at: where it stands.
+        status: whether the objects have a status subresource.
+    """
+    schema: Obj | None = (validation or {}).get("openAPIV3Schema")
+    if schema is None:
+        return []
+    at = f"{at}.openAPIV3Schema"
+    errors = root_errors(schema, at, status)
+    why = unsupported_reason(schema)
+    ruled = False
+    if not why:
+        structure = structural_errors(schema, at) or default_errors(schema, at)
+        errors += structure
+        ruled = not structure
+    rules = _LazyRuleValidation()
+    found, about_rules = schema_errors(
+        schema, SchemaPosition(at, root=True, ruled=ruled), rules.errors
+    )
+    errors += found + about_rules + rules.total(at)
+    if not errors and why:
+        errors.append(invalid_value(at, "", why))
+    return errors
+
+
+class _LazyRuleValidation:
+    """As of `rule_definition`, whose library is loaded with the first rule."""
+
+    def __init__(self) -> None:
+        self._costs: TotalCost | None = None
+
+    def errors(self, schema: Obj, place: SchemaPosition) -> list[FieldError]:
+        """What is wrong with the rules of one schema."""
+        from pytest_kwait.simulator.apiextensions.cel_rules import TotalCost, expression_errors
+
+        self._costs = self._costs or TotalCost()
+        return expression_errors(schema, place, self._costs)
+
+    def total(self, at: str) -> list[FieldError]:
+        """That all of them together cost too much, if they do."""
+        return [] if self._costs is None else self._costs.errors(at)
+
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = (

@@ -1,25 +1,142 @@
-"""Values held to an OpenAPI v3 schema, with the server's own texts.
+"""What holding a value to a schema came to, and the texts of what is wrong.
 
-What was there before and has not changed is not held against an update, part by part.
-
-Source: k8s.io/kube-openapi pkg/validation/validate,
-k8s.io/apiextensions-apiserver pkg/apiserver/validation/{validation,ratcheting}.go,
-k8s.io/apiserver pkg/cel/common/equality.go.
+Source: k8s.io/kube-openapi pkg/validation/validate/result.go, pkg/validation/errors/schema.go,
+k8s.io/apiextensions-apiserver pkg/apiserver/validation/validation.go.
 """
 
 from __future__ import annotations
 
+import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from pytest_kwait.simulator.apiextensions.findings import ValidationResult, format_go_number
-from pytest_kwait.simulator.codec.go_regexp import matches_pattern
+from pytest_kwait.simulator.api_errors import FieldError
+from pytest_kwait.simulator.codec.go_text import matches_pattern
 from pytest_kwait.simulator.validation.strfmt import find_known_format, matches_format
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
+    from collections.abc import Iterator, Sequence
+
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["UNKNOWN_OLD_VALUE", "old_field", "old_item", "validate_value"]
+__all__ = [
+    "UNKNOWN_OLD_VALUE",
+    "ValidationResult",
+    "format_go_number",
+    "format_go_value",
+    "format_value",
+    "go_type_name",
+    "list_type_errors",
+    "old_field",
+    "old_item",
+    "prefix_error",
+    "validate_value",
+]
+
+
+def format_go_number(value: float) -> str:
+    """A number as Go prints it."""
+    if isinstance(value, int):
+        return str(value)
+    mantissa, _, exponent = f"{Decimal(repr(value)):e}".partition("e")
+    power = int(exponent)
+    if -5 < power < 6:
+        return f"{Decimal(repr(value)).normalize():f}"
+    return f"{Decimal(mantissa).normalize():f}e{power:+03d}"
+
+
+def go_type_name(value: Any) -> str:
+    """What Go calls the type of a JSON value."""
+    if value is None:
+        return "<nil>"
+    names = {bool: "bool", int: "int64", float: "float64", str: "string"}
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    return names.get(type(value), "[]interface {}")
+
+
+def format_go_value(value: Any) -> str:
+    """A JSON value as Go prints it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        inner = " ".join(f"{key}:{format_go_value(item)}" for key, item in sorted(value.items()))
+        return f"map[{inner}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(format_go_value, value))}]"
+    return value if isinstance(value, str) else format_go_number(value)
+
+
+def prefix_error(error: FieldError, at: str) -> FieldError:
+    """`error`, which was found in a part alone, where the part stands."""
+    inner = "" if error.field in ("", "<nil>") else f".{error.field}"
+    return FieldError(error.reason, at + inner, error.message)
+
+
+def format_value(value: Any) -> str:
+    """A value as messages show it."""
+    if isinstance(value, bool) or value is None or isinstance(value, str | dict | list):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    return format_go_number(value)
+
+
+class ValidationResult:
+    """Errors, and how many checks were made: of several bad alternatives, most checks count."""
+
+    def __init__(self) -> None:
+        self.errors: list[FieldError] = []
+        self.checks = 0
+
+    def merge(self, other: ValidationResult) -> None:
+        """Take over what is in `other`."""
+        self.errors += other.errors
+        self.checks += other.checks
+
+    def add(self, reason: str, path: str, message: str) -> None:
+        """Note an error."""
+        self.errors.append(FieldError(reason, path.removeprefix(".") or "<nil>", message))
+
+    def required(self, path: str) -> None:
+        """Note that there is no value."""
+        self.add("FieldValueRequired", path, "Required value")
+
+    def invalid(self, path: str, value: Any, text: str) -> None:
+        """Note what the value breaks."""
+        self.add(
+            "FieldValueInvalid",
+            path,
+            f"Invalid value: {format_value(value)}: {path} in body {text}",
+        )
+
+    def wrong_type(self, path: str, wanted: str, found: str) -> None:
+        """Note that the value is of another type or form."""
+        quoted = format_value(found)
+        text = f"Invalid value: {quoted}: {path} in body must be of type {wanted}: {quoted}"
+        self.add("FieldValueTypeInvalid", path, text)
+
+    def unsupported(self, path: str, value: Any, allowed: Sequence[Any]) -> None:
+        """Note that the value is none of those that are allowed."""
+        names = [one if isinstance(one, str) else format_value(one) for one in allowed]
+        values = ", ".join(json.dumps(name, ensure_ascii=False) for name in names)
+        text = f"Unsupported value: {format_value(value)}: supported values: {values}"
+        self.add("FieldValueNotSupported", path, text)
+
+    def too_long(self, path: str, most: int) -> None:
+        """Note that the text is too long."""
+        text = f"Too long: may not be more than {most} bytes"
+        self.add("FieldValueTooLong", path, text)
+
+    def too_many(self, path: str, count: int, most: int) -> None:
+        """Note that there are too many items or fields."""
+        text = f"Too many: {count}: must have at most {most} item{'' if most == 1 else 's'}"
+        self.add("FieldValueTooMany", path, text)
+
+    def add_general(self, text: str) -> None:
+        """Note what is said of no field."""
+        self.add("FieldValueInvalid", "", f'Invalid value: "": {text}')
+
 
 UNKNOWN_OLD_VALUE: Final = object()
 """In place of the former value: there is none that this one is a later state of."""
@@ -288,3 +405,47 @@ def _check_combined(found: ValidationResult, value: Any, schema: Obj, path: str,
         and not _validate_schema(value, schema["not"], path, old).errors
     ):
         found.add_general(f'"{path}" must not validate the schema (not)')
+
+
+def list_type_errors(value: Any, schema: Obj, at: str = "") -> Iterator[FieldError]:
+    """Items that are there twice, in `value` and in all that is in it."""
+    if isinstance(value, dict):
+        properties: Obj = schema.get("properties") or {}
+        more = schema.get("additionalProperties")
+        for key, item in value.items():
+            if isinstance(more, dict):
+                yield from list_type_errors(item, more, f"{at}[{key}]")
+            if key in properties:
+                yield from list_type_errors(item, properties[key], f"{at}.{key}" if at else key)
+    elif isinstance(value, list):
+        kind = schema.get("x-kubernetes-list-type")
+        if kind == "set":
+            yield from _duplicate_item_errors(value, at)
+        elif kind == "map":
+            yield from _duplicate_key_errors(
+                value, schema.get("x-kubernetes-list-map-keys") or [], at
+            )
+        if isinstance(schema.get("items"), dict):
+            for index, item in enumerate(value):
+                yield from list_type_errors(item, schema["items"], f"{at}[{index}]")
+
+
+def _duplicate_item_errors(values: list[Any], at: str) -> Iterator[FieldError]:
+    seen: dict[str, int] = {}
+    for index, item in enumerate(values):
+        text = json.dumps(item, sort_keys=True)
+        seen[text] = seen.get(text, 0) + 1
+        if seen[text] == 2:
+            message = f"Duplicate value: {format_value(item)}"
+            yield FieldError("FieldValueDuplicate", f"{at}[{index}]", message)
+
+
+def _duplicate_key_errors(values: list[Any], keys: list[str], at: str) -> Iterator[FieldError]:
+    for index, item in enumerate(values):
+        if item is not None and not isinstance(item, dict):
+            text = f"Invalid value: {format_value(item)}: must be an object for an array of list-type map"
+            yield FieldError("FieldValueInvalid", f"{at}[{index}]", text)
+            return
+    yield from _duplicate_item_errors(
+        [{key: one[key] for key in keys if key in (one or {})} for one in values], at
+    )

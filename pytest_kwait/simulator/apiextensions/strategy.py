@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.api_errors import invalid_value
+from pytest_kwait.simulator.api_errors import forbidden, invalid_value
 from pytest_kwait.simulator.apiextensions.definition_validation import (
     ValidationOptions,
     approval_errors,
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = ["CLEANUP_FINALIZER", "INITIAL_CONDITION", "CustomResourceDefinitionStrategy"]
+__all__ = [
+    "CLEANUP_FINALIZER",
+    "INITIAL_CONDITION",
+    "CustomResourceDefinitionStrategy",
+    "CustomResourceStrategy",
+]
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that keeps a definition until its objects are gone."""
@@ -159,3 +164,35 @@ class CustomResourceDefinitionStrategy(Strategy):
 def _storage_versions(obj: Obj) -> list[str]:
     versions = obj["spec"].get("versions") or ()
     return [one.get("name", "") for one in versions if one.get("storage")]
+
+
+class CustomResourceStrategy(Strategy):
+    """The strategy of all custom kinds."""
+
+    def prepare_create(self, obj: Obj) -> None:
+        """As for all kinds; nothing new comes once the definition is being deleted.
+
+        Raises:
+            StatusError: 403, it is.
+        """
+        structure = self.kind.structure
+        if structure is not None and structure.terminating:
+            name = obj["metadata"].get("name", "")
+            why = "create not allowed while custom resource definition is terminating"
+            raise forbidden(self.kind.group, self.kind.plural, name, why)
+        super().prepare_create(obj)
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """All of the schema."""
+        structure = self.kind.structure
+        return [] if structure is None else structure.errors(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is new of it."""
+        structure = self.kind.structure
+        return [] if structure is None else structure.errors(new, old)
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is new of the status."""
+        structure = self.kind.structure
+        return [] if structure is None else structure.status_errors(new, old)

@@ -20,7 +20,7 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, method_not_allowed
 from pytest_kwait.simulator.apiserver.request_bodies import read_body
 from pytest_kwait.simulator.apiserver.responses import json_only_response
-from pytest_kwait.simulator.codec.json_text import read_json
+from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.faults.fault_spec import make_fault
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pytest_kwait.simulator.api_errors import forbidden, unauthorized
-from pytest_kwait.simulator.authentication.certificates import read_certificate_user
+from pytest_kwait.simulator.api_errors import bad_request, forbidden, unauthorized
 from pytest_kwait.simulator.authentication.jwt import InvalidToken
+from pytest_kwait.simulator.authentication.pki import read_certificate_user
 from pytest_kwait.simulator.authentication.service_accounts import ISSUER
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.authorization.impersonation import (
@@ -19,7 +19,7 @@ from pytest_kwait.simulator.authorization.impersonation import (
     Impersonator,
     missing_user_error,
 )
-from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User, add_group
+from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, User, add_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
-__all__ = ["ADMINS", "AuthFilters", "StaticTokens"]
+__all__ = ["ADMINS", "AuthFilters", "StaticTokens", "check_timeout"]
 
 ADMINS = MASTERS
 
@@ -204,3 +204,20 @@ def _read_impersonation(request: ApiRequest) -> ImpersonatedUser | None:
     if wanted.only_name:
         return None
     raise missing_user_error(wanted)
+
+
+def check_timeout(request: ApiRequest) -> None:
+    """Hold the time to what Go takes for one; requests are answered long before it is over.
+
+    Raises:
+        StatusError: 400, it is none.
+    """
+    from pytest_kwait.scheduler.command.go_values import parse_duration
+
+    text = request.query["timeout"]
+    if not text or request.flag("watch"):
+        return
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        raise bad_request(f"invalid timeout specified in the request URL - {error}") from None

@@ -1,9 +1,6 @@
-"""What the server counts, as Prometheus reads it: requests, objects, checks; and what it is.
+"""Health: the checks of the server, which pass as long as it answers.
 
-Names, labels and types are kube-apiserver's; what nobody counts here is left out, not made up.
-
-Source: k8s.io/apiserver pkg/endpoints/metrics/metrics.go, k8s.io/component-base
-metrics/prometheus/slis and zpages/statusz.
+Source: k8s.io/apiserver pkg/server/healthz/healthz.go, k8s.io/kubernetes pkg/controlplane.
 """
 
 from __future__ import annotations
@@ -12,9 +9,11 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from aiohttp import web
 
-from pytest_kwait.simulator.apiserver.health import HEALTH_CHECKS
+from pytest_kwait.simulator.apiserver.discovery import list_groups
+from pytest_kwait.simulator.apiserver.request import SPECIAL_VERBS
 from pytest_kwait.simulator.apiserver.responses import text_response
 
 if TYPE_CHECKING:
@@ -22,8 +21,75 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.scheme import Scheme
 
-__all__ = ["METRICS_PATHS", "RequestMetrics"]
+__all__ = ["HEALTH_CHECKS", "METRICS_PATHS", "RequestMetrics", "serve_healthz", "serve_index"]
+
+_FIRST_HOOKS = (
+    "start-apiserver-admission-initializer",
+    "generic-apiserver-start-informers",
+    "priority-and-fairness-config-consumer",
+    "priority-and-fairness-filter",
+    "storage-object-count-tracker-hook",
+    "start-apiextensions-informers",
+    "start-apiextensions-controllers",
+    "crd-informer-synced",
+    "start-system-namespaces-controller",
+    "peer-endpoint-reconciler-controller",
+    "start-cluster-authentication-info-controller",
+    "start-kube-apiserver-identity-lease-controller",
+    "start-kube-apiserver-identity-lease-garbage-collector",
+    "storage-readiness",
+    "start-legacy-token-tracking-controller",
+    "start-service-ip-repair-controllers",
+    "rbac/bootstrap-roles",
+    "scheduling/bootstrap-system-priority-classes",
+    "priority-and-fairness-config-producer",
+    "bootstrap-controller",
+    "start-kubernetes-service-cidr-controller",
+    "start-kube-aggregator-informers",
+    "apiservice-status-local-available-controller",
+    "apiservice-status-remote-available-controller",
+    "apiservice-registration-controller",
+    "apiservice-discovery-controller",
+    "kube-apiserver-autoregistration",
+)
+_LAST_HOOKS = ("apiservice-openapi-controller", "apiservice-openapiv3-controller")
+_HOOKS = (
+    *(f"poststarthook/{name}" for name in _FIRST_HOOKS),
+    "autoregister-completion",
+    *(f"poststarthook/{name}" for name in _LAST_HOOKS),
+)
+_LIVENESS_CHECKS = ("ping", "log", "loopback-serving-certificate", "etcd", *_HOOKS)
+
+HEALTH_CHECKS: dict[str, tuple[str, ...]] = {
+    "healthz": _LIVENESS_CHECKS,
+    "livez": _LIVENESS_CHECKS,
+    "readyz": ("ping", "log", "etcd", "etcd-readiness", "informer-sync", *_HOOKS, "shutdown"),
+}
+"""The checks of each path, in the order in which they are told of."""
+
+
+def serve_healthz(request: ApiRequest) -> web.Response | None:
+    """The answer to a path of health, None for any other path."""
+    group, _, name = request.path.removeprefix("/").partition("/")
+    checks = HEALTH_CHECKS.get(group)
+    if checks is None:
+        return None
+    if name:
+        return text_response("ok", nosniff=False) if name in checks else None
+    if request.path.endswith("/"):
+        return None
+    if "verbose" not in request.query:
+        return text_response("ok")
+    excluded = {value for key, value in request.queries if key == "exclude"}
+    lines = [f"[+]{check}{' excluded:' if check in excluded else ''} ok" for check in checks]
+    unknown = ",".join(f'"{check}"' for check in sorted(excluded - set(checks)))
+    if unknown:
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
+    lines.append(f"{group} check passed")
+    return text_response("\n".join(lines) + "\n")
+
 
 METRICS_PATHS = ("/metrics", "/metrics/slis", "/statusz")
 """The paths that are served."""
@@ -165,3 +231,47 @@ def _health_check_metrics() -> Iterator[str]:
         (name, group) for group, names in HEALTH_CHECKS.items() for name in names
     ):
         yield f'kubernetes_healthcheck{{name="{name}",type="{group}"}} 1'
+
+
+_INDEX_PATHS = ("/", "/index.html")
+_STATIC_PATHS = (
+    *METRICS_PATHS,
+    "/.well-known/openid-configuration",
+    "/api",
+    "/apis",
+    "/apis/",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/version",
+)
+
+
+def serve_index(request: ApiRequest, kinds: Scheme) -> web.Response | None:
+    """The list of paths, or why a path is none; None for what others answer."""
+    path = request.path
+    if path in _INDEX_PATHS:
+        index = msgspec.json.encode({"paths": sorted(_list_paths(kinds))})
+        body = msgspec.json.format(index, indent=2)
+        return web.Response(body=body, headers={"Content-Type": "application/json"})
+    parts = path.strip("/").split("/")
+    verb = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
+    if len(verb) == 1 and verb[0] in SPECIAL_VERBS:
+        return text_response(
+            f'Internal Server Error: "{path}": failed to create RequestInfo: unable to determine '
+            f"kind and namespace from url, {path}\n",
+            500,
+        )
+    return None
+
+
+def _list_paths(kinds: Scheme) -> Iterator[str]:
+    yield from _STATIC_PATHS
+    for group, checks in HEALTH_CHECKS.items():
+        yield f"/{group}"
+        yield from (f"/{group}/{check}" for check in checks)
+    yield "/api/v1"
+    for found in list_groups(kinds):
+        yield f"/apis/{found['name']}"
+        yield from (f"/apis/{entry['groupVersion']}" for entry in found["versions"])

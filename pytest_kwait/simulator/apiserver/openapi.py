@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.simulator.codec.documents import (
+from pytest_kwait.simulator.codec.openapi_documents import (
     V2_PATH,
     collect_types,
     document_hashes,

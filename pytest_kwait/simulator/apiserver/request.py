@@ -22,8 +22,8 @@ from pytest_kwait.simulator.api_errors import (
     too_long,
 )
 from pytest_kwait.simulator.apiserver.negotiation import negotiate
-from pytest_kwait.simulator.codec.go_numbers import parse_int
-from pytest_kwait.simulator.names import new_uid
+from pytest_kwait.simulator.codec.go_text import parse_int
+from pytest_kwait.simulator.objects import new_uid
 from pytest_kwait.simulator.request_info import Caller
 
 if TYPE_CHECKING:

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed
-from pytest_kwait.simulator.apiserver.connections import HEADER_SECONDS, HttpServer
 from pytest_kwait.simulator.apiserver.discovery import serve_discovery
 from pytest_kwait.simulator.apiserver.filters import AuthFilters
 from pytest_kwait.simulator.apiserver.handlers.resources import ResourceHandler
-from pytest_kwait.simulator.apiserver.health import serve_healthz
-from pytest_kwait.simulator.apiserver.listener import Listener
-from pytest_kwait.simulator.apiserver.non_resource_paths import RequestMetrics
+from pytest_kwait.simulator.apiserver.listener import HEADER_SECONDS, HttpServer, Listener
+from pytest_kwait.simulator.apiserver.non_resource_paths import (
+    RequestMetrics,
+    serve_healthz,
+    serve_index,
+)
 from pytest_kwait.simulator.apiserver.openapi import serve_openapi
-from pytest_kwait.simulator.apiserver.paths import serve_index
 from pytest_kwait.simulator.apiserver.request import ApiRequest, parse_request_info
 from pytest_kwait.simulator.apiserver.responses import (
     add_response_headers,

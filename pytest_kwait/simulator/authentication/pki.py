@@ -6,19 +6,21 @@ One authority per process: nothing secret is kept on disk but the kubeconfig its
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.request_info import AUTHENTICATED, User, add_group
+
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pytest_kwait.simulator.users import User
-
-__all__ = ["CertificateAuthority", "write_kubeconfig"]
+__all__ = ["CertificateAuthority", "read_certificate_user", "write_kubeconfig"]
 
 CONTEXT_NAME = "kwait"
 _VALIDITY = timedelta(days=365)
@@ -142,3 +144,29 @@ def write_kubeconfig(
     except OSError:
         draft.unlink(missing_ok=True)
         raise
+
+
+_UID_OID = "1.3.6.1.4.1.57683.2"
+_CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+
+
+def read_certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
+    """The user whom a connection's certificate names, None where it shows none."""
+    shown = transport.get_extra_info("peercert") if transport is not None else None
+    if not shown or transport is None:
+        return None
+    name, uid = "", ""
+    groups: tuple[str, ...] = ()
+    for entry in shown["subject"]:
+        for field, value in entry:
+            if field == "commonName":
+                name = value
+            elif field == "organizationName":
+                groups = (*groups, value)
+            elif field == _UID_OID:
+                uid = value
+    if not name:
+        return None
+    raw: bytes = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    seen = f"X509SHA256={hashlib.sha256(raw).hexdigest()}"
+    return User(name, add_group(groups, AUTHENTICATED), uid, {_CREDENTIAL_ID: (seen,)})

@@ -17,10 +17,13 @@ from pytest_kwait.simulator.authentication.jwt import (
     TokenSigner,
     parse_unverified_claims,
 )
-from pytest_kwait.simulator.names import new_uid
-from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import name_of, namespace_of, new_uid, uid_of
+from pytest_kwait.simulator.request_info import (
+    User,
+    parse_service_account_user,
+    service_account_groups,
+)
 from pytest_kwait.simulator.scheme import Kind
-from pytest_kwait.simulator.users import User, parse_service_account_user, service_account_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.api_errors import StatusError, forbidden
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.users import User
+    from pytest_kwait.simulator.request_info import User
 
 __all__ = ["Attributes"]
 

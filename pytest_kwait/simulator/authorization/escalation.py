@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError, forbidden, not_found
 from pytest_kwait.simulator.authorization.attributes import Attributes
-from pytest_kwait.simulator.authorization.rbac import GROUP
-from pytest_kwait.simulator.authorization.rules import format_rule, uncovered_rules
+from pytest_kwait.simulator.authorization.rbac import GROUP, format_rule, uncovered_rules
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.users import MASTERS
+from pytest_kwait.simulator.request_info import MASTERS
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.request_info import Caller, User
     from pytest_kwait.simulator.scheme import Kind
-    from pytest_kwait.simulator.users import User
 
 __all__ = ["check_escalation"]
 

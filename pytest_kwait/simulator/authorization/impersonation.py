@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.authorization.attributes import Attributes
-from pytest_kwait.simulator.users import (
+from pytest_kwait.simulator.request_info import (
     ANONYMOUS,
     AUTHENTICATED,
     MASTERS,

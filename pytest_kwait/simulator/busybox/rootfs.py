@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.busybox.applets import APPLETS, UNSIMULATED
 from pytest_kwait.simulator.busybox.os.files import Device, Directory, File, Inode, Symlink
-from pytest_kwait.simulator.busybox.programs_part import APPLETS, UNSIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

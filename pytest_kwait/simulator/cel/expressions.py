@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 from cel_expr_python import cel
 
 from pytest_kwait.simulator.cel.ast import decode_parsed_expr
-from pytest_kwait.simulator.cel.interpreter import find_planning_error, plan
+from pytest_kwait.simulator.cel.ast_validators import find_literal_errors, may_have_literals
+from pytest_kwait.simulator.cel.interpreter import (
+    CostLimitExceeded,
+    ExecutionFrame,
+    find_planning_error,
+    plan,
+)
 from pytest_kwait.simulator.cel.library import (
     STAND_IN_NAMES,
     declare_functions,
@@ -23,8 +29,6 @@ from pytest_kwait.simulator.cel.library import (
     describe_type,
     resolve_type,
 )
-from pytest_kwait.simulator.cel.literals import find_literal_errors, may_have_literals
-from pytest_kwait.simulator.cel.plans import CostLimitExceeded, ExecutionFrame
 from pytest_kwait.simulator.cel.values import ErrorValue
 
 if TYPE_CHECKING:

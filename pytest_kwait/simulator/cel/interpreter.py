@@ -1,49 +1,389 @@
-"""Expressions run: planned once from their trees, then evaluated at a cost that is counted.
+"""Functions by name, and which of those with one name is meant by the values.
 
-A step costs what it costs on a real server, which is why it is not the language's own runtime that
-does this: that one counts nothing, and knows of no lists that are sets.
-
-Source: github.com/google/cel-go interpreter/{planner,interpretable,attributes,runtimecost}.go.
+Source: k8s.io/apiserver pkg/cel/environment/base.go (which libraries there are).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+import operator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.simulator.cel.call_plans import (
-    AccumulatorList,
-    plan_binary_call,
-    plan_call,
-    plan_conditional,
-    plan_logical,
-    plan_not_strictly_false,
-    plan_or_value,
-)
-from pytest_kwait.simulator.cel.calls import FUNCTION_NAMES
-from pytest_kwait.simulator.cel.plans import (
-    PER_CALL_COST_LIMIT,
-    CostLimitExceeded,
-    ExecutionFrame,
-    Plan,
-    format_key,
-    plan_constant,
-    plan_qualifier,
-    plan_variable,
-)
-from pytest_kwait.simulator.cel.stdlib.operators import CONVERSIONS
+from pytest_kwait.simulator.cel.library import LIBRARY_FUNCTIONS
+from pytest_kwait.simulator.cel.runtime_cost import COSTED_AFTER_CALL, get_call_cost
+from pytest_kwait.simulator.cel.stdlib.list_functions import LIST_FUNCTIONS
+from pytest_kwait.simulator.cel.stdlib.operators import CONVERSIONS, OPERATORS
+from pytest_kwait.simulator.cel.stdlib.strings import STRING_FUNCTIONS
 from pytest_kwait.simulator.cel.values import (
     NO_OVERLOAD,
+    OPTIONAL_NONE,
     ErrorValue,
     OpaqueValue,
     OptionalValue,
+    TypeName,
     get_kind,
+    is_number,
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cel.ast import Expr
-    from pytest_kwait.simulator.cel.plans import Step
+    from collections.abc import Callable, Mapping
 
-__all__ = ["find_planning_error", "plan"]
+    from pytest_kwait.simulator.cel.ast import Expr
+
+__all__ = [
+    "FUNCTION_NAMES",
+    "PER_CALL_COST_LIMIT",
+    "AccumulatorList",
+    "CostLimitExceeded",
+    "ExecutionFrame",
+    "Plan",
+    "find_planning_error",
+    "format_key",
+    "plan",
+    "plan_binary_call",
+    "plan_call",
+    "plan_conditional",
+    "plan_constant",
+    "plan_logical",
+    "plan_not_strictly_false",
+    "plan_or_value",
+    "plan_qualifier",
+    "plan_variable",
+    "resolve_function",
+]
+
+_STANDARD_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **CONVERSIONS,
+    **OPERATORS,
+    **STRING_FUNCTIONS,
+    **LIST_FUNCTIONS,
+}
+
+
+def _group_library_overloads() -> dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]]:
+    found: dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]] = {}
+    for (name, takes, _), run in LIBRARY_FUNCTIONS.items():
+        kinds = tuple(_strip_type_parameters(one) for one in takes)
+        found.setdefault(name.lstrip("."), []).append((kinds, run))
+    return found
+
+
+def _strip_type_parameters(name: str) -> str:
+    return name.partition("<")[0]
+
+
+_LIBRARY_OVERLOADS = _group_library_overloads()
+FUNCTION_NAMES = frozenset({*_STANDARD_FUNCTIONS, *_LIBRARY_OVERLOADS})
+"""The names of all functions."""
+
+
+def resolve_function(name: str) -> Callable[[list[Any]], Any]:
+    """What a function does with the values that it is called with, a member's own first.
+
+    Args:
+        name: its name; one that there is none of has no value.
+    """
+    own, standard = _LIBRARY_OVERLOADS.get(name, []), _STANDARD_FUNCTIONS.get(name)
+
+    def call(values: list[Any]) -> Any:
+        if own:
+            kinds = tuple(get_kind(value) for value in values)
+            for takes, run in own:
+                if takes == kinds:
+                    try:
+                        return run(*values)
+                    except ValueError as error:
+                        return ErrorValue(str(error))
+        if standard is None:
+            return NO_OVERLOAD
+        try:
+            return standard(*values)
+        except TypeError:
+            # Of what is not known before, any kind and any number may come.
+            return NO_OVERLOAD
+
+    return call
+
+
+if TYPE_CHECKING:
+    Step = Callable[["ExecutionFrame"], Any]
+
+
+PER_CALL_COST_LIMIT = 1_000_000
+"""What one evaluation may cost."""
+
+_TYPE_IDENTIFIERS = {
+    **{name: name for name in ("bool", "bytes", "double", "int", "list", "map", "string", "uint")},
+    "null_type": "null_type",
+    "type": "type",
+}
+
+
+class CostLimitExceeded(Exception):
+    """An evaluation costs more than one may."""
+
+
+class ExecutionFrame:
+    """One evaluation: the values of its variables, and what it has cost so far."""
+
+    __slots__ = ("cost", "values")
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = dict(values)
+        self.cost = 0
+
+    def charge(self, cost: int) -> None:
+        """Count a cost.
+
+        Raises:
+            Exceeded: it is more than one evaluation may cost.
+        """
+        self.cost += cost
+        if self.cost > PER_CALL_COST_LIMIT:
+            raise CostLimitExceeded
+
+
+class Plan(NamedTuple):
+    """How a part of an expression is evaluated.
+
+    Args:
+        step: gives its value.
+        constant: its value where that is known before; None for none.
+        path: whether it is a variable, or something below one or another value.
+        below: gives the same, without what it costs to begin at a variable; None for `step`.
+        base: what it costs to begin there.
+    """
+
+    step: Step
+    constant: tuple[Any] | None = None
+    path: bool = False
+    below: Step | None = None
+    base: int = 1
+
+
+def plan_constant(value: Any) -> Plan:
+    """What always has the same value, at no cost."""
+    return Plan(lambda _: value, constant=(value,))
+
+
+def plan_variable(name: str) -> Plan:
+    """A variable, or the type of that name."""
+
+    def below(frame: ExecutionFrame) -> Any:
+        try:
+            return frame.values[name]
+        except KeyError:
+            return ErrorValue(f"no such attribute(s): {name}")
+
+    def step(frame: ExecutionFrame) -> Any:
+        frame.cost += 1
+        try:
+            return frame.values[name]
+        except KeyError:
+            return ErrorValue(f"no such attribute(s): {name}")
+
+    if name in _TYPE_IDENTIFIERS or name.startswith("google.protobuf."):
+        own = TypeName(name)
+
+        def kind(frame: ExecutionFrame) -> Any:
+            return frame.values.get(name, own)
+
+        return Plan(kind, constant=(own,)) if "." in name else Plan(kind)
+    return Plan(step, path=True, below=below)
+
+
+def plan_qualifier(operand: Plan, key: Step, *, optional: bool) -> Plan:
+    """What is found under a key of a value; the key is computed after the value."""
+    start, base = operand.below or operand.step, operand.base
+
+    def below(frame: ExecutionFrame) -> Any:
+        value = start(frame)
+        if isinstance(value, ErrorValue):
+            return value
+        maybe = optional
+        if isinstance(value, OptionalValue):
+            if not value.has_value:
+                return value
+            maybe, value = True, value.value
+        under = key(frame)
+        if isinstance(under, ErrorValue):
+            return under
+        found = _select_key(value, under)
+        if maybe:
+            if isinstance(found, ErrorValue):
+                return OPTIONAL_NONE
+            frame.cost += 1
+            return found if isinstance(found, OptionalValue) else OptionalValue(found)
+        frame.cost += 1
+        return found
+
+    def step(frame: ExecutionFrame) -> Any:
+        frame.cost += base
+        return below(frame)
+
+    return Plan(step, path=True, below=below, base=base)
+
+
+def _select_key(value: Any, key: Any) -> Any:
+    if isinstance(value, dict):
+        try:
+            return value[key]
+        except KeyError:
+            return ErrorValue(f"no such key: {format_key(key)}")
+        except TypeError:
+            return NO_OVERLOAD
+    if isinstance(value, list):
+        if not is_number(key):
+            return ErrorValue(f"unsupported index type '{get_kind(key)}' in list")
+        if not math.isfinite(key) or key != int(key):
+            return ErrorValue(f"unsupported index value {format_key(key)} in list")
+        at = int(key)
+        return value[at] if 0 <= at < len(value) else ErrorValue(f"index out of bounds: {at}")
+    return ErrorValue(f"no such key: {format_key(key)}")
+
+
+def format_key(key: Any) -> str:
+    """A value as a text, which errors show it by."""
+    text = CONVERSIONS["string"](key)
+    return text if isinstance(text, str) else str(key)
+
+
+class AccumulatorList(list[Any]):
+    """The list that a loop makes: what is added to it is added in its place."""
+
+    __slots__ = ()
+
+
+_SCALAR_TYPES = frozenset({bool, float, int})
+_SCALAR_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "_!=_": operator.ne,
+    "_<=_": operator.le,
+    "_<_": operator.lt,
+    "_==_": operator.eq,
+    "_>=_": operator.ge,
+    "_>_": operator.gt,
+}
+"""What needs no look at the values but their types where those are of the same numbers."""
+
+
+def plan_call(name: str, plans: list[Plan]) -> Step:
+    """A call of a function, a member's own value first."""
+    steps, function, price = (
+        [plan.step for plan in plans],
+        resolve_function(name),
+        get_call_cost(name),
+    )
+    after = name in COSTED_AFTER_CALL
+    if len(steps) == 2:
+        return plan_binary_call(name, steps[0], steps[1])
+
+    def run(frame: ExecutionFrame) -> Any:
+        values = []
+        for step in steps:
+            value = step(frame)
+            values.append(value)
+            if isinstance(value, ErrorValue):
+                if len(values) == len(steps):
+                    frame.charge(1)
+                return value
+        if not after:
+            frame.charge(price(values, None))
+        found = function(values)
+        if after:
+            frame.charge(price(values, found))
+        return found
+
+    return run
+
+
+def plan_binary_call(name: str, first: Step, second: Step, *, free: bool = False) -> Step:
+    """A call with two values: the second is computed even if there is no first."""
+    function, price, cheap = (
+        resolve_function(name),
+        get_call_cost(name),
+        _SCALAR_COMPARISONS.get(name),
+    )
+    adds, after = name == "_+_", name in COSTED_AFTER_CALL
+
+    def run(frame: ExecutionFrame) -> Any:
+        one, two = first(frame), second(frame)
+        kind = type(one)
+        if kind is type(two):
+            if cheap is not None and kind in _SCALAR_TYPES:
+                frame.charge(1)
+                return cheap(one, two)
+        elif adds and kind is AccumulatorList and isinstance(two, list):
+            # What a loop makes grows in its place.
+            frame.charge(1)
+            one.extend(two)
+            return one
+        wrong = one if kind is ErrorValue else two if type(two) is ErrorValue else None
+        if not free and not after:
+            frame.charge(price([one, two], None))
+        found = function([one, two]) if wrong is None else wrong
+        if after:
+            frame.charge(price([one, two], found))
+        return found
+
+    return run
+
+
+def plan_logical(plans: list[Plan], *, decides: bool) -> Plan:
+    """`&&` and `||`: one value decides, whatever is wrong with the others."""
+    steps = [plan.step for plan in plans]
+
+    def run(frame: ExecutionFrame) -> Any:
+        wrong: ErrorValue | None = None
+        for step in steps:
+            value = step(frame)
+            if value is decides:
+                return decides
+            if not isinstance(value, bool):
+                wrong = wrong or (value if isinstance(value, ErrorValue) else NO_OVERLOAD)
+        return not decides if wrong is None else wrong
+
+    return Plan(run)
+
+
+def plan_conditional(condition: Plan, yes: Plan, no: Plan) -> Plan:
+    """`condition ? yes : no`."""
+    first, second = yes.below or yes.step, no.below or no.step
+
+    def run(frame: ExecutionFrame) -> Any:
+        value = condition.step(frame)
+        if not isinstance(value, bool):
+            return value if isinstance(value, ErrorValue) else NO_OVERLOAD
+        return first(frame) if value else second(frame)
+
+    return Plan(run, path=True, below=run, base=0)
+
+
+def plan_not_strictly_false(plan: Plan) -> Plan:
+    """What loops go on by: an error does not end them."""
+
+    def run(frame: ExecutionFrame) -> Any:
+        value = plan.step(frame)
+        frame.cost += 1
+        return value is not False
+
+    return Plan(run)
+
+
+def plan_or_value(one: Plan, two: Plan, *, unwraps: bool) -> Plan:
+    """`or` and `orValue`: the other where the first has no value."""
+
+    def run(frame: ExecutionFrame) -> Any:
+        value = one.step(frame)
+        if isinstance(value, ErrorValue):
+            return value
+        if not isinstance(value, OptionalValue):
+            return NO_OVERLOAD
+        if value.has_value:
+            return value.value if unwraps else value
+        return two.step(frame)
+
+    return Plan(run)
+
 
 _LIST_COST, _MAP_COST = 10, 30
 _CONSTANT_KINDS = {

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import descriptor_pb2, duration_pb2, struct_pb2, timestamp_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from pytest_kwait.simulator.cel.moments import parse_duration, parse_timestamp
-from pytest_kwait.simulator.cel.values import MapList, SetList
+from pytest_kwait.simulator.cel.values import MapList, SetList, parse_duration, parse_timestamp
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

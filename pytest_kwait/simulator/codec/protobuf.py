@@ -16,12 +16,12 @@ import msgspec
 
 from pytest_kwait.clock import rfc3339, rfc3339_micro
 from pytest_kwait.simulator.api_errors import bad_request
-from pytest_kwait.simulator.codec.go_types import go_base, go_kinds, go_struct
+from pytest_kwait.simulator.codec.schema import go_base, go_kinds, go_struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.codec.go_types import GoField
+    from pytest_kwait.simulator.codec.schema import GoField
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["MAGIC", "decode_envelope"]

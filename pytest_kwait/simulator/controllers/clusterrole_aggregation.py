@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.authorization.aggregation import aggregate_rules
-from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES
+from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES, aggregate_rules
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of
 

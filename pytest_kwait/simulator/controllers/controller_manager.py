@@ -21,7 +21,7 @@ from pytest_kwait.simulator.controllers.event_ttl import EventTTL
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
 from pytest_kwait.simulator.controllers.job import JobController, TTLAfterFinishedController
 from pytest_kwait.simulator.controllers.namespace import NamespaceController, NamespaceDefaults
-from pytest_kwait.simulator.controllers.node_taints import NodeTaintController
+from pytest_kwait.simulator.controllers.node_lifecycle import NodeTaintController
 from pytest_kwait.simulator.controllers.pod_gc import PodGCController
 from pytest_kwait.simulator.controllers.podautoscaler.fake_metrics import has_usage_annotation
 from pytest_kwait.simulator.controllers.replicaset import (
@@ -100,7 +100,10 @@ def _start_node_lifecycle(api: SimulatedCluster) -> None:
 
 def _start_aggregator(api: SimulatedCluster) -> None:
     """Make the APIServices, and follow those of others."""
-    from pytest_kwait.simulator.aggregator.local import MANAGED_LABEL, AutoRegistrationController
+    from pytest_kwait.simulator.aggregator.api_services import (
+        MANAGED_LABEL,
+        AutoRegistrationController,
+    )
 
     def remote() -> None:
         from pytest_kwait.simulator.aggregator.api_services import AvailabilityController
@@ -128,7 +131,7 @@ def _start_on_first_object(api: SimulatedCluster, pods: ControllerRefManager) ->
     """Let controllers begin with the first object that they are for, and load with it."""
 
     def sets() -> None:
-        from pytest_kwait.simulator.controllers.daemon_sets_init import DaemonSetController
+        from pytest_kwait.simulator.controllers.daemon import DaemonSetController
         from pytest_kwait.simulator.controllers.statefulset import StatefulSetController
 
         revisions = ControllerRefManager(api, "controllerrevisions.apps")
@@ -136,7 +139,7 @@ def _start_on_first_object(api: SimulatedCluster, pods: ControllerRefManager) ->
         StatefulSetController(api, pods, revisions)
 
     def endpoints() -> None:
-        from pytest_kwait.simulator.controllers.endpoints_init import (
+        from pytest_kwait.simulator.controllers.endpointslice import (
             EndpointsController,
             EndpointSliceController,
             EndpointSliceMirroringController,
@@ -149,7 +152,7 @@ def _start_on_first_object(api: SimulatedCluster, pods: ControllerRefManager) ->
         EndpointSliceMirroringController(api, selected)
 
     def cron_jobs() -> None:
-        from pytest_kwait.simulator.controllers.cron_jobs_init import CronJobController
+        from pytest_kwait.simulator.controllers.cronjob import CronJobController
 
         CronJobController(api, ControllerRefManager(api, "jobs.batch"))
 
@@ -189,7 +192,7 @@ def _start_signer(api: SimulatedCluster, authority: tuple[bytes, bytes]) -> None
     """Let requests for certificates be signed from the first one on."""
 
     def certificates() -> None:
-        from pytest_kwait.simulator.controllers.certificates import CertificateController
+        from pytest_kwait.simulator.controllers.certificate_signing import CertificateController
 
         CertificateController(api, authority)
 

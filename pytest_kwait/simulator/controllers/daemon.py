@@ -1,46 +1,423 @@
-"""The daemon set controller."""
+"""Which nodes a DaemonSet wants a pod on, and which node a pod of it is for."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
-from pytest_kwait.simulator.controllers.placement import (
-    HASH_LABEL,
-    KIND,
-    NodePlacement,
-    find_target_node,
+from pytest_kwait.scheduler.framework.invalid_objects import InvalidObject
+from pytest_kwait.scheduler.framework.node_affinity import RequiredNodeAffinity
+from pytest_kwait.scheduler.framework.tolerations import (
+    DO_NOT_SCHEDULE_EFFECTS,
+    find_untolerated_taint,
+    read_tolerations,
+)
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.controllers.controller_history import (
+    REVISIONS,
+    make_template_patch,
+    next_revision_number,
+    sort_revisions,
+    update_revision_number,
+)
+from pytest_kwait.simulator.controllers.controller_refs import (
+    PodOwnerIndex,
+    key_of,
+    make_controller_ref,
+    split_key,
+)
+from pytest_kwait.simulator.controllers.deployment.deployment_util import (
+    compute_template_hash,
+    resolve_int_or_percent,
 )
 from pytest_kwait.simulator.controllers.pod_control import (
     PodControl,
     SlowStartError,
     is_namespace_terminating,
     is_ready,
+    make_pod_from_template,
+    seconds_until_available,
     slow_start_batch,
-)
-from pytest_kwait.simulator.controllers.pod_owners import PodOwnerIndex
-from pytest_kwait.simulator.controllers.revisions import Revisions
-from pytest_kwait.simulator.controllers.rolling import (
-    DaemonSetView,
-    PodChanges,
-    plan_rolling_update,
-    sort_oldest_first,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    is_being_deleted,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_kwait.simulator.api_errors import StatusError
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = ["DaemonSetController"]
+__all__ = [
+    "GENERATION",
+    "GENERATION_LABEL",
+    "HASH_LABEL",
+    "KIND",
+    "DaemonSetController",
+    "DaemonSetView",
+    "NodePlacement",
+    "PodChanges",
+    "Revisions",
+    "find_target_node",
+    "plan_rolling_update",
+    "sort_oldest_first",
+]
+
+KIND = ("apps/v1", "DaemonSet")
+HASH_LABEL = "controller-revision-hash"
+GENERATION_LABEL = "pod-template-generation"
+GENERATION = "deprecated.daemonset.template.generation"
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NODE = "node.kubernetes.io"
+# Source: kube-controller-manager, daemon/util/daemonset_util.go,
+# `AddOrUpdateDaemonPodTolerations`.
+_TOLERATED = (
+    (f"{_NODE}/not-ready", "NoExecute"),
+    (f"{_NODE}/unreachable", "NoExecute"),
+    (f"{_NODE}/disk-pressure", "NoSchedule"),
+    (f"{_NODE}/memory-pressure", "NoSchedule"),
+    (f"{_NODE}/pid-pressure", "NoSchedule"),
+    (f"{_NODE}/unschedulable", "NoSchedule"),
+)
+_TOLERATED_ON_HOST_NETWORK = (f"{_NODE}/network-unavailable", "NoSchedule")
+
+
+def find_target_node(pod: Obj) -> str | None:
+    """Return the node a pod is on or is to be on; None where it does not say."""
+    spec = pod["spec"]
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    for term in (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field["key"] == "metadata.name" and field["operator"] == "In":
+                values = field.get("values") or []
+                return str(values[0]) if len(values) == 1 else None
+    return None
+
+
+class NodePlacement:
+    """What one DaemonSet asks of nodes; read once for all of them.
+
+    Args:
+        daemon_set: the set.
+
+    Source: kube-controller-manager, daemon_controller.go, `NodeShouldRunDaemonPod`.
+    """
+
+    def __init__(self, daemon_set: Obj) -> None:
+        self._set = daemon_set
+        template = daemon_set["spec"]["template"]
+        self._spec: Obj = template["spec"]
+        self._tolerations = read_tolerations({"tolerations": self._all_tolerations()})
+        try:
+            self._required: RequiredNodeAffinity | None = RequiredNodeAffinity(self._spec)
+        except InvalidObject:
+            self._required = None
+
+    def _all_tolerations(self) -> list[Obj]:
+        tolerations = [dict(one) for one in self._spec.get("tolerations") or ()]
+        wanted = list(_TOLERATED)
+        if self._spec.get("hostNetwork"):
+            wanted.append(_TOLERATED_ON_HOST_NETWORK)
+        for key, effect in wanted:
+            one = {"key": key, "operator": "Exists", "effect": effect}
+            if one not in tolerations:
+                tolerations.append(one)
+        return tolerations
+
+    def on(self, node: Obj) -> tuple[bool, bool]:
+        """Return whether a pod is to come to `node`, and whether one there may stay."""
+        name = name_of(node)
+        if self._spec.get("nodeName") not in (None, "", name):
+            return False, False
+        if self._required is None or not self._required.matches(name, labels_of(node)):
+            return False, False
+        taints = (node.get("spec") or {}).get("taints") or ()
+        repelling = [one for one in taints if one.get("effect") in DO_NOT_SCHEDULE_EFFECTS]
+        if find_untolerated_taint(repelling, self._tolerations) is None:
+            return True, True
+        evicting = [one for one in repelling if one["effect"] == "NoExecute"]
+        return False, find_untolerated_taint(evicting, self._tolerations) is None
+
+    def pod(self, node: str, digest: str) -> Obj:
+        """Return the pod for a node."""
+        pod = make_pod_from_template(self._set["spec"]["template"], self._set, *KIND)
+        labels = pod["metadata"].setdefault("labels", {})
+        generation = (self._set["metadata"].get("annotations") or {}).get(GENERATION)
+        if generation is not None:
+            labels[GENERATION_LABEL] = generation
+        labels[HASH_LABEL] = digest
+        spec = pod["spec"]
+        spec["tolerations"] = self._all_tolerations()
+        here = {"key": "metadata.name", "operator": "In", "values": [node]}
+        affinity = clone(spec.get("affinity") or {})
+        on_nodes = affinity.setdefault("nodeAffinity", {})
+        on_nodes[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [here]}]}
+        spec["affinity"] = affinity
+        return pod
+
+    def is_new(self, pod: Obj, digest: str) -> bool:
+        """Whether a pod is of the present template."""
+        labels = labels_of(pod)
+        generation = (self._set["metadata"].get("annotations") or {}).get(GENERATION)
+        return labels.get(HASH_LABEL) == digest or (
+            generation is not None and labels.get(GENERATION_LABEL) == generation
+        )
+
 
 _SETS = "daemonsets.apps"
+
+
+class Revisions:
+    """Finds or makes them.
+
+    Args:
+        api: the cluster.
+        revisions: its ControllerRevisions by owner.
+
+    Source: kube-controller-manager, daemon/update.go, `constructHistory`, `cleanupHistory`.
+    """
+
+    def __init__(self, api: SimulatedCluster, revisions: ControllerRefManager) -> None:
+        self._api = api
+        self._revisions = revisions
+
+    def of(self, daemon_set: Obj) -> tuple[Obj, list[Obj]]:
+        """Return the revision of the present template, and the others.
+
+        Raises:
+            StatusError: there is another one by its name, and the next try finds another name.
+        """
+        found = self._revisions.claim(daemon_set, *KIND, daemon_set["spec"]["selector"])
+        data = make_template_patch(daemon_set["spec"]["template"])
+        same = sort_revisions(one for one in found if one["data"] == data)
+        old = [one for one in found if one["data"] != data]
+        number = next_revision_number(old)
+        if not same:
+            return self._create(daemon_set, data, number), old
+        *duplicates, current = same
+        for duplicate in duplicates:
+            self._delete(duplicate)
+        return update_revision_number(self._api, current, max(number, current["revision"])), old
+
+    def _create(self, daemon_set: Obj, data: Obj, number: int) -> Obj:
+        collisions = (daemon_set.get("status") or {}).get("collisionCount") or 0
+        template, namespace = daemon_set["spec"]["template"], namespace_of(daemon_set)
+        digest = compute_template_hash(template, collisions)
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        name = f"{name_of(daemon_set)}-{digest}"
+        revision = {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {**labels, HASH_LABEL: digest},
+                "annotations": dict(daemon_set["metadata"].get("annotations") or {}),
+                "ownerReferences": [make_controller_ref(daemon_set, *KIND)],
+            },
+            "data": data,
+            "revision": number,
+        }
+        try:
+            return self._api.create(REVISIONS, revision, namespace)
+        except StatusError as error:
+            if error.reason == "AlreadyExists":
+                self._collided(daemon_set, collisions)
+            raise
+
+    def _collided(self, daemon_set: Obj, collisions: int) -> None:
+        status = {**(daemon_set.get("status") or {}), "collisionCount": collisions + 1}
+        self._api.update_status(_SETS, {**daemon_set, "status": status})
+
+    def _delete(self, revision: Obj) -> None:
+        try:
+            self._api.delete(REVISIONS, name_of(revision), namespace_of(revision))
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise
+
+    def clean_up(self, daemon_set: Obj, old: list[Obj], pods: Iterable[Obj]) -> None:
+        """Remove the oldest revisions beyond the limit that no pod is of."""
+        surplus = len(old) - daemon_set["spec"].get("revisionHistoryLimit", 10)
+        live = {labels_of(pod).get(HASH_LABEL) for pod in pods} if surplus > 0 else set()
+        for revision in sort_revisions(old):
+            if surplus <= 0:
+                break
+            if labels_of(revision).get(HASH_LABEL) not in live:
+                self._delete(revision)
+                surplus -= 1
+
+
+@dataclass(slots=True)
+class PodChanges:
+    """Nodes that need a pod, and pods that go."""
+
+    create: list[str] = field(default_factory=list)
+    delete: list[Obj] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSetView:
+    """What one look at a DaemonSet sees.
+
+    Args:
+        daemon_set: the set.
+        placement: what it asks of nodes.
+        digest: the hash of its present template.
+        nodes: all nodes by name.
+        pods: its pods by the node they are for.
+        now: seconds since the epoch.
+    """
+
+    daemon_set: Obj
+    placement: NodePlacement
+    digest: str
+    nodes: Mapping[str, Obj]
+    pods: Mapping[str, Sequence[Obj]]
+    now: float
+
+    def is_available(self, pod: Obj) -> bool:
+        """Whether it has been ready for long enough."""
+        seconds = self.daemon_set["spec"].get("minReadySeconds") or 0
+        return seconds_until_available(pod, seconds, self.now) == 0
+
+    def is_new(self, pod: Obj) -> bool:
+        """Whether it is of the present template."""
+        return self.placement.is_new(pod, self.digest)
+
+    def share(self, name: str, nodes: int) -> int:
+        """Return `maxSurge` or `maxUnavailable` of so many nodes; both round up."""
+        strategy = self.daemon_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") != "RollingUpdate":
+            return 0
+        value = (strategy.get("rollingUpdate") or {}).get(name, 0)
+        return resolve_int_or_percent(value, nodes, up=True)
+
+    def excess(self, running: list[Obj]) -> tuple[bool, list[Obj]]:
+        """Return whether one more is needed on a node, and which of those there go."""
+        surges = self.share("maxSurge", 1) > 0
+        if len(running) <= 1:
+            return surges and not running, []
+        ordered = sort_oldest_first(running)
+        if not surges:
+            return False, ordered[1:]
+        going: list[Obj] = []
+        kept: dict[bool, Obj] = {}
+        for pod in ordered:
+            new = labels_of(pod).get("controller-revision-hash") == self.digest
+            if kept.setdefault(new, pod) is not pod:
+                going.append(pod)
+        if len(kept) == 2 and (not is_ready(kept[False]) or self.is_available(kept[True])):
+            going.append(kept[False])
+        return False, going
+
+
+def sort_oldest_first(pods: Sequence[Obj]) -> list[Obj]:
+    """Return the pods that have a node first, then by age."""
+    return sorted(
+        pods,
+        key=lambda pod: (
+            not pod["spec"].get("nodeName"),
+            pod["metadata"]["creationTimestamp"],
+            name_of(pod),
+        ),
+    )
+
+
+def plan_rolling_update(view: DaemonSetView) -> PodChanges:
+    """Return what one step of a rolling update changes.
+
+    Source: kube-controller-manager, daemon/update.go, `rollingUpdate`.
+    """
+    wanted = {name for name, node in view.nodes.items() if view.placement.on(node)[0]}
+    surge = view.share("maxSurge", len(wanted))
+    unavailable = view.share("maxUnavailable", len(wanted))
+    if wanted and not surge and not unavailable:
+        unavailable = 1
+    pairs = {
+        node: _split_new_and_old(view, view.pods.get(node, ()))
+        for node in [*view.pods, *sorted(wanted - view.pods.keys())]
+    }
+    return (
+        _plan_max_surge(view, pairs, wanted, surge)
+        if surge
+        else _plan_max_unavailable(view, pairs, unavailable)
+    )
+
+
+_Pair = tuple[Obj | None, Obj | None] | None
+
+
+def _split_new_and_old(view: DaemonSetView, pods: Sequence[Obj]) -> _Pair:
+    """Return the new and the old pod of a node; None where there is more than one of either."""
+    found: dict[bool, Obj] = {}
+    for pod in pods:
+        if is_being_deleted(pod):
+            continue
+        new = view.is_new(pod)
+        if new in found:
+            return None
+        found[new] = pod
+    return found.get(True), found.get(False)
+
+
+def _plan_max_unavailable(view: DaemonSetView, pairs: Mapping[str, _Pair], most: int) -> PodChanges:
+    missing, at_once, candidates = 0, [], []
+    for pair in pairs.values():
+        new, old = pair if pair is not None else (None, None)
+        if pair is None or (new is None) == (old is None):
+            missing += 1
+        elif old is None:
+            missing += new is not None and not view.is_available(new)
+        elif not view.is_available(old):
+            at_once.append(old)
+            missing += 1
+        elif missing < most:
+            candidates.append(old)
+    return PodChanges(delete=[*at_once, *candidates[: max(0, most - missing)]])
+
+
+def _plan_max_surge(
+    view: DaemonSetView, pairs: Mapping[str, _Pair], wanted: set[str], most: int
+) -> PodChanges:
+    change, surging, available = PodChanges(), 0, 0
+    candidates: list[str] = []
+    leaving: list[Obj] = []
+    for node, pair in pairs.items():
+        if pair is None:
+            surging += 1
+            continue
+        new, old = pair
+        seen = old or new
+        available += seen is not None and view.is_available(seen)
+        if old is None:
+            continue
+        if new is not None:
+            if view.is_available(new):
+                change.delete.append(old)
+            else:
+                surging += 1
+        elif node not in wanted:
+            (leaving if view.is_available(old) else change.delete).append(old)
+        elif not view.is_available(old):
+            change.create.append(node)
+        elif surging < most:
+            candidates.append(node)
+    change.delete += leaving[: max(0, available - len(wanted))]
+    change.create += candidates[: max(0, most - surging)]
+    return change
+
+
 _NAME = "daemonset-controller"
 # Source: kube-controller-manager, daemon_controller.go, `BurstReplicas`; core.go,
 # `startDaemonSetController` (back-off of failed pods).

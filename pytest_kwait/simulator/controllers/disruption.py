@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.deployment.deployment_util import resolve_int_or_percent
 from pytest_kwait.simulator.controllers.pod_control import is_ready
@@ -15,13 +14,15 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
+    is_being_deleted,
     labels_of,
     name_of,
     namespace_of,
     owner_of,
+    parse_timestamp,
     uid_of,
 )
-from pytest_kwait.simulator.registry.scales import read_scale
+from pytest_kwait.simulator.registry.subresources import read_scale
 from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:

@@ -1,27 +1,46 @@
-"""The cluster's own scheduler: gives pods without a node the one that suits them best."""
+"""Places that are promised: pods for whom others are leaving count as if they were there.
+
+Source: kube-scheduler, framework/runtime/framework.go, `addGENominatedPods`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.scheduler.algorithm import Algorithm
-from pytest_kwait.scheduler.fit_errors import FitError
+from pytest_kwait.scheduler.algorithm import Algorithm, FitError, format_fit_error
+from pytest_kwait.scheduler.framework.cycle_state import Rejection
 from pytest_kwait.scheduler.framework.invalid_objects import InvalidPod
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
 from pytest_kwait.scheduler.framework.spread_constraints import (
     collect_spread_selectors,
     find_spreading_controller,
 )
+from pytest_kwait.scheduler.plugins.default_preemption import (
+    NO_VICTIMS,
+    Candidate,
+    OverlayNodeLister,
+    clone_node_info,
+    get_pod_priority,
+    pick_one_candidate,
+    select_victims_on_node,
+)
 from pytest_kwait.scheduler.plugins.predicates import list_scheduling_gates
 from pytest_kwait.scheduler.plugins.registry import DEFAULT_PREDICATES
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.conditions import get_condition, is_being_deleted
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.volume.volume_binding import VolumeBinding
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, SchedulingRecorder
-from pytest_kwait.simulator.objects import Obj, name_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    get_condition,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +48,165 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
-__all__ = ["SCHEDULER_NAME", "EmbeddedScheduler"]
+__all__ = [
+    "SCHEDULER_NAME",
+    "TERMINATING",
+    "EmbeddedScheduler",
+    "add_nominated_pods",
+    "evict_victims",
+    "find_candidate",
+    "is_preemption_victim",
+]
+
+
+def add_nominated_pods(
+    lister: NodeLister,
+    nodes: Mapping[str, NodeInfo],
+    promised: Mapping[str, Mapping[str, Obj]],
+    pod: Obj,
+) -> NodeLister:
+    """Return the nodes as `pod` has to take them: with those who go there and matter as much.
+
+    Unlike upstream a pod is not held against the nodes without them as well, which matters for
+    one that wants to be beside a pod that only has a promise.
+
+    Args:
+        lister: the nodes as they are.
+        nodes: the same by name.
+        promised: by node, the pods that are promised a place there.
+        pod: who looks for a node.
+    """
+    changed: dict[str, NodeInfo] = {}
+    own = get_pod_priority(pod)
+    for name, pods in promised.items():
+        guests = [
+            one
+            for one in pods.values()
+            if get_pod_priority(one) >= own and uid_of(one) != uid_of(pod)
+        ]
+        if guests and name in nodes:
+            changed[name] = clone_node_info(nodes[name])
+            for one in guests:
+                changed[name].add(one)
+    return OverlayNodeLister(lister, changed) if changed else lister
+
+
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+_BUDGETS = "poddisruptionbudgets.policy"
+_REASON = "PreemptionByScheduler"
+_NOT_HELPFUL = Rejection(("Preemption is not helpful for scheduling",))
+# Nodes that are tried at most: a tenth of them, at least so many.
+_MIN_CANDIDATES = 100
+
+
+def is_preemption_victim(pod: Obj) -> bool:
+    """Whether the pod is going because the scheduler wants its place."""
+    target = get_condition(pod, "DisruptionTarget")
+    return is_being_deleted(pod) and target is not None and target.get("reason") == _REASON
+
+
+def find_candidate(
+    api: SimulatedCluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
+) -> tuple[Candidate | None, str]:
+    """Return where `pod` could go if others left, None for nowhere, and what is said of it.
+
+    Args:
+        api: the cluster.
+        algorithm: decides whether it fits.
+        lister: the nodes.
+        pod: a pod that fits nowhere.
+        error: why.
+    """
+    if error.reason or not error.may_preempt:
+        return None, str(error)
+    nodes = {info.name: info for info in lister.list()}
+    nominated = nodes.get((pod.get("status") or {}).get("nominatedNodeName") or "")
+    if nominated is not None and _has_terminating_victims(nominated, pod):
+        return None, format_fit_error([*error.rejections.values()], preemption=TERMINATING)
+    budgets = api.list(_BUDGETS)
+    told: list[Rejection] = []
+    candidates: list[Candidate] = []
+    most = max(len(nodes) // 10, _MIN_CANDIDATES)
+    for name, rejection in error.rejections.items():
+        found: Candidate | Rejection = _NOT_HELPFUL
+        if rejection.resolvable and len(candidates) < most:
+            found = _try_preemption(algorithm, lister, nodes[name], pod, budgets)
+        if isinstance(found, Rejection):
+            told.append(found)
+        else:
+            candidates.append(found)
+    if candidates:
+        return pick_one_candidate(candidates), format_fit_error(
+            [*error.rejections.values()], preemption=""
+        )
+    return None, format_fit_error([*error.rejections.values()], tried=told)
+
+
+def _has_terminating_victims(info: NodeInfo, pod: Obj) -> bool:
+    """Whether somebody is leaving the node for it already."""
+    own = get_pod_priority(pod)
+    return any(
+        get_pod_priority(one.pod) < own and is_preemption_victim(one.pod) for one in info.pods
+    )
+
+
+def _try_preemption(
+    algorithm: Algorithm, lister: NodeLister, info: NodeInfo, pod: Obj, budgets: list[Obj]
+) -> Candidate | Rejection:
+    own = get_pod_priority(pod)
+    if not any(get_pod_priority(one.pod) < own for one in info.pods):
+        return NO_VICTIMS
+    copy = clone_node_info(info)
+    stand = OverlayNodeLister(lister, {info.name: copy})
+    return select_victims_on_node(
+        copy, pod, budgets, lambda node: algorithm.rejection(pod, stand, node)
+    )
+
+
+def evict_victims(
+    api: SimulatedCluster, recorder: SchedulingRecorder, pod: Obj, candidate: Candidate
+) -> None:
+    """Have the victims leave, and say of each why.
+
+    Who was promised a place on the node and is less important is promised none any more.
+
+    Args:
+        api: the cluster.
+        recorder: tells of it.
+        pod: who comes.
+        candidate: where, and instead of whom.
+    """
+    for victim in candidate.victims:
+        if is_being_deleted(victim):
+            continue
+        try:
+            _add_disruption_condition(api, victim)
+            api.delete("pods", name_of(victim), namespace_of(victim), uid=uid_of(victim))
+        except StatusError as error:
+            if error.reason not in ("NotFound", "Conflict"):
+                raise
+            continue
+        message = f"Preempted by pod {uid_of(pod)} on node {candidate.node}"
+        recorder.event(victim, NORMAL, "Preempted", "Preempting", message)
+
+
+def _add_disruption_condition(api: SimulatedCluster, victim: Obj) -> None:
+    changed = clone(api.get("pods", name_of(victim), namespace_of(victim)))
+    conditions = changed.setdefault("status", {}).setdefault("conditions", [])
+    scheduler = victim["spec"].get("schedulerName", "default-scheduler")
+    target: Obj = {
+        "type": "DisruptionTarget",
+        "observedGeneration": victim["metadata"].get("generation", 1),
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": api.clock.stamp(),
+        "reason": _REASON,
+        "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+    }
+    conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
+    conditions.append(target)
+    api.update_status("pods", changed)
+
 
 SCHEDULER_NAME = "default-scheduler"
 
@@ -221,7 +398,6 @@ class EmbeddedScheduler:
         """Return the nodes as a pod has to take them, with those who are promised a place."""
         if not self._nominated:
             return self
-        from pytest_kwait.simulator.controllers.promises import add_nominated_pods
 
         return add_nominated_pods(self, self._nodes, self._nominated, pod)
 
@@ -230,11 +406,6 @@ class EmbeddedScheduler:
         if not any(one.resolvable for one in error.rejections.values()):
             self._refuse(key, pod, str(error), promised="")
             return
-        from pytest_kwait.simulator.controllers.preemption import (
-            TERMINATING,
-            evict_victims,
-            find_candidate,
-        )
 
         lister = self._try_nominated_node(pod)
         candidate, message = find_candidate(self._api, self._algorithm, lister, pod, error)

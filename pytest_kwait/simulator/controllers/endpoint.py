@@ -1,4 +1,4 @@
-"""The controller of Endpoints, the form before slices."""
+"""What pods are to a service: addresses, ports, and since when."""
 
 from __future__ import annotations
 
@@ -6,29 +6,239 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.addresses import (
-    HEADLESS,
-    TRIGGER_TIME,
-    TriggerTimeTracker,
-    find_pod_port,
-    get_endpoint_hostname,
-    has_cluster_ip,
-    is_endpoint_pod,
-    list_pod_addresses,
-)
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating, is_ready
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    get_condition,
+    is_being_deleted,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_kwait.simulator.cluster import SimulatedCluster
-    from pytest_kwait.simulator.controllers.selected_pods import ServicePods
 
-__all__ = ["ENDPOINTS", "MANAGED_BY_LABEL", "EndpointsController", "build_subsets"]
+__all__ = [
+    "ENDPOINTS",
+    "HEADLESS",
+    "MANAGED_BY_LABEL",
+    "TRIGGER_TIME",
+    "EndpointsController",
+    "ServicePods",
+    "TriggerTimeTracker",
+    "build_subsets",
+    "find_pod_port",
+    "get_endpoint_hostname",
+    "has_cluster_ip",
+    "is_endpoint_pod",
+    "list_pod_addresses",
+]
+
+TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
+HEADLESS = "service.kubernetes.io/headless"
+
+
+def is_endpoint_pod(pod: Obj, *, terminating: bool) -> bool:
+    """Whether a pod is among the endpoints at all.
+
+    Args:
+        pod: a pod that is selected.
+        terminating: whether one counts that is being deleted.
+
+    Source: k8s.io/endpointslice util/controller_utils.go, `ShouldPodBeInEndpoints`.
+    """
+    status = pod.get("status") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return False
+    if not status.get("podIP") and not status.get("podIPs"):
+        return False
+    return terminating or not is_being_deleted(pod)
+
+
+def list_pod_addresses(pod: Obj, family: str) -> list[str]:
+    """Return the pod's addresses of `IPv4` or `IPv6`."""
+    status = pod.get("status") or {}
+    texts = [one["ip"] for one in status.get("podIPs") or ()]
+    texts = texts or ([status["podIP"]] if status.get("podIP") else [])
+    return [text for text in texts if f"IPv{ipaddress.ip_address(text).version}" == family]
+
+
+def has_cluster_ip(service: Obj) -> bool:
+    """Whether the service has a cluster address; one without is headless."""
+    return service["spec"].get("clusterIP") not in (None, "", "None")
+
+
+def get_endpoint_hostname(pod: Obj, service: Obj) -> str | None:
+    """Return the name the pod has below the service; None for pods without."""
+    spec = pod["spec"]
+    if spec.get("hostname") and spec.get("subdomain") == name_of(service):
+        return str(spec["get_endpoint_hostname"])
+    return None
+
+
+def find_pod_port(pod: Obj, port: Obj) -> int | None:
+    """Return the number of a service's port at the pod; None for a name that the pod has not.
+
+    Source: k8s.io/endpointslice utils.go, `FindPort`.
+    """
+    target = port.get("targetPort")
+    if isinstance(target, int):
+        return target or int(port["port"])
+    if not target:
+        return int(port["port"])
+    sidecars = (
+        one
+        for one in pod["spec"].get("initContainers") or ()
+        if one.get("restartPolicy") == "Always"
+    )
+    for container in [*pod["spec"].get("containers", ()), *sidecars]:
+        for one in container.get("ports") or ():
+            same = one.get("protocol", "TCP") == port.get("protocol", "TCP")
+            if one.get("name") == target and same:
+                return int(one["containerPort"])
+    return None
+
+
+class TriggerTimeTracker:
+    """When what an update tells has happened.
+
+    Source: k8s.io/endpointslice util/trigger_time_tracker.go.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[str, dict[str, str]]] = {}
+
+    def next(self, key: str, service: Obj, pods: Iterable[Obj]) -> str | None:
+        """Return the first of the changes since the last call; None where there was none."""
+        service_before, pods_before = self._seen.get(key, ("", {}))
+        times, changed = {}, []
+        for pod in pods:
+            ready = get_condition(pod, "Ready")
+            since = ready.get("lastTransitionTime") if ready is not None else None
+            if since:
+                times[name_of(pod)] = since
+                if since > pods_before.get(name_of(pod), ""):
+                    changed.append(since)
+        made = service["metadata"]["creationTimestamp"]
+        if made > service_before:
+            changed.append(made)
+        self._seen[key] = (made, times)
+        return min(changed, default=None)
+
+    def forget(self, key: str) -> None:
+        """Drop what is known of a service."""
+        self._seen.pop(key, None)
+
+
+# Seconds of patience per pod of a service: a service of 1,000 pods is looked at once a second at
+# most, so that a pod's change costs the same however many there are.
+_PAUSE_PER_POD = 0.001
+
+
+def _endpoint_fields(pod: Obj) -> tuple[object, ...]:
+    """What of a pod shows in endpoints.
+
+    Source: k8s.io/endpointslice util/controller_utils.go, `podEndpointsChanged`.
+    """
+    status, spec = pod.get("status") or {}, pod["spec"]
+    return (
+        "deletionTimestamp" in pod["metadata"],
+        status.get("phase") in ("Succeeded", "Failed"),
+        status.get("podIPs"),
+        status.get("podIP"),
+        spec.get("nodeName"),
+        is_ready(pod),
+        labels_of(pod),
+    )
+
+
+class ServicePods:
+    """The services of a cluster and their pods.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._selectors: dict[str, dict[str, Obj]] = {}
+        self._pods: dict[str, dict[str, Obj]] = {}
+        self._listeners: list[Callable[[str, float], None]] = []
+        api.subscribe("services", self._service_changed)
+        api.subscribe("pods", self._pod_changed)
+
+    def listen(self, listener: Callable[[str, float], None]) -> None:
+        """Call `listener(service key, seconds)` when a service or what it selects has changed.
+
+        Seconds are how long the look at it may wait.
+        """
+        self._listeners.append(listener)
+        for namespace, selectors in self._selectors.items():
+            for name in selectors:
+                listener(f"{namespace}/{name}", 0.0)
+
+    def of(self, key: str) -> list[Obj]:
+        """Return the pods of a service."""
+        return list(self._pods.get(key, {}).values())
+
+    def _tell(self, key: str, pause: float) -> None:
+        for listener in self._listeners:
+            listener(key, pause)
+
+    def _service_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        key, namespace, name = key_of(new), namespace_of(new), name_of(new)
+        selector = new["spec"].get("selector") or {}
+        if change == "DELETED":
+            selectors = self._selectors.get(namespace, {})
+            selectors.pop(name, None)
+            if not selectors:
+                self._selectors.pop(namespace, None)
+            self._pods.pop(key, None)
+        elif not selector:
+            self._selectors.get(namespace, {}).pop(name, None)
+            self._pods.pop(key, None)
+        elif old is None or (old["spec"].get("selector") or {}) != selector:
+            self._selectors.setdefault(namespace, {})[name] = selector
+            self._pods[key] = {
+                uid_of(pod): pod
+                for pod in self._api.list("pods", namespace)
+                if selector.items() <= labels_of(pod).items()
+            }
+        self._tell(key, 0.0)
+
+    def _pod_changed(self, change: str, new: Obj, old: Obj | None) -> None:
+        selectors = self._selectors.get(namespace_of(new))
+        if not selectors:
+            return
+        matters = (
+            change == "DELETED" or old is None or _endpoint_fields(new) != _endpoint_fields(old)
+        )
+        uid, labels = uid_of(new), labels_of(new).items()
+        for name, selector in selectors.items():
+            key = f"{namespace_of(new)}/{name}"
+            pods = self._pods.setdefault(key, {})
+            known = uid in pods
+            if change != "DELETED" and selector.items() <= labels:
+                pods[uid] = new
+            elif known:
+                del pods[uid]
+            else:
+                continue
+            if matters:
+                self._tell(key, len(pods) * _PAUSE_PER_POD)
+
+    def service(self, key: str) -> Obj | None:
+        """Return the service of that key; None where there is none."""
+        namespace, name = split_key(key)
+        return self._api.find("services", name, namespace)
+
 
 ENDPOINTS = "endpoints"
 MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"

@@ -1,14 +1,26 @@
-"""The controller of EndpointSlices."""
+"""How endpoints are spread over slices so that few slices change.
+
+Source: k8s.io/endpointslice reconciler.go, `reconcileByPortMapping`, `finalize`.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.conditions import is_being_deleted
-from pytest_kwait.simulator.controllers.addresses import (
+from pytest_kwait.simulator.controllers.controller_refs import (
+    key_of,
+    make_controller_ref,
+    split_key,
+)
+from pytest_kwait.simulator.controllers.endpoint import (
+    ENDPOINTS,
     HEADLESS,
     TRIGGER_TIME,
+    EndpointsController,
+    ServicePods,
     TriggerTimeTracker,
     find_pod_port,
     get_endpoint_hostname,
@@ -16,22 +28,135 @@ from pytest_kwait.simulator.controllers.addresses import (
     is_endpoint_pod,
     list_pod_addresses,
 )
-from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
-from pytest_kwait.simulator.controllers.packing import (
-    SERVICE_NAME_LABEL,
-    SLICE_MANAGED_BY_LABEL,
-    plan_slices,
-)
 from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating, is_ready
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, labels_of, name_of, namespace_of
+from pytest_kwait.simulator.objects import Obj, is_being_deleted, labels_of, name_of, namespace_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
-    from pytest_kwait.simulator.controllers.selected_pods import ServicePods
+    from collections.abc import Sequence
 
-__all__ = ["SLICES", "EndpointSliceController", "SliceIndex"]
+    from pytest_kwait.simulator.cluster import SimulatedCluster
+
+__all__ = [
+    "MAX_ENDPOINTS_PER_SLICE",
+    "SERVICE_NAME_LABEL",
+    "SLICES",
+    "SLICE_MANAGED_BY_LABEL",
+    "EndpointSliceController",
+    "EndpointSliceMirroringController",
+    "EndpointsController",
+    "ServicePods",
+    "SliceChanges",
+    "SliceIndex",
+    "mirror_endpoints",
+    "plan_slices",
+]
+
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
+
+MAX_ENDPOINTS_PER_SLICE = 100
+"""Endpoints in a slice, at most; upstream, `max-endpoints-per-slice`."""
+
+
+@dataclass(slots=True)
+class SliceChanges:
+    """What to write: new contents, slices with other contents, slices that go."""
+
+    create: list[Obj] = field(default_factory=list)
+    update: list[Obj] = field(default_factory=list)
+    delete: list[Obj] = field(default_factory=list)
+
+
+def _identity(endpoint: Obj) -> tuple[object, ...]:
+    target = endpoint.get("targetRef") or {}
+    return (target.get("uid") or target.get("name"), *sorted(endpoint["addresses"]))
+
+
+def plan_slices(
+    wanted: Sequence[tuple[list[Obj], list[Obj]]],
+    present: Sequence[Obj],
+    labels: dict[str, str],
+    *,
+    most: int = MAX_ENDPOINTS_PER_SLICE,
+    empty: bool = True,
+) -> SliceChanges:
+    """Return how `present` becomes `wanted`.
+
+    Args:
+        wanted: ports, and the endpoints that have just these.
+        present: the slices of the service.
+        labels: what the slices are to be labelled.
+        most: how many endpoints one slice may have.
+        empty: whether an empty slice stands for a service without endpoints.
+    """
+    plan = SliceChanges()
+    left = list(present)
+    for ports, endpoints in wanted:
+        same = [one for one in left if (one.get("ports") or []) == ports]
+        left = [one for one in left if one not in same]
+        _fill_slices(plan, ports, endpoints, same, labels, most)
+    plan.delete += left
+    if empty and len(plan.delete) == len(present) and not plan.create:
+        if len(plan.delete) == 1 and _is_placeholder(plan.delete[0], labels):
+            plan.delete.clear()
+        else:
+            plan.create.append({"endpoints": [], "ports": []})
+    while plan.create and plan.delete:
+        # A slice that goes is one that may hold something else: its name stays.
+        plan.update.append({**plan.delete.pop(0), **plan.create.pop(0)})
+    return plan
+
+
+def _is_placeholder(slice_: Obj, labels: dict[str, str]) -> bool:
+    empty = not slice_.get("endpoints") and not slice_.get("ports")
+    return empty and labels_of(slice_) == labels
+
+
+def _fill_slices(
+    plan: SliceChanges,
+    ports: list[Obj],
+    endpoints: list[Obj],
+    slices: list[Obj],
+    labels: dict[str, str],
+    most: int,
+) -> None:
+    missing = {_identity(one): one for one in endpoints}
+    contents: dict[str, list[Obj]] = {}
+    changed: set[str] = set()
+    for slice_ in slices:
+        before = slice_.get("endpoints") or []
+        kept = [found for one in before if (found := missing.pop(_identity(one), None)) is not None]
+        contents[name_of(slice_)] = kept
+        if kept != before or labels_of(slice_) != labels:
+            changed.add(name_of(slice_))
+    left = list(missing.values())
+    for name in sorted(changed, key=lambda name: -len(contents[name])):
+        if contents[name]:
+            room = most - len(contents[name])
+            contents[name] += left[:room]
+            left = left[room:]
+    while left:
+        batch, left = left[:most], left[most:]
+        fitting = [
+            name
+            for name, kept in contents.items()
+            if kept and name not in changed and len(kept) + len(batch) <= most
+        ]
+        if fitting:
+            fullest = max(fitting, key=lambda name: len(contents[name]))
+            contents[fullest] += batch
+            changed.add(fullest)
+        else:
+            plan.create.append({"endpoints": batch, "ports": ports})
+    for slice_ in slices:
+        name = name_of(slice_)
+        if not contents[name]:
+            plan.delete.append(slice_)
+        elif name in changed:
+            plan.update.append({**slice_, "endpoints": contents[name]})
+
 
 SLICES = "endpointslices.discovery.k8s.io"
 _SLICE_CONTROLLER = "endpointslice-controller.k8s.io"
@@ -232,3 +357,114 @@ def _with_trigger_time(slice_: Obj, time: str | None) -> Obj:
     if time is not None:
         annotations[TRIGGER_TIME] = time
     return {**slice_, "metadata": {**metadata, "annotations": annotations}}
+
+
+_MIRRORING_CONTROLLER = "endpointslicemirroring-controller.k8s.io"
+_SKIP = "endpointslice.kubernetes.io/skip-mirror"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Addresses that are copied of one subset, at most.
+# Source: kube-controller-manager, `mirroring-max-endpoints-per-subset`.
+_MAX_ENDPOINTS_PER_SUBSET = 1000
+
+
+def mirror_endpoints(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj]]]]:
+    """Return ports and endpoints by family of what `endpoints` tells.
+
+    Source: kube-controller-manager, endpointslicemirroring reconciler.go.
+    """
+    groups: dict[str, dict[str, tuple[list[Obj], list[Obj]]]] = {}
+    for subset in endpoints.get("subsets") or ():
+        ports = [{"name": "", "protocol": "TCP", **port} for port in subset.get("ports") or ()]
+        room = _MAX_ENDPOINTS_PER_SUBSET
+        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+            for address in (subset.get(field) or ())[:room]:
+                room -= 1
+                family = f"IPv{ipaddress.ip_address(address['ip']).version}"
+                endpoint = {"addresses": [address["ip"]], "conditions": {"ready": ready}}
+                for name in ("targetRef", "nodeName", "hostname"):
+                    if address.get(name):
+                        endpoint[name] = address[name]
+                of_family = groups.setdefault(family, {})
+                of_family.setdefault(repr(ports), (ports, []))[1].append(endpoint)
+    return {family: list(of_family.values()) for family, of_family in groups.items()}
+
+
+class EndpointSliceMirroringController:
+    """Keeps slices of Endpoints whose service selects no pods.
+
+    Args:
+        api: the cluster.
+        selected: its services.
+
+    Source: kube-controller-manager, endpointslicemirroring_controller.go.
+    """
+
+    def __init__(self, api: SimulatedCluster, selected: ServicePods) -> None:
+        self._api = api
+        self._selected = selected
+        self._queue: Workqueue[str] = Workqueue(
+            api.clock, self._sync, "endpoint-slice-mirroring-controller"
+        )
+        self._slices = SliceIndex(api, _MIRRORING_CONTROLLER, self._queue)
+        selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
+        api.subscribe(ENDPOINTS, lambda _change, new, _old: self._queue.add(key_of(new)))
+
+    def _sync(self, key: str) -> None:
+        namespace, name = split_key(key)
+        existing = self._slices.of(key)
+        service = self._selected.service(key)
+        endpoints = self._api.find(ENDPOINTS, name, namespace)
+        if (
+            service is None
+            or service["spec"].get("selector")
+            or endpoints is None
+            or labels_of(endpoints).get(_SKIP) == "true"
+        ):
+            for unwanted in existing:
+                self._delete(unwanted)
+            return
+        labels = {
+            **labels_of(endpoints),
+            SERVICE_NAME_LABEL: name,
+            SLICE_MANAGED_BY_LABEL: _MIRRORING_CONTROLLER,
+        }
+        told = endpoints["metadata"].get("annotations") or {}
+        annotations = {
+            key: value for key, value in told.items() if key not in (TRIGGER_TIME, _LAST_APPLIED)
+        }
+        groups = mirror_endpoints(endpoints)
+        for family in sorted({*groups, *(one["addressType"] for one in existing)}):
+            present = [one for one in existing if one["addressType"] == family]
+            plan = plan_slices(
+                groups.get(family, []), present, labels, most=_MAX_ENDPOINTS_PER_SUBSET, empty=False
+            )
+            for content in plan.create:
+                self._create(endpoints, labels, annotations, {"addressType": family, **content})
+            for changed in plan.update:
+                metadata = {**changed["metadata"], "labels": labels, "annotations": annotations}
+                self._api.update(SLICES, {**changed, "metadata": metadata})
+            for unwanted in plan.delete:
+                self._delete(unwanted)
+
+    def _create(
+        self, endpoints: Obj, labels: dict[str, str], annotations: dict[str, str], content: Obj
+    ) -> None:
+        metadata = {
+            "generateName": f"{name_of(endpoints)}-",
+            "namespace": namespace_of(endpoints),
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [make_controller_ref(endpoints, "v1", "Endpoints")],
+        }
+        try:
+            self._api.create(SLICES, {"metadata": metadata, **content}, namespace_of(endpoints))
+        except StatusError as error:
+            if not is_namespace_terminating(error):
+                raise
+
+    def _delete(self, slice_: Obj) -> None:
+        try:
+            self._api.delete(SLICES, name_of(slice_), namespace_of(slice_))
+        except StatusError as error:
+            if error.reason != "NotFound":
+                raise

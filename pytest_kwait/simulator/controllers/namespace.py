@@ -6,9 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    parse_timestamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

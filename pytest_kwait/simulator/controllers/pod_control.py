@@ -6,10 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.conditions import get_condition, is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    get_condition,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    parse_timestamp,
+)
 from pytest_kwait.simulator.request_info import internal_caller
 from pytest_kwait.simulator.suspendable import run_concurrently
 

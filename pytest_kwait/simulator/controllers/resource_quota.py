@@ -16,12 +16,13 @@ from pytest_kwait.simulator.admission.pod_resources import (
     parse_resource_list,
 )
 from pytest_kwait.simulator.admission.quota_evaluator import (
+    has_deadline,
+    is_in_scopes,
     is_pod_counted,
     matching_resource_names,
     object_usage,
     resource_of_quota_name,
 )
-from pytest_kwait.simulator.admission.quota_scopes import has_deadline, is_in_scopes
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue

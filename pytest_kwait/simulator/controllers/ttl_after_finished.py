@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.conditions import is_being_deleted, parse_timestamp
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.objects import uid_of
+from pytest_kwait.simulator.objects import is_being_deleted, parse_timestamp, uid_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.container_scripts import ScriptError, ScriptRule, script_from_mapping
-from pytest_kwait.simulator.faults.active_faults import PullFault
-from pytest_kwait.simulator.faults.request_faults import FaultScope, RequestFault
+from pytest_kwait.simulator.faults.active_faults import FaultScope, PullFault, RequestFault
 from pytest_kwait.simulator.selectors import parse_labels
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""The variables of a container, and what is missing of them."""
+"""The variables that tell containers of services.
+
+Source: pkg/kubelet/envvars/envvars.go; kubelet_pods.go, `getServiceEnvVarMap`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
-from pytest_kwait.simulator.kubelet.host_names import get_hostname
-from pytest_kwait.simulator.kubelet.service_variables import make_service_variables
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -25,8 +26,130 @@ __all__ = [
     "expand_strictly",
     "extract_field",
     "extract_resource",
+    "find_hostname_error",
+    "get_domain",
+    "get_hostname",
+    "get_short_hostname",
     "make_environment",
+    "make_hosts_file",
+    "make_service_variables",
 ]
+
+
+def make_service_variables(api: SimulatedCluster, pod: Obj) -> dict[str, str]:
+    """Return the variables of the services of the pod's namespace, and of the API server."""
+    found = []
+    if pod["spec"].get("enableServiceLinks", True) and namespace_of(pod) != "default":
+        found = api.list("services", namespace_of(pod))
+    master = api.find("services", "kubernetes", "default")
+    if master is not None:
+        found = [*found, master]
+    env: dict[str, str] = {}
+    for service in found:
+        address = service["spec"].get("clusterIP")
+        if address and address != "None":
+            env.update(_make_variables(service, address))
+    return env
+
+
+def _make_variables(service: Obj, address: str) -> dict[str, str]:
+    name = name_of(service).upper().replace("-", "_")
+    ports = service["spec"].get("ports") or []
+    if not ports:
+        return {}
+    first = ports[0]
+    env = {f"{name}_SERVICE_HOST": address, f"{name}_SERVICE_PORT": str(first["port"])}
+    for port in ports:
+        if port.get("name"):
+            word = str(port["name"]).upper().replace("-", "_")
+            env[f"{name}_SERVICE_PORT_{word}"] = str(port["port"])
+    for index, port in enumerate(ports):
+        protocol = str(port.get("protocol") or "TCP")
+        url = f"{protocol.lower()}://{address}:{port['port']}"
+        if index == 0:
+            env[f"{name}_PORT"] = url
+        prefix = f"{name}_PORT_{port['port']}_{protocol.upper()}"
+        env[prefix] = url
+        env[f"{prefix}_PROTO"] = protocol.lower()
+        env[f"{prefix}_PORT"] = str(port["port"])
+        env[f"{prefix}_ADDR"] = address
+    return env
+
+
+_MAX_HOSTNAME = 63
+_MAX_QUALIFIED_HOSTNAME = 64
+_CLUSTER_DOMAIN = "cluster.local"
+_HOSTS_HEADER = (
+    "# Kubernetes-managed hosts file.\n"
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
+
+
+def get_short_hostname(pod: Obj) -> str:
+    """Return its host name, without a domain."""
+    spec = pod["spec"]
+    if spec.get("hostnameOverride"):
+        return str(spec["hostnameOverride"])
+    if spec.get("hostname"):
+        return str(spec["get_hostname"])
+    return name_of(pod)[:_MAX_HOSTNAME].rstrip("-.")
+
+
+def get_domain(pod: Obj) -> str:
+    """Return its domain, empty where it has none."""
+    spec = pod["spec"]
+    if spec.get("hostnameOverride") or not spec.get("subdomain"):
+        return ""
+    return f"{spec['subdomain']}.{namespace_of(pod)}.svc.{_CLUSTER_DOMAIN}"
+
+
+def _make_qualified_name(pod: Obj) -> str:
+    return f"{get_short_hostname(pod)}.{get_domain(pod)}"
+
+
+def get_hostname(pod: Obj) -> str:
+    """Return what `get_hostname` says in its containers."""
+    if pod["spec"].get("hostNetwork"):
+        return str(pod["spec"].get("nodeName") or "")
+    if pod["spec"].get("setHostnameAsFQDN") and get_domain(pod):
+        return _make_qualified_name(pod)
+    return get_short_hostname(pod)
+
+
+def find_hostname_error(pod: Obj) -> str:
+    """Why no sandbox can have its name; empty where one can."""
+    if not (pod["spec"].get("setHostnameAsFQDN") and get_domain(pod)):
+        return ""
+    name = _make_qualified_name(pod)
+    if len(name) <= _MAX_QUALIFIED_HOSTNAME:
+        return ""
+    return (
+        "failed to construct FQDN from pod hostname and cluster domain, "
+        f"FQDN {name} is too long ({_MAX_QUALIFIED_HOSTNAME} characters is the max, "
+        f"{len(name)} characters requested)"
+    )
+
+
+def make_hosts_file(pod: Obj, address: str) -> str:
+    """Return the `/etc/hosts` of its containers."""
+    name = (
+        f"{_make_qualified_name(pod)}\t{get_short_hostname(pod)}"
+        if get_domain(pod)
+        else get_short_hostname(pod)
+    )
+    text = f"{_HOSTS_HEADER}{address}\t{name}\n"
+    aliases = pod["spec"].get("hostAliases") or ()
+    if aliases:
+        text += "\n# Entries added by HostAliases.\n"
+        for alias in aliases:
+            text += f"{alias['ip']}\t" + "\t".join(alias.get("hostnames") or ()) + "\n"
+    return text
+
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 

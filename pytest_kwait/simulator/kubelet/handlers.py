@@ -1,30 +1,337 @@
-"""What a kubelet does in or towards a container for its probes and hooks: commands and requests.
-
-Each action is under way until it calls its `done`; the time-outs stand in manifests, so they are
-real seconds.
-"""
+"""What an action of the kubelet in or towards a container came to: probes and lifecycle hooks."""
 
 from __future__ import annotations
 
+import ipaddress
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urljoin, urlsplit
 
-from pytest_kwait.simulator.kubelet.dialing import NamedPortError, make_dialer, resolve_port
-from pytest_kwait.simulator.kubelet.http_get import HttpGet, HttpTarget
-from pytest_kwait.simulator.kubelet.outcomes import HandlerResult, ResultKind
+from pytest_kwait.simulator.busybox.os.streams import Session
 from pytest_kwait.simulator.kubelet_api import StartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait.simulator.busybox.os.streams import Session
     from pytest_kwait.simulator.clock import SimClock, Timer
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
     from pytest_kwait.simulator.kubelet.runtime.containers import Container
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ExecHandler", "Handler", "start_hook", "start_probe"]
+__all__ = [
+    "Dial",
+    "ExecHandler",
+    "Handler",
+    "HandlerResult",
+    "HttpGet",
+    "HttpTarget",
+    "NamedPortError",
+    "ResultKind",
+    "make_dialer",
+    "resolve_port",
+    "start_hook",
+    "start_probe",
+]
+
+
+class ResultKind(Enum):
+    """How it went; `ERROR` where it could not even be tried, which a probe does not count."""
+
+    SUCCESS = "success"
+    WARNING = "warning"
+    FAILURE = "failure"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerResult:
+    """A verdict and what is told of it.
+
+    Args:
+        verdict: how it went.
+        text: why, in the kubelet's words; what a command has written.
+        output: what a command has written, where that is told apart.
+    """
+
+    verdict: ResultKind
+    text: str = ""
+    output: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether it counts as a success."""
+        return self.verdict in (ResultKind.SUCCESS, ResultKind.WARNING)
+
+
+_MAX_HEAD = 64 * 1024
+_MAX_BODY = 10 * 1024
+_MAX_REDIRECTS = 10
+# Not a client's greeting of TLS, but what a server that reads lines makes something of.
+_TLS_HELLO = b"\x16\x03\x01\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """Where a GET goes.
+
+    Args:
+        scheme: `http` or `https`.
+        host: an address or a name.
+        port: the port.
+        path: with its query; begins with a slash.
+        headers: further ones, a name may come more than once.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str = "/"
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole of it."""
+        return f"{self.scheme}://{self.address}{self.path}"
+
+    def request(self, agent: str) -> bytes:
+        """Return what is sent."""
+        names = {name.lower() for name, _ in self.headers}
+        own = [("Host", self.address), ("User-Agent", agent), ("Accept", "*/*")]
+        lines = [f"{name}: {value}" for name, value in own if name.lower() not in names]
+        lines += [f"{name}: {value}" for name, value in self.headers if value]
+        head = "\r\n".join([f"GET {self.path} HTTP/1.1", *lines, "Connection: close"])
+        return f"{head}\r\n\r\n".encode()
+
+
+class HttpGet:
+    """A GET under way, which follows redirects within its host.
+
+    Args:
+        clock: the cluster's time.
+        dial: what connects.
+        target: where to.
+        agent: the `User-Agent`.
+        timeout: real seconds for all of it.
+        done: told once how it went.
+    """
+
+    def __init__(
+        self,
+        clock: SimClock,
+        dial: Dial,
+        target: HttpTarget,
+        agent: str,
+        timeout: float,
+        done: Callable[[HandlerResult], None],
+    ) -> None:
+        self._clock = clock
+        self._dial = dial
+        self._target = target
+        self._first = target
+        self._agent = agent
+        self._done: Callable[[HandlerResult], None] | None = done
+        self._session: Session | None = None
+        self._data = b""
+        self._redirects = 0
+        self._timer: Timer | None = clock.call_later(timeout, self._too_late, scaled=False)
+        self._connect()
+
+    def cancel(self) -> None:
+        """Give up; `done` is not called any more."""
+        self._done = None
+        self._close()
+
+    def _close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._session is not None:
+            self._session.outlet.on_news = None
+            self._session.stop()
+            self._session = None
+
+    def _end(self, verdict: ResultKind, text: str = "") -> None:
+        done, self._done = self._done, None
+        self._close()
+        if done is not None:
+            # Never within the call that began it.
+            self._clock.call_later(0, done, HandlerResult(verdict, text))
+
+    def _fail(self, why: str) -> None:
+        self._end(ResultKind.FAILURE, f'Get "{self._target.url}": {why}')
+
+    def _too_late(self) -> None:
+        self._timer = None
+        self._fail("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
+
+    def _connect(self) -> None:
+        target = self._target
+        trouble, self._session = self._dial(target.host, target.port)
+        if trouble:
+            self._fail(trouble)
+            return
+        if self._session is None:
+            return
+        self._data = b""
+        if self._session.stdin is not None:
+            plain = target.scheme == "http"
+            self._session.stdin.send(target.request(self._agent) if plain else _TLS_HELLO)
+        self._session.outlet.on_news = self._news
+        self._news()
+
+    def _news(self) -> None:
+        session = self._session
+        if session is None:
+            return
+        self._data += b"".join(data for _, data in session.outlet.drain())
+        over = session.outlet.code is not None
+        if self._target.scheme == "https":
+            self._secure(over)
+            return
+        head, found, body = self._data.partition(b"\r\n\r\n")
+        if not found:
+            head, found, body = self._data.partition(b"\n\n")
+        if not found and not over and len(self._data) <= _MAX_HEAD:
+            return
+        if not self._data:
+            self._fail("EOF")
+            return
+        lines = head.decode("latin-1").splitlines()
+        version, _, rest = lines[0].partition(" ")
+        code = rest[:3]
+        if not version.startswith("HTTP/") or not (len(code) == 3 and code.isdigit()):
+            self._fail(
+                "net/http: HTTP/1.x transport connection broken: "
+                f'malformed HTTP response "{lines[0]}"'
+            )
+            return
+        if not found:
+            self._fail("unexpected EOF" if over else "server response headers exceeded the limit")
+            return
+        self._answered(int(code), lines[1:], body)
+
+    def _secure(self, over: bool) -> None:
+        if self._data.startswith(b"HTTP/"):
+            self._fail("http: server gave HTTP response to HTTPS client")
+        elif self._data:
+            self._fail("tls: first record does not look like a TLS handshake")
+        elif over:
+            self._fail("EOF")
+
+    def _answered(self, code: int, headers: list[str], body: bytes) -> None:
+        text = body[:_MAX_BODY].decode(errors="replace")
+        if code in (301, 302, 303, 307, 308):
+            self._redirected(headers, text)
+        elif 200 <= code < 400:
+            self._end(ResultKind.SUCCESS, text)
+        else:
+            self._end(ResultKind.FAILURE, f"HTTP probe failed with statuscode: {code}")
+
+    def _redirected(self, headers: list[str], text: str) -> None:
+        where = next(
+            (
+                value.strip()
+                for name, _, value in (line.partition(":") for line in headers)
+                if name.strip().lower() == "location"
+            ),
+            "",
+        )
+        url = urlsplit(urljoin(self._target.url, where))
+        if not where or url.hostname != self._first.host:
+            self._end(ResultKind.WARNING, f"Probe terminated redirects, Response body: {text}")
+            return
+        self._redirects += 1
+        if self._redirects >= _MAX_REDIRECTS:
+            self._fail("stopped after 10 redirects")
+            return
+        if self._session is not None:
+            self._session.outlet.on_news = None
+            self._session.stop()
+        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        port = url.port or (443 if url.scheme == "https" else 80)
+        self._target = replace(self._target, scheme=url.scheme, port=port, path=path)
+        self._connect()
+
+
+Dial = Callable[[str, int], tuple[str, Session | None]]
+"""A host and a port to Go's trouble with them, and the connection.
+
+Neither of both: nobody answers, which only a time-out ends.
+"""
+
+
+class NamedPortError(Exception):
+    """A port's name that no port of the container has; `str` is the kubelet's text."""
+
+
+def resolve_port(port: int | str, container: Obj) -> int:
+    """Return the number of a port that may be named.
+
+    Raises:
+        PortError: none of the container's ports has the name, and it is no number.
+
+    Source: pkg/probe/util.go, `ResolveContainerPort`.
+    """
+    if isinstance(port, int):
+        return port
+    for one in container.get("ports") or ():
+        if one.get("name") == port:
+            return int(one["containerPort"])
+    if port.isascii() and port.isdigit():
+        return int(port)
+    raise NamedPortError(f'strconv.Atoi: parsing "{port}": invalid syntax')
+
+
+def make_dialer(worker: PodWorker) -> Dial:
+    """Return what connects to addresses as the kubelet of a pod does.
+
+    Names are those that a node knows: its own, and of other nodes. Services have none there.
+    """
+
+    def dial(name: str, port: int) -> tuple[str, Session | None]:
+        host = _resolve_host(worker, name)
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        refused = f"dial tcp {where}: connect: connection refused"
+        if host == worker.pod_ip and host:
+            session = worker.network.connect(port)
+        elif _is_loopback(host) or host == worker.node.address:
+            session = worker.node.network.connect(port)
+        elif not _is_address(host):
+            return f"dial tcp: lookup {host}: no such host", None
+        else:
+            found = worker.node.find_network(host)
+            if found is None:
+                return "", None
+            session = found.connect(port)
+        return ("", session) if session is not None else (refused, None)
+
+    return dial
+
+
+def _resolve_host(worker: PodWorker, name: str) -> str:
+    if name.lower() == "localhost":
+        return "127.0.0.1"
+    node = worker.node.peers.get(name.lower())
+    return node.address if node is not None else name
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+
 
 # Seconds that a hook's request may take; source: kubelet.go, `NewMainKubelet`, the hooks' client.
 _HOOK_TIMEOUT = 30.0

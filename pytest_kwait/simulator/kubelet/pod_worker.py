@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os.network import Network
-from pytest_kwait.simulator.conditions import parse_timestamp
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import PodAllocation, to_allocated_pod
+from pytest_kwait.simulator.kubelet.environment import find_hostname_error
 from pytest_kwait.simulator.kubelet.eviction import EVICTED, TerminationReason
-from pytest_kwait.simulator.kubelet.host_names import find_hostname_error
-from pytest_kwait.simulator.kubelet.pod_status import TERMINAL_PHASES, PodStatusGenerator
-from pytest_kwait.simulator.kubelet.runtime.container_stops import terminate_containers
-from pytest_kwait.simulator.kubelet.runtime.manager import RuntimeManager
+from pytest_kwait.simulator.kubelet.runtime.manager import RuntimeManager, terminate_containers
 from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
+from pytest_kwait.simulator.kubelet.status import TERMINAL_PHASES, PodStatusGenerator
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
-from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, parse_timestamp, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator

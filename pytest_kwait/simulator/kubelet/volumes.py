@@ -1,24 +1,120 @@
-"""The volumes of a pod: what is missing of them, and the files that they put into a container."""
+"""Folders that outlive the pods that write to them: those of volumes, and nodes' own paths."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.quantities import parse_value
+from pytest_kwait.simulator.busybox.os.files import (
+    Directory,
+    File,
+    FileSystem,
+    Inode,
+    get_disk_usage,
+)
+from pytest_kwait.simulator.busybox.os.memory import StorageQuota, get_machine
 from pytest_kwait.simulator.kubelet.environment import (
     decode_data,
     expand_strictly,
     extract_field,
     extract_resource,
 )
-from pytest_kwait.simulator.objects import Obj, namespace_of
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
-__all__ = ["find_missing_volume", "make_volume_files"]
+__all__ = [
+    "PersistentFolders",
+    "PodVolumes",
+    "find_missing_volume",
+    "find_read_only_paths",
+    "get_persistent_folders",
+    "make_container_files",
+    "make_volume_files",
+    "resolve_sub_path",
+]
+
+_PROVISIONED = "pv.kubernetes.io/provisioned-by"
+
+
+class PersistentFolders:
+    """The folders of one cluster.
+
+    Args:
+        api: where claims and volumes are.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._of_nodes: dict[str, Directory] = {}
+        self._of_volumes: dict[str, Directory] = {}
+        self._following = False
+        self.machine = get_machine(api.clock)
+        self.machine.shelves.add(self)
+
+    def get_host_path(self, place: str, path: str) -> Directory:
+        """A node's own path, which is there as long as the cluster."""
+        return make_folder_at(self._of_nodes.setdefault(place, Directory()), path)
+
+    def get_claim_folder(self, place: str, namespace: str, claim: str) -> Directory:
+        """The folder of the volume that a claim is bound to: it goes with the volume.
+
+        One that somebody made for a path of the node (`hostPath`) is that path, as there.
+        """
+        found = self._api.find("persistentvolumeclaims", claim, namespace) or {}
+        name = (found.get("spec") or {}).get("volumeName")
+        volume = self._api.find("persistentvolumes", name) if name else None
+        if volume is None:
+            # A pod that was put on its node by hand waits for nobody's claim to be bound.
+            return self.get_host_path(place, f"/var/lib/kubelet/claims/{namespace}/{claim}")
+        source = volume["spec"].get("hostPath")
+        if source and _PROVISIONED not in (volume["metadata"].get("annotations") or {}):
+            return self.get_host_path(place, source["path"])
+        if not self._following:
+            self._following = True
+            self._api.subscribe("persistentvolumes", self._volume_changed)
+        return self._of_volumes.setdefault(uid_of(volume), Directory(mode=0o777))
+
+    def _volume_changed(self, change: str, new: Obj, _: Obj | None) -> None:
+        if change == "DELETED":
+            self._of_volumes.pop(uid_of(new), None)
+
+    def folders(self) -> list[Directory]:
+        """All of them."""
+        return [*self._of_nodes.values(), *self._of_volumes.values()]
+
+
+def make_folder_at(folder: Directory, path: str) -> Directory:
+    """The folder at a path within another one, made where it is not there.
+
+    What stands in its way stays: it is another folder then, which nobody else sees.
+    """
+    for piece in path.split("/"):
+        if piece:
+            inner = folder.changed().setdefault(piece, Directory(mode=0o777))
+            folder = inner if isinstance(inner, Directory) else Directory()
+    return folder
+
+
+def resolve_sub_path(folder: Directory, path: str) -> Inode:
+    """What a container gets of a folder that mounts a path of it: a file, if there is one."""
+    above, _, name = path.rstrip("/").rpartition("/")
+    found = make_folder_at(folder, above).entries.get(name)
+    return found if isinstance(found, File) else make_folder_at(folder, path)
+
+
+def get_persistent_folders(api: SimulatedCluster) -> PersistentFolders:
+    """The folders of a cluster, which are there as long as its clock."""
+    found = api.clock.attached.get("kept folders")
+    if not isinstance(found, PersistentFolders):
+        found = api.clock.attached["kept folders"] = PersistentFolders(api)
+    return found
+
 
 # Source, resource, what a message calls it, the field of its name, what a missing key is one of.
 _SOURCE_KINDS = (
@@ -188,3 +284,137 @@ def _read_downward(api: SimulatedCluster, pod: Obj, item: Obj, places: Mapping[s
         (one for one in every if one["name"] == reference.get("containerName")), every[0]
     )
     return extract_resource(api, container, reference, places["spec.nodeName"])
+
+
+# Volumes that have files of their own, which are there for who mounts them next.
+_SHARED = ("emptyDir", "ephemeral", "hostPath", "persistentVolumeClaim")
+_NODE_MEMORY = 32403456 << 10
+_PAGE = 4096
+_READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
+
+
+class PodVolumes:
+    """The folders of volumes that containers of a pod share.
+
+    Args:
+        kept: folders that outlive a pod.
+        place: the node, whose paths `hostPath` names.
+    """
+
+    __slots__ = ("__weakref__", "_folders", "_kept", "_place")
+
+    def __init__(self, kept: PersistentFolders, place: str) -> None:
+        self._folders: dict[str, Directory] = {}
+        self._kept = kept
+        self._place = place
+        kept.machine.shelves.add(self)
+
+    def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Inode]:
+        """What is mounted into a container, by path.
+
+        Args:
+            pod: the pod.
+            container: one of its containers.
+            env: its variables, which `subPathExpr` may name.
+
+        Raises:
+            ConfigError: `subPathExpr` names a variable that is not there.
+        """
+        volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+        found: dict[str, Inode] = {}
+        for mount in container.get("volumeMounts") or ():
+            volume = volumes.get(mount["name"]) or {}
+            if not any(kind in volume for kind in _SHARED):
+                continue
+            part = mount.get("subPath") or ""
+            if mount.get("subPathExpr"):
+                part = expand_strictly(mount["subPathExpr"], env)
+            node = resolve_sub_path(self._folder(pod, volume), part)
+            if mount.get("readOnly") and isinstance(node, Directory):
+                node = Directory(node.entries, read_only=True)
+            found[mount["mountPath"]] = node
+        return found
+
+    def _folder(self, pod: Obj, volume: Obj) -> Directory:
+        if "hostPath" in volume:
+            return self._kept.get_host_path(self._place, volume["hostPath"]["path"])
+        name = volume["name"]
+        if "emptyDir" not in volume:
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            claim = claim or f"{name_of(pod)}-{name}"
+            return self._kept.get_claim_folder(self._place, namespace_of(pod), claim)
+        found = self._folders.get(name)
+        if found is None:
+            found = self._folders[name] = Directory(mode=0o777)
+            if (volume["emptyDir"] or {}).get("medium") == "Memory":
+                found.room = StorageQuota(
+                    _get_memory_size(pod, volume["emptyDir"]), partial(get_disk_usage, found)
+                )
+        return found
+
+    def folders(self) -> list[Directory]:
+        """The pod's own."""
+        return list(self._folders.values())
+
+    def close(self) -> None:
+        """Forget what is in the pod's own: it has ended."""
+        self._folders.clear()
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of the disk that each of the pod's own volumes takes, by name."""
+        return {name: get_disk_usage(folder) for name, folder in self._folders.items()}
+
+
+def _get_memory_size(pod: Obj, source: Obj) -> int:
+    """The bytes that fit into a volume in memory: no more than the pod may hold.
+
+    Source: volume/emptydir/empty_dir.go, `calculateEmptyDirMemorySize`.
+    """
+    limits = [
+        ((one.get("resources") or {}).get("limits") or {}).get("memory")
+        for one in pod["spec"]["containers"]
+    ]
+    size = sum(parse_value(one) for one in limits if one) if all(limits) else _NODE_MEMORY
+    if source.get("sizeLimit") and parse_value(source["sizeLimit"]) > 0:
+        size = min(size, parse_value(source["sizeLimit"]))
+    return -(-size // _PAGE) * _PAGE
+
+
+def find_read_only_paths(pod: Obj, container: Obj) -> list[str]:
+    """Where nothing can be written: volumes that come from the API."""
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+    return [
+        mount["mountPath"]
+        for mount in container.get("volumeMounts") or ()
+        if any(kind in (volumes.get(mount["name"]) or {}) for kind in _READ_ONLY)
+    ]
+
+
+def make_container_files(
+    now: Callable[[], float],
+    hostname: str,
+    network: Network,
+    contents: Mapping[str, bytes],
+    mounts: Mapping[str, Inode],
+    read_only: list[str],
+) -> FileSystem:
+    """Make the files of a container, when they are first looked at."""
+
+    def root() -> Directory:
+        # Loaded with the first container that looks at its files.
+        from pytest_kwait.simulator.busybox.rootfs import make_root
+
+        def search() -> str:
+            return network.world.search if network.world is not None else "cluster.local"
+
+        made = make_root(hostname, lambda: network.address, search)
+        return made
+
+    files = FileSystem(now, root)
+    for path, node in mounts.items():
+        files.mount(path, lambda node=node: node)  # type: ignore[misc]
+    for path, data in contents.items():
+        files.mount(path, lambda data=data: File(data, mtime=now()))  # type: ignore[misc]
+    for path in read_only:
+        files.protect(path)
+    return files

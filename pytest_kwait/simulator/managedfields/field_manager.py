@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.schema import Form, shape_of
-from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.field_sets import (
     Changes,
     Paths,

@@ -15,16 +15,16 @@ from pytest_kwait.simulator.validation.apps import (
     validate_daemon_set_spec,
     validate_daemon_set_spec_update,
     validate_deployment_spec,
+    validate_immutable_selector,
     validate_replica_set_spec,
     validate_replication_controller_spec,
     validate_stateful_set_spec,
     validate_stateful_set_spec_update,
+    validate_status_counts,
 )
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
-from pytest_kwait.simulator.validation.counts import validate_status_counts
-from pytest_kwait.simulator.validation.findings import ErrorList
-from pytest_kwait.simulator.validation.selectors import validate_immutable_selector
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError

@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.registry.pod_defaults import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.batch import validate_job_status_update
-from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
-from pytest_kwait.simulator.validation.cron_jobs import (
-    validate_cron_job_name,
-    validate_cron_job_spec,
-)
-from pytest_kwait.simulator.validation.findings import ErrorList
-from pytest_kwait.simulator.validation.job_changes import validate_job_update
-from pytest_kwait.simulator.validation.jobs import (
+from pytest_kwait.simulator.validation.batch import (
     CONTROLLER_UID_LABEL,
     JOB_NAME_LABEL,
+    validate_cron_job_name,
+    validate_cron_job_spec,
     validate_job,
+    validate_job_status_update,
+    validate_job_update,
 )
+from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError

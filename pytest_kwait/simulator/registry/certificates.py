@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.certificate_changes import (
+from pytest_kwait.simulator.validation.certificates import (
     DECISIONS,
     get_conditions_of_type,
-    validate_certificate_request_update,
-)
-from pytest_kwait.simulator.validation.certificates import (
     validate_api_service,
     validate_certificate_request,
+    validate_certificate_request_update,
 )
 
 if TYPE_CHECKING:

@@ -16,11 +16,13 @@ from pytest_kwait.simulator.registry.pod_defaults import (
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.pods.annotations import APP_ARMOR_ANNOTATION_PREFIX
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_create
-from pytest_kwait.simulator.validation.core.pods.pod_status import validate_pod_status_update
-from pytest_kwait.simulator.validation.core.pods.pod_update import validate_pod_update
+from pytest_kwait.simulator.validation.core.pods.pod_update import (
+    validate_pod_status_update,
+    validate_pod_update,
+)
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
 from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
-from pytest_kwait.simulator.validation.findings import ErrorList
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError

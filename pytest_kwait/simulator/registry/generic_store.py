@@ -1,13 +1,14 @@
-"""New objects and changed ones, from decoded to stored.
+"""What a DELETE does to an object before, or instead of, removing it.
 
-Source: k8s.io/apiserver pkg/registry/rest/{create,update}.go,
-pkg/registry/generic/registry/store.go.
+Source: k8s.io/apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.clock import rfc3339
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     FieldError,
@@ -19,33 +20,312 @@ from pytest_kwait.simulator.api_errors import (
     invalid_value,
 )
 from pytest_kwait.simulator.authorization.escalation import check_escalation
-from pytest_kwait.simulator.codec.go_numbers import parse_uint
-from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.codec.go_text import parse_uint
+from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.field_manager import VersionConverter, record_update
-from pytest_kwait.simulator.names import generate_name, new_uid
-from pytest_kwait.simulator.objects import clone, name_of, namespace_of
-from pytest_kwait.simulator.registry.pod_parts import restore_other_fields, validate_pod_subresource
-from pytest_kwait.simulator.registry.removals import is_deletion_complete
+from pytest_kwait.simulator.objects import clone, generate_name, name_of, namespace_of, new_uid
+from pytest_kwait.simulator.registry.subresources import (
+    restore_other_fields,
+    validate_pod_subresource,
+)
 from pytest_kwait.simulator.store import key_of
 from pytest_kwait.simulator.validation.objectmeta import (
+    dedup_owner_references,
+    delete_option_errors,
     metadata_errors,
     metadata_update_errors,
     shared_create_errors,
     shared_update_errors,
+    validate_finalizer_name,
 )
-from pytest_kwait.simulator.validation.owners import dedup_owner_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry.strategies_init import Strategy
+    from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Entry
 
-__all__ = ["ObjectWriter", "check_resource_version"]
+__all__ = [
+    "FOREGROUND",
+    "ORPHAN",
+    "DeletionPlan",
+    "ObjectDeleter",
+    "ObjectWriter",
+    "check_resource_version",
+    "is_deletion_complete",
+    "plan_deletion",
+]
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+
+
+class DeletionPlan(NamedTuple):
+    """What is to be done: store `obj` if it `changed`, or remove it."""
+
+    obj: Obj
+    changed: bool
+    remove: bool
+
+
+def plan_deletion(strategy: Strategy, obj: Obj, options: Obj, now: float) -> DeletionPlan:
+    """What deleting `obj` with `options` comes to at `now` (seconds since the epoch).
+
+    Raises:
+        StatusError: 422 for bad options, 409 where the object is not the one that is meant.
+    """
+    errors = delete_option_errors(options)
+    if errors:
+        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
+    _check_preconditions(strategy, obj, options.get("preconditions") or {})
+    new: Obj = {**obj, "metadata": clone(obj["metadata"])}
+    metadata = new["metadata"]
+    graceful, pending = _decide_grace(strategy, new, options, now)
+    finalizers = _deletion_finalizers(strategy, metadata, options)
+    changed = graceful
+    if finalizers != metadata.get("finalizers", []):
+        changed = True
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
+    if pending and not changed:
+        return DeletionPlan(obj, changed=False, remove=False)
+    if finalizers:
+        if not graceful and not pending:
+            changed = _mark_deleted(metadata, now) or changed
+        return DeletionPlan(new, changed, remove=False)
+    seconds = metadata.get("deletionGracePeriodSeconds", 0)
+    if (graceful or pending) and seconds > 0:
+        return DeletionPlan(new, changed, remove=False)
+    return DeletionPlan(new, changed, remove=True)
+
+
+def _check_preconditions(strategy: Strategy, obj: Obj, preconditions: Obj) -> None:
+    kind, metadata = strategy.kind, obj["metadata"]
+    uid = preconditions.get("uid")
+    if uid is not None and uid != metadata["uid"]:
+        raise conflict(
+            kind.group,
+            kind.kind,
+            name_of(obj),
+            f"the UID in the precondition ({uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated",
+        )
+    revision = preconditions.get("resourceVersion")
+    if revision is not None and revision != metadata["resourceVersion"]:
+        raise conflict(
+            kind.group,
+            kind.kind,
+            name_of(obj),
+            f"the ResourceVersion in the precondition ({revision}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). The object might have "
+            "been modified",
+        )
+
+
+def _decide_grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tuple[bool, bool]:
+    """Mark for graceful deletion; returns whether that changed the object, and whether it is on."""
+    metadata = obj["metadata"]
+    asked = options.get("gracePeriodSeconds")
+    if asked is not None and asked < 0:
+        asked = 1
+    if strategy.grace(obj, asked) is None:
+        return False, False
+    if "deletionTimestamp" in metadata:
+        before = metadata.get("deletionGracePeriodSeconds", 0)
+        if before == 0:
+            return False, False
+        if asked is None or asked >= before:
+            return False, True
+        start = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp() - before
+        end = start + asked
+        if end < now:
+            end, asked = now, min(asked, 1)
+        metadata["deletionTimestamp"] = rfc3339(end)
+        metadata["deletionGracePeriodSeconds"] = asked
+        return True, False
+    seconds = strategy.grace(obj, asked) or 0
+    metadata["deletionTimestamp"] = rfc3339(now + seconds)
+    metadata["deletionGracePeriodSeconds"] = seconds
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+    return True, False
+
+
+def _mark_deleted(metadata: Obj, now: float) -> bool:
+    """Mark as being deleted now; returns whether that changed anything."""
+    if "deletionTimestamp" not in metadata:
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+        metadata["deletionTimestamp"] = rfc3339(now)
+    elif metadata.get("deletionGracePeriodSeconds") == 0:
+        return False
+    metadata["deletionGracePeriodSeconds"] = 0
+    return True
+
+
+def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> list[str]:
+    """The object's finalizers with the mark of what is to happen to its dependents."""
+    present: list[str] = metadata.get("finalizers", [])
+    policy = options.get("propagationPolicy")
+    if policy is None and options.get("orphanDependents") is not None:
+        policy = "Orphan" if options["orphanDependents"] else "Background"
+    if policy is None:
+        if ORPHAN in present or FOREGROUND in present:
+            policy = "Orphan" if ORPHAN in present else "Foreground"
+        else:
+            policy = strategy.default_propagation or "Background"
+    kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        kept.append(ORPHAN)
+    elif policy == "Foreground":
+        kept.append(FOREGROUND)
+    if set(kept) == set(present):
+        return present
+    return kept
+
+
+class ObjectDeleter:
+    """What deletes objects of one cluster.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._store = api.store
+
+    def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        options: Obj,
+        caller: Caller,
+        *,
+        admitted: bool = False,
+    ) -> Obj:
+        """Delete an object, or mark it for deletion; returns the object or a Status.
+
+        Args:
+            kind: its kind.
+            name: its name.
+            namespace: its namespace.
+            options: how.
+            caller: on whose behalf.
+            admitted: whether the request was let in already.
+
+        Raises:
+            StatusError: 404 if it is not there, 409 if it is not the one that is meant.
+        """
+        where = name if kind.bucket == "namespaces" else namespace
+        asked = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
+        entry = self._api.entry(kind, name, namespace)
+        asked.old = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
+        if not admitted:
+            self._api.admission.admit(asked)
+        strategy = self._api.strategy(kind)
+        marked = strategy.marked(entry.obj, self._api.clock.stamp())
+        start = strategy.prepare_delete(entry.obj)
+        outcome = plan_deletion(strategy, start, options, self._api.clock.time())
+        if not admitted:
+            self._api.admission.validate(asked)
+        if kind.bucket == "namespaces":
+            return self._delete_namespace(kind, entry, caller)
+        if marked is not None:
+            return marked if caller.dry_run else self._store.put(kind.bucket, entry.key, marked).obj
+        obj = outcome.obj
+        if not caller.dry_run:
+            if outcome.changed:
+                obj = self._store.put(kind.bucket, entry.key, obj).obj
+            if outcome.remove and self._store.get(kind.bucket, entry.key) is not None:
+                obj = self._store.remove(kind.bucket, entry.key).obj
+        if not outcome.remove or strategy.returns_deleted_object:
+            return obj
+        return _deleted_status(kind, entry.obj)
+
+    def finalize(self, kind: Kind, entry: Entry, obj: Obj, caller: Caller) -> Obj:
+        """Write a namespace's `spec.finalizers` and its labels; without any left it goes.
+
+        Raises:
+            StatusError: 422, one of them is no name of a finalizer.
+        """
+        finalizers = (obj.get("spec") or {}).get("finalizers") or []
+        spec = {**entry.obj.get("spec", {}), "finalizers": finalizers}
+        if not finalizers:
+            del spec["finalizers"]
+        metadata = {**entry.obj["metadata"]}
+        for field in ("labels", "annotations"):
+            sent = (obj.get("metadata") or {}).get(field)
+            if sent:
+                metadata[field] = sent
+            else:
+                metadata.pop(field, None)
+        new = {**entry.obj, "metadata": metadata, "spec": spec}
+        self._api.strategy(kind).default(new)
+        errors = [
+            error
+            for index, name in enumerate(finalizers)
+            for error in validate_finalizer_name(name, f"spec.finalizers[{index}]")
+        ]
+        errors += metadata_errors(new, kind)
+        if errors:
+            raise invalid(kind.group, kind.kind, name_of(new), errors)
+        if caller.dry_run:
+            return new
+        if is_deletion_complete(kind, new):
+            self._store.remove(kind.bucket, entry.key)
+            return new
+        if new == entry.obj:
+            return entry.obj
+        return self._store.put(kind.bucket, entry.key, new).obj
+
+    def _delete_namespace(self, kind: Kind, entry: Entry, caller: Caller) -> Obj:
+        obj = entry.obj
+        if obj["metadata"].get("deletionTimestamp") is None:
+            metadata = {**obj["metadata"], "deletionTimestamp": self._api.clock.stamp()}
+            status = {**obj.get("status", {}), "phase": "Terminating"}
+            obj = {**obj, "metadata": metadata, "status": status}
+            if caller.dry_run:
+                return obj
+            # Without finalizers it stays until it is deleted once more, as upstream.
+            return self._store.put(kind.bucket, entry.key, obj).obj
+        if is_deletion_complete(kind, obj) and not caller.dry_run:
+            self._store.remove(kind.bucket, entry.key)
+        return obj
+
+
+def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
+    """Whether nothing keeps an object that is being deleted."""
+    metadata = obj["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    if kind.bucket == "namespaces":
+        return not obj.get("spec", {}).get("finalizers")
+    return bool(metadata.get("deletionGracePeriodSeconds", 0) == 0)
+
+
+def _deleted_status(kind: Kind, obj: Obj) -> Obj:
+    """What answers the deletion of an object that is gone at once."""
+    details: Obj = {"name": name_of(obj)}
+    if kind.group:
+        details["group"] = kind.group
+    details["kind"] = kind.plural
+    details["uid"] = obj["metadata"]["uid"]
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+
 
 _CONFLICT_MESSAGE = (
     "the object has been modified; please apply your changes to the latest version and try again"

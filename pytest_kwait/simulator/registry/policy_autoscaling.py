@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.autoscaling import validate_horizontal_pod_autoscaler_spec
-from pytest_kwait.simulator.validation.findings import ErrorList
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 from pytest_kwait.simulator.validation.policy import (
     validate_pod_disruption_budget_spec,
     validate_pod_disruption_budget_status,

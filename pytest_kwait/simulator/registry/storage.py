@@ -1,15 +1,29 @@
-"""Storage classes, attachments, CSI drivers and their nodes.
+"""Claims and volumes: pending until something binds them.
 
-Source: k8s.io/kubernetes pkg/registry/storage.
+Source: k8s.io/kubernetes pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go,
+pkg/api/persistentvolumeclaim/util.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.api_errors import invalid_value
+from pytest_kwait.simulator.api_errors import forbidden_field, invalid_value
+from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.core.node_labels import DEPRECATED_NODE_LABELS
+from pytest_kwait.simulator.validation.core.nodes import DEPRECATED_NODE_LABELS
+from pytest_kwait.simulator.validation.core.volumes.claims import (
+    get_persistent_volume_claim_warnings,
+    validate_persistent_volume_claim,
+    validate_persistent_volume_claim_status_update,
+    validate_persistent_volume_claim_update,
+)
+from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
+    PERSISTENT_VOLUME_SOURCES,
+    get_persistent_volume_warnings,
+    validate_persistent_volume_spec,
+)
+from pytest_kwait.simulator.validation.field_errors import ErrorList, diff_internal
 from pytest_kwait.simulator.validation.storage import (
     validate_csi_driver,
     validate_csi_node,
@@ -26,9 +40,153 @@ if TYPE_CHECKING:
 __all__ = [
     "CSIDriverStrategy",
     "CSINodeStrategy",
+    "PersistentVolumeClaimStrategy",
+    "PersistentVolumeStrategy",
     "StorageClassStrategy",
     "VolumeAttachmentStrategy",
 ]
+
+_SNAPSHOT_KIND = ("snapshot.storage.k8s.io", "VolumeSnapshot")
+
+
+class PersistentVolumeClaimStrategy(Strategy):
+    """Persistent volume claims."""
+
+    validates_metadata_on_update = True
+
+    def default(self, obj: Obj) -> None:
+        """The group of a source is always shown."""
+        super().default(obj)
+        for field in ("dataSource", "dataSourceRef"):
+            if (source := (obj.get("spec") or {}).get(field)) is not None:
+                source.setdefault("apiGroup", None)
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Pending, and protected while pods use it."""
+        super().prepare_create(obj)
+        obj["status"] = {"phase": "Pending"}
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if "kubernetes.io/pvc-protection" not in finalizers:
+            finalizers.append("kubernetes.io/pvc-protection")
+        _sync_data_sources(obj.get("spec") or {}, {})
+
+    def prepare_update(self, new: Obj, old: Obj) -> None:
+        """Where the content comes from is told in both ways."""
+        super().prepare_update(new, old)
+        _sync_data_sources(new.get("spec") or {}, old.get("spec") or {})
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """How it is used, how much, and from where."""
+        return validate_persistent_volume_claim(obj)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Nothing but the size of what is bound changes."""
+        return validate_persistent_volume_claim(new) + validate_persistent_volume_claim_update(
+            new, old
+        )
+
+    def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Amounts and states."""
+        del old
+        return validate_persistent_volume_claim_status_update(new)
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """What is deprecated or odd."""
+        for text in get_persistent_volume_claim_warnings(obj):
+            caller.warn(text)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same."""
+        del old
+        self.warn_create(new, caller)
+
+
+def _sync_data_sources(spec: Obj, before: Obj) -> None:
+    """Drop what cannot be a source, and tell the source in both ways."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if reference is not None and reference.get("namespace") and not before.get("dataSourceRef"):
+        del spec["dataSourceRef"]
+        reference = None
+    if source is not None and reference is None and not before.get("dataSource"):
+        found = (source.get("apiGroup") or "", source.get("kind", ""))
+        if found not in (("", "PersistentVolumeClaim"), _SNAPSHOT_KIND):
+            del spec["dataSource"]
+            source = None
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        fields = ("apiGroup", "kind", "name")
+        spec["dataSource"] = {name: reference[name] for name in fields if name in reference}
+
+
+class PersistentVolumeStrategy(Strategy):
+    """Persistent volumes."""
+
+    validates_metadata_on_update = True
+
+    def default(self, obj: Obj) -> None:
+        """A disk of Azure says whether it can be written."""
+        super().default(obj)
+        if (disk := (obj.get("spec") or {}).get("azureDisk")) is not None:
+            disk.setdefault("readOnly", False)
+
+    def prepare_create(self, obj: Obj) -> None:
+        """Pending, and protected while bound."""
+        super().prepare_create(obj)
+        created = obj["metadata"].get("creationTimestamp")
+        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": created}
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if "kubernetes.io/pv-protection" not in finalizers:
+            finalizers.append("kubernetes.io/pv-protection")
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        """How it is used, how much, and what is behind it."""
+        found = ErrorList()
+        validate_persistent_volume_spec(obj.get("spec") or {}, name_of(obj), "spec", found)
+        return found
+
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
+        """All of its rules, which the server asks twice."""
+        del old
+        return self.validate_create(new)
+
+    def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
+        """What is behind it never changes."""
+        errors = self.validate_create(new)
+        spec, before = new.get("spec") or {}, old.get("spec") or {}
+        now, then = (
+            {name: one.get(name) for name in PERSISTENT_VOLUME_SOURCES} for one in (spec, before)
+        )
+        _allow_expansion(now, then)
+        if now != then:
+            text = "spec.persistentvolumesource is immutable after creation\n"
+            text += diff_internal("core.PersistentVolumeSource", then, now)
+            errors.append(forbidden_field("spec.persistentvolumesource", text))
+        if spec.get("volumeMode") != before.get("volumeMode"):
+            text = "field is immutable"
+            errors.append(invalid_value("volumeMode", spec.get("volumeMode"), text))
+        name = "volumeAttributesClassName"
+        if before.get(name) is not None and spec.get(name) is None:
+            text = "update from non-nil value to nil is forbidden"
+            errors.append(forbidden_field(f"spec.{name}", text))
+        return errors
+
+    def warn_create(self, obj: Obj, caller: Caller) -> None:
+        """What is deprecated."""
+        for text in get_persistent_volume_warnings(obj):
+            caller.warn(text)
+
+    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """The same."""
+        del old
+        self.warn_create(new, caller)
+
+
+def _allow_expansion(now: Obj, then: Obj) -> None:
+    """A secret to expand a volume with may come later."""
+    field = "controllerExpandSecretRef"
+    if now.get("csi") and then.get("csi") and field not in then["csi"]:
+        now["csi"] = {name: value for name, value in now["csi"].items() if name != field}
 
 
 class StorageClassStrategy(Strategy):

@@ -6,19 +6,21 @@ k8s.io/kubernetes pkg/registry.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.codec.decode import Decoder
-from pytest_kwait.simulator.codec.schema import learned_defaults, struct_of
+from pytest_kwait.simulator.codec.schema import Form, learned_defaults, struct_of
 from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.request_info import Caller, internal_caller
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["Strategy", "fill_defaults"]
+__all__ = ["Strategy", "decode", "decode_change", "fill_defaults", "strategy_of"]
 
 _UPDATE_NEEDS_RESOURCE_VERSION = frozenset(
     [
@@ -220,3 +222,141 @@ class Strategy:
         """Seconds of graceful deletion, None where the kind knows none."""
         del obj, asked
         return None
+
+
+# By resource: the module in this folder and the class in it, imported when first needed.
+_STRATEGIES = {
+    "apiservices.apiregistration.k8s.io": ("certificates", "ApiServiceStrategy"),
+    "certificatesigningrequests.certificates.k8s.io": ("certificates", "RequestStrategy"),
+    "clusterrolebindings.rbac.authorization.k8s.io": ("access", "ClusterBindingStrategy"),
+    "clusterroles.rbac.authorization.k8s.io": ("access", "ClusterRoleStrategy"),
+    "configmaps": ("records", "ConfigMapStrategy"),
+    "cronjobs.batch": ("jobs", "CronJobStrategy"),
+    "csidrivers.storage.k8s.io": ("storage", "CsiDriverStrategy"),
+    "csinodes.storage.k8s.io": ("storage", "CsiNodeStrategy"),
+    "csistoragecapacities.storage.k8s.io": ("ranges", "CapacityStrategy"),
+    "customresourcedefinitions.apiextensions.k8s.io": ("definitions", "DefinitionStrategy"),
+    "daemonsets.apps": ("workloads", "DaemonSetStrategy"),
+    "deployments.apps": ("workloads", "DeploymentStrategy"),
+    "endpoints": ("endpoints", "EndpointsStrategy"),
+    "endpointslices.discovery.k8s.io": ("endpoints", "EndpointSliceStrategy"),
+    "events": ("records", "EventStrategy"),
+    "horizontalpodautoscalers.autoscaling": ("budgets", "AutoscalerStrategy"),
+    "ingressclasses.networking.k8s.io": ("networks", "IngressClassStrategy"),
+    "ingresses.networking.k8s.io": ("networks", "IngressStrategy"),
+    "ipaddresses.networking.k8s.io": ("ranges", "AddressStrategy"),
+    "jobs.batch": ("jobs", "JobStrategy"),
+    "leases.coordination.k8s.io": ("records", "LeaseStrategy"),
+    "limitranges": ("limit_ranges", "LimitRangeStrategy"),
+    "mutatingadmissionpolicies.admissionregistration.k8s.io": (
+        "mutating_policies",
+        "MutatingPolicyStrategy",
+    ),
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io": (
+        "mutating_policies",
+        "MutatingBindingStrategy",
+    ),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks", "WebhookStrategy"),
+    "namespaces": ("namespaces", "NamespaceStrategy"),
+    "networkpolicies.networking.k8s.io": ("networks", "NetworkPolicyStrategy"),
+    "nodes": ("nodes", "NodeStrategy"),
+    "persistentvolumeclaims": ("volumes", "ClaimStrategy"),
+    "persistentvolumes": ("volumes", "VolumeStrategy"),
+    "poddisruptionbudgets.policy": ("budgets", "BudgetStrategy"),
+    "pods": ("pods", "PodStrategy"),
+    "podtemplates": ("workloads", "TemplateStrategy"),
+    "priorityclasses.scheduling.k8s.io": ("priority_classes", "PriorityClassStrategy"),
+    "replicasets.apps": ("workloads", "ReplicaSetStrategy"),
+    "replicationcontrollers": ("workloads", "ControllerStrategy"),
+    "resourcequotas": ("quotas", "QuotaStrategy"),
+    "rolebindings.rbac.authorization.k8s.io": ("access", "BindingStrategy"),
+    "roles.rbac.authorization.k8s.io": ("access", "RoleStrategy"),
+    "runtimeclasses.node.k8s.io": ("runtimes", "RuntimeClassStrategy"),
+    "secrets": ("records", "SecretStrategy"),
+    "serviceaccounts": ("records", "AccountStrategy"),
+    "servicecidrs.networking.k8s.io": ("ranges", "RangeStrategy"),
+    "services": ("services", "ServiceStrategy"),
+    "statefulsets.apps": ("workloads", "StatefulSetStrategy"),
+    "storageclasses.storage.k8s.io": ("storage", "StorageClassStrategy"),
+    "validatingadmissionpolicies.admissionregistration.k8s.io": ("policies", "PolicyStrategy"),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": (
+        "policies",
+        "PolicyBindingStrategy",
+    ),
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": ("webhooks", "WebhookStrategy"),
+    "volumeattachments.storage.k8s.io": ("storage", "AttachmentStrategy"),
+    "volumeattributesclasses.storage.k8s.io": ("ranges", "AttributeStrategy"),
+}
+
+
+def strategy_of(kind: Kind) -> Strategy:
+    """The strategy of `kind`; the generic one where it has none of its own."""
+    module, name = _STRATEGIES.get(kind.bucket, ("generic", "Strategy"))
+    if kind.custom:
+        module, name = "custom_kinds", "CustomStrategy"
+    found: type[Strategy] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found(kind)
+
+
+def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | None) -> Obj:
+    """`obj`, which a controller of this process made of `old`: only what differs is decoded.
+
+    Raises:
+        StatusError: 400 for a value of a wrong type.
+    """
+    kind = strategy.kind
+    fields = struct_of(kind.group, kind.version, kind.kind).fields
+    decoded = Decoder(kind)
+    clean: Obj = {"kind": old["kind"], "apiVersion": old["apiVersion"]}
+    changed = False
+    if subresource == "status":
+        obj = {**old, "metadata": obj["metadata"], "status": obj.get("status")}
+    for name, value in obj.items():
+        shape = fields.get(name)
+        if name in clean or shape is None or value is None:
+            continue
+        if name in old and value == old[name]:
+            clean[name] = dict(value) if name == "metadata" else old[name]
+        elif isinstance(value, dict) and shape.form is Form.STRUCT:
+            clean[name] = decoded.struct(value, shape.struct, f"{name}.", before=old.get(name))
+            changed = changed or name not in ("metadata", "status")
+        else:
+            clean[name] = value
+            changed = True
+    if changed:
+        return decode(strategy, clean, internal_caller())
+    return clean
+
+
+def decode(strategy: Strategy, obj: Obj, caller: Caller) -> Obj:
+    """`obj` as its kind has it: typed, pruned, defaulted.
+
+    Raises:
+        StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.
+    """
+    kind = strategy.kind
+    decoded = Decoder(kind)
+    if kind.structure is not None:
+        metadata = obj.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            raise bad_request(f"{kind.kind}.metadata: expected an object")
+        clean = kind.structure.decode(obj, decoded)
+        decoded.add_custom_strict_errors(obj)
+    else:
+        clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
+    complaints = [*caller.complaints, *decoded.complaints]
+    if complaints and caller.field_validation != "Ignore":
+        if caller.field_validation == "Strict":
+            raise bad_request(
+                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+                f"strict decoding error: {', '.join(complaints)}"
+            )
+        for text in complaints:
+            caller.warn(text)
+    ordered: Obj = {"kind": kind.kind, "apiVersion": kind.api_version}
+    ordered["metadata"] = clean.pop("metadata", None) or {}
+    clean.pop("kind", None)
+    clean.pop("apiVersion", None)
+    ordered.update(clean)
+    strategy.default(ordered)
+    return ordered

@@ -1,21 +1,206 @@
-"""Whether a pod may be evicted, by the disruption budgets that guard it.
+"""The `scale` subresource: an object's number of replicas under one shape for all kinds.
 
-Source: k8s.io/kubernetes pkg/registry/core/pod/storage/eviction.go.
+Source: k8s.io/kubernetes pkg/registry/apps/deployment/storage/storage.go,
+k8s.io/apiextensions-apiserver pkg/registry/customresource/etcd.go.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.api_errors import StatusError, forbidden, too_many_requests
-from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.api_errors import (
+    StatusError,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_value,
+    too_many_requests,
+)
+from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.selectors import format_selector
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["EVICTION_SUCCESS", "can_ignore_budgets", "decrement_budget", "find_disruption_budget"]
+__all__ = [
+    "EVICTION_SUCCESS",
+    "bind_pod",
+    "can_ignore_budgets",
+    "decrement_budget",
+    "find_disruption_budget",
+    "read_scale",
+    "replicas_path",
+    "restore_other_fields",
+    "validate_pod_subresource",
+    "write_scale",
+]
+
+_SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def _scale_paths(kind: Kind) -> tuple[str, str, str]:
+    if kind.structure is not None and kind.structure.scale:
+        scale = kind.structure.scale
+        return (
+            scale["specReplicasPath"],
+            scale["statusReplicasPath"],
+            scale.get("labelSelectorPath", ""),
+        )
+    return ".spec.replicas", ".status.replicas", ".spec.selector"
+
+
+def _value_at(obj: Obj, path: str) -> Any:
+    value: Any = obj
+    for name in path.strip(".").split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def read_scale(kind: Kind, obj: Obj) -> Obj:
+    """The object's Scale."""
+    wanted, present, chosen = _scale_paths(kind)
+    spec: Obj = {}
+    replicas = _value_at(obj, wanted)
+    if replicas:
+        spec["replicas"] = replicas
+    status: Obj = {"replicas": _value_at(obj, present) or 0}
+    selector = _value_at(obj, chosen) if chosen else None
+    if isinstance(selector, str):
+        status["selector"] = selector
+    elif isinstance(selector, dict):
+        if kind.bucket == "replicationcontrollers":
+            selector = {"matchLabels": selector}
+        status["selector"] = format_selector(selector)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {
+            key: obj["metadata"][key] for key in _SCALE_METADATA if key in obj["metadata"]
+        },
+        "spec": spec,
+        "status": status,
+    }
+
+
+def replicas_path(kind: Kind) -> list[str]:
+    """Where the object has the number that it is to have."""
+    return _scale_paths(kind)[0].strip(".").split(".")
+
+
+def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
+    """A copy of the object with the Scale's replicas, and with its resourceVersion if it has one.
+
+    Args:
+        kind: of the object.
+        obj: the object.
+        scale: the Scale, which is decoded.
+
+    Raises:
+        StatusError: 400, 409 or 422, it is none of the object.
+    """
+    metadata, name = scale["metadata"], obj["metadata"]["name"]
+    if not metadata.get("name"):
+        raise bad_request("name must be provided")
+    if metadata["name"] != name:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL "
+            f"({name})"
+        )
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if replicas < 0 and not kind.custom:
+        error = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("autoscaling", "Scale", name, [error])
+    if metadata.get("uid") and metadata["uid"] != obj["metadata"]["uid"]:
+        raise conflict(
+            kind.group,
+            f"{kind.plural}/scale",
+            name,
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
+            f"{obj['metadata']['uid']}",
+        )
+    changed: Obj = clone(obj)
+    parent = changed
+    *steps, last = replicas_path(kind)
+    for step in steps:
+        parent = parent.setdefault(step, {})
+    parent[last] = replicas
+    if metadata.get("resourceVersion"):
+        changed["metadata"]["resourceVersion"] = metadata["resourceVersion"]
+    return changed
+
+
+def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
+    """The pod with its node and the condition that it is scheduled since `stamp`.
+
+    Args:
+        pod: the pod.
+        node: the node's name.
+        stamp: the time.
+        binding: what was asked for; its labels and annotations become the pod's, its UID and
+            resourceVersion must be the pod's.
+
+    Raises:
+        StatusError: 409, it is another pod, is assigned already, being deleted, or not to be
+            scheduled yet.
+    """
+    metadata, spec = {**pod["metadata"]}, pod["spec"]
+    given = (binding or {}).get("metadata", {})
+    for field, shown in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        wanted = given.get(field)
+        if wanted and wanted != metadata[field]:
+            raise _uid_conflict(
+                pod, f"{shown} in precondition: {wanted}, {shown} in object meta: {metadata[field]}"
+            )
+    present = spec.get("nodeName")
+    if metadata.get("deletionTimestamp"):
+        raise _binding_conflict(pod, "is being deleted, cannot be assigned to a host")
+    if present:
+        raise _binding_conflict(pod, f'is already assigned to node "{present}"')
+    if spec.get("schedulingGates"):
+        raise _binding_conflict(pod, "has non-empty .spec.schedulingGates")
+    for field in ("annotations", "labels"):
+        if given.get(field):
+            metadata[field] = {**metadata.get(field, {}), **given[field]}
+    condition: Obj = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": stamp,
+    }
+    status = dict(pod.get("status", {}))
+    others = [one for one in status.get("conditions", ()) if one["type"] != "PodScheduled"]
+    status["conditions"] = [*others, condition]
+    # Where it was to go is where it is, or of no interest any more.
+    status.pop("nominatedNodeName", None)
+    return {
+        **pod,
+        "metadata": metadata,
+        "spec": {**spec, "nodeName": node},
+        "status": status,
+    }
+
+
+def _uid_conflict(pod: Obj, why: str) -> StatusError:
+    name = name_of(pod)
+    return conflict(
+        "",
+        "pods",
+        name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace_of(pod)}/{name}, "
+        f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {why}",
+    )
+
+
+def _binding_conflict(pod: Obj, why: str) -> StatusError:
+    name = name_of(pod)
+    return conflict("", "pods/binding", name, f"pod {name} {why}")
+
 
 EVICTION_SUCCESS = {
     "type": "DisruptionTarget",
@@ -145,3 +330,74 @@ def _too_many_requests(text: str, seconds: int = 0) -> StatusError:
         error.details = {**(error.details or {}), "retryAfterSeconds": seconds}
         error.headers = {"Retry-After": str(seconds)}
     return error
+
+
+_EPHEMERAL_CONTAINERS = "ephemeralContainers"
+_CONTAINER_LISTS = ("containers", "initContainers")
+
+
+def restore_other_fields(subresource: str, new: Obj, old: Obj) -> None:
+    """Undo in `new` what the subresource does not write."""
+    if subresource == "resize":
+        if any(
+            len(_containers_in(new, field)) != len(_containers_in(old, field))
+            for field in _CONTAINER_LISTS
+        ):
+            return  # which is refused
+        _restore_all_but_resources(new, old)
+    else:
+        spec = clone(old["spec"])
+        debug = new.get("spec", {}).get(_EPHEMERAL_CONTAINERS)
+        if debug:
+            spec[_EPHEMERAL_CONTAINERS] = debug
+        else:
+            spec.pop(_EPHEMERAL_CONTAINERS, None)
+        new["spec"] = spec
+    before, metadata = old["metadata"], new["metadata"]
+    for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if field in before:
+            metadata[field] = before[field]
+        else:
+            metadata.pop(field, None)
+    new["status"] = old["status"]
+
+
+def _containers_in(pod: Obj, field: str) -> list[Obj]:
+    found: list[Obj] = (pod.get("spec") or {}).get(field) or []
+    return found
+
+
+def _restore_all_but_resources(new: Obj, old: Obj) -> None:
+    spec = clone(old["spec"])
+    for field in _CONTAINER_LISTS:
+        sent, kept = _containers_in(new, field), _containers_in({"spec": spec}, field)
+        if any(one.get("name") != was.get("name") for one, was in zip(sent, kept, strict=True)):
+            spec[field] = sent  # which is refused
+            continue
+        for container, wanted in zip(kept, sent, strict=True):
+            _copy_fields(container, wanted, "resources", "resizePolicy")
+    _copy_fields(spec, new.get("spec") or {}, "resources")
+    new["spec"] = spec
+
+
+def _copy_fields(kept: Obj, sent: Obj, *fields: str) -> None:
+    """Let these fields be as they were sent."""
+    for field in fields:
+        if field in sent:
+            kept[field] = sent[field]
+        else:
+            kept.pop(field, None)
+
+
+def validate_pod_subresource(subresource: str, new: Obj, old: Obj) -> list[FieldError]:
+    """What is wrong with a part that was written."""
+    # Not at import: a cluster starts without anybody who writes parts of pods.
+    from pytest_kwait.simulator.validation.core.pods.pod_update import (
+        validate_ephemeral_containers_update,
+        validate_pod_resize,
+    )
+
+    found = ErrorList()
+    check = validate_pod_resize if subresource == "resize" else validate_ephemeral_containers_update
+    check(new, old, found)
+    return found

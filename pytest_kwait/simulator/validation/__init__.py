@@ -1,7 +1,7 @@
-"""What kube-apiserver finds wrong with what makes and keeps pods, in its order and with its texts.
+"""What is wrong with objects of the kinds that people make: one module per kind or family of them.
 
-What may enter: one module per kind or per part that several kinds have. As in `pod_rules`, each
-function gets the decoded and defaulted part, its path and the `Findings` that it adds to.
-
-Source: k8s.io/kubernetes pkg/apis/{apps,autoscaling,batch,policy}/validation/validation.go.
+What may enter: functions from an object, and on a change the one before it, to field errors in the
+server's order and words. They change nothing and know neither requests nor other objects.
 """
+
+from __future__ import annotations

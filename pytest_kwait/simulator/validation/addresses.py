@@ -14,7 +14,7 @@ from pytest_kwait.simulator.api_errors import FieldError, invalid_value, require
 from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts, ip_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
 __all__ = [
     "Network",
@@ -22,6 +22,7 @@ __all__ = [
     "get_ip_family",
     "get_ip_warnings",
     "is_ip",
+    "iterate_ip_warnings",
     "parse_cidr",
     "validate_cidr",
     "validate_domain_prefixed_path",
@@ -178,3 +179,16 @@ def get_cidr_warnings(path: str, value: str) -> list[str]:
             f'{path}: IPv6 CIDR value "{value}" should be in RFC 5952 canonical format ("{found}")'
         ]
     return []
+
+
+def iterate_ip_warnings(value: str, at: str) -> Iterator[str]:
+    """The warning about an address, if there is one."""
+    if ":" not in value:
+        return
+    try:
+        canonical = str(ipaddress.ip_address(value))
+    except ValueError:
+        return
+    if canonical != value:
+        text = f'IPv6 address "{value}" should be in RFC 5952 canonical format ("{canonical}")'
+        yield f"{at}: {text}"

@@ -13,7 +13,7 @@ from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_label_texts,
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_horizontal_pod_autoscaler_spec"]
 

@@ -1,25 +1,484 @@
-"""What may be said of a job: numbers that fit each other, and conclusions that stay.
+"""What a job makes of failed pods.
 
-Source: pkg/apis/batch/validation/validation.go, validateJobStatus, ValidateJobStatusUpdate;
-pkg/registry/batch/job/strategy.go, getStatusValidationOptions.
+Source: pkg/apis/batch/validation/validation.go, validatePodFailurePolicy.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import Rendered
-from pytest_kwait.simulator.validation.success_policies import count_indexes, find_common_index
+from pytest_kwait.simulator.cron import find_schedule_problem, find_time_zone_problem
+from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.selectors import matches_selector
+from pytest_kwait.simulator.validation.apps import SELECTOR_MISMATCH, render_selector
+from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
+from pytest_kwait.simulator.validation.field_errors import format_internal
+from pytest_kwait.simulator.validation.formats import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+)
+from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from typing import Any
 
-__all__ = ["validate_job_status_update"]
+    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
+
+__all__ = [
+    "CONTROLLER_UID_LABEL",
+    "JOB_NAME_LABEL",
+    "count_indexes",
+    "find_common_index",
+    "validate_cron_job_name",
+    "validate_cron_job_spec",
+    "validate_job",
+    "validate_job_spec",
+    "validate_job_spec_without_selector",
+    "validate_job_status_update",
+    "validate_job_update",
+    "validate_pod_failure_policy",
+    "validate_success_policy",
+]
+
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS = ("In", "NotIn")
+_STATUSES = ("False", "True", "Unknown")
+_MAX_RULES, _MAX_CODES, _MAX_CONDITIONS = 20, 255, 20
+
+
+def _render_list(values: tuple[str, ...]) -> str:
+    return "valid values: [" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+def validate_pod_failure_policy(spec: Obj, at: str, found: ErrorList) -> None:
+    """The policy of a job's spec."""
+    rules = spec["podFailurePolicy"].get("rules") or []
+    if len(rules) > _MAX_RULES:
+        found.too_many(f"{at}.rules", len(rules), _MAX_RULES)
+    pod = spec.get("template", {}).get("spec", {})
+    names = {
+        one.get("name", "")
+        for field in ("containers", "initContainers")
+        for one in pod.get(field) or ()
+    }
+    for index, rule in enumerate(rules):
+        here = f"{at}.rules[{index}]"
+        action = rule.get("action", "")
+        if not action:
+            found.required(f"{here}.action", _render_list(_ACTIONS))
+        elif action not in _ACTIONS:
+            found.unsupported(f"{here}.action", action, _ACTIONS)
+        elif action == "FailIndex" and "backoffLimitPerIndex" not in spec:
+            text = "requires the backoffLimitPerIndex to be set"
+            found.invalid(f"{here}.action", action, text)
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions", [])
+        if codes is not None:
+            _validate_on_exit_codes(codes, names, f"{here}.onExitCodes", found)
+        if conditions:
+            _validate_on_pod_conditions(conditions, f"{here}.onPodConditions", found)
+        if codes is not None and conditions:
+            text = "specifying both OnExitCodes and OnPodConditions is not supported"
+            found.invalid_whole(here, text)
+        if codes is None and not conditions:
+            text = "specifying one of OnExitCodes and OnPodConditions is required"
+            found.invalid_whole(here, text)
+
+
+def _validate_on_exit_codes(codes: Obj, names: set[str], at: str, found: ErrorList) -> None:
+    operator, values = codes.get("operator", ""), codes.get("values") or []
+    container = codes.get("containerName")
+    if not operator:
+        found.required(f"{at}.operator", _render_list(_OPERATORS))
+    elif operator not in _OPERATORS:
+        found.unsupported(f"{at}.operator", operator, _OPERATORS)
+    if container is not None and container not in names:
+        text = "must be one of the container or initContainer names in the pod template"
+        found.invalid(f"{at}.containerName", container, text)
+    if not values:
+        shown = Rendered("null") if codes.get("values") is None else values
+        found.invalid(f"{at}.values", shown, "at least one value is required")
+    elif len(values) > _MAX_CODES:
+        found.too_many(f"{at}.values", len(values), _MAX_CODES)
+    for index, value in enumerate(values):
+        if operator == "In" and value == 0:
+            found.invalid(f"{at}.values[{index}]", value, "must not be 0 for the In operator")
+        if value in values[:index]:
+            found.duplicate(f"{at}.values[{index}]", value)
+    if values != sorted(values):
+        found.invalid(f"{at}.values", values, "must be ordered")
+
+
+def _validate_on_pod_conditions(conditions: list[Obj], at: str, found: ErrorList) -> None:
+    if len(conditions) > _MAX_CONDITIONS:
+        found.too_many(at, len(conditions), _MAX_CONDITIONS)
+    for index, pattern in enumerate(conditions):
+        kind, status = pattern.get("type", ""), pattern.get("status", "")
+        found.texts(f"{at}[{index}].type", kind, label_key_texts(kind))
+        if not status:
+            found.required(f"{at}[{index}].status", _render_list(_STATUSES))
+        elif status not in _STATUSES:
+            found.unsupported(f"{at}[{index}].status", status, _STATUSES)
+
+
+_MAX_SUCCESS_RULES = 20
+_MAX_INDEXES_LENGTH = 64 * 1024
+_RANGE_PARTS = 2
+
+
+def validate_success_policy(spec: Obj, at: str, found: ErrorList) -> None:
+    """The policy of an indexed job's spec."""
+    rules, completions = spec["successPolicy"].get("rules") or [], spec.get("completions")
+    if not rules:
+        text = "at least one rules must be specified when the successPolicy is specified"
+        found.required(f"{at}.rules", text)
+    if len(rules) > _MAX_SUCCESS_RULES:
+        found.too_many(f"{at}.rules", len(rules), _MAX_SUCCESS_RULES)
+    for index, rule in enumerate(rules):
+        _validate_success_policy_rule(rule, completions or 0, f"{at}.rules[{index}]", found)
+
+
+def _validate_success_policy_rule(rule: Obj, completions: int, at: str, found: ErrorList) -> None:
+    indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
+    total = 0
+    if indexes is None and count is None:
+        found.required(at, "at least one of succeededCount or succeededIndexes must be specified")
+    if indexes is not None:
+        here = f"{at}.succeededIndexes"
+        if len(indexes) > _MAX_INDEXES_LENGTH:
+            found.too_long(here, _MAX_INDEXES_LENGTH)
+        try:
+            total = count_indexes(indexes, completions)
+        except ValueError as error:
+            found.invalid(here, indexes, f"error parsing succeededIndexes: {error}")
+    if count is None:
+        return
+    found.not_negative(rule, at, "succeededCount")
+    if count > completions:
+        text = f"{completions} (the number of specified completions)"
+        found.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
+    if indexes is not None and count > total:
+        text = f"{total} (the number of indexes in the specified succeededIndexes field)"
+        found.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
+
+
+def count_indexes(text: str, completions: int) -> int:
+    """How many indexes `text` lists: `0,2-4`.
+
+    Raises:
+        ValueError: it lists none; the text is the server's.
+    """
+    total, last = 0, None
+    for part in text.split(",") if text else ():
+        start, end = _parse_interval(part, completions)
+        if last is not None and last >= start:
+            raise ValueError(f"non-increasing order, previous: {last}, current: {start}")
+        total += end - start + 1
+        last = end
+    return total
+
+
+def find_common_index(one: str, other: str, completions: int) -> int | None:
+    """The first index that both texts list, None for none; what lists no index is passed over."""
+    lists: list[list[tuple[int, int]]] = [[], []]
+    for text, intervals in zip((one, other), lists, strict=True):
+        for part in text.split(",") if text else ():
+            try:
+                intervals.append(_parse_interval(part, completions))
+            except ValueError:
+                continue
+    done, failed = lists
+    while done and failed:
+        (start, end), (first, last) = done[0], failed[0]
+        if start <= last and first <= end:
+            return max(start, first)
+        (done if start <= first else failed).pop(0)
+    return None
+
+
+def _parse_interval(part: str, completions: int) -> tuple[int, int]:
+    ends = part.split("-")
+    if len(ends) > _RANGE_PARTS:
+        raise ValueError(
+            f'the fragment "{part}" violates the requirement that an index interval can have at '
+            "most two parts separated by '-'"
+        )
+    numbers = []
+    for end in ends:
+        if not re.fullmatch(r"\+?[0-9]+", end):
+            raise ValueError(f'cannot convert string to integer for index: "{end}"')
+        if int(end) >= completions:
+            raise ValueError(f'too large index: "{end}"')
+        numbers.append(int(end))
+    if len(numbers) == _RANGE_PARTS and numbers[0] >= numbers[1]:
+        raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
+    return numbers[0], numbers[-1]
+
+
+CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+_NUMBERS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_LARGE_JOB_COMPLETIONS = 100_000
+_MAX_PARALLELISM_OF_LARGE_JOB = 10_000
+_MAX_MANAGED_BY_LENGTH = 63
+_MODES = ("NonIndexed", "Indexed")
+_REPLACEMENTS = ("Failed", "TerminatingOrFailed")
+_PATH_FORM = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_PATH_CHARACTERS = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-._~%!$&'()*+,;=:"
+)
+
+
+def validate_job(job: Obj, found: ErrorList) -> None:
+    """A job as a whole: its spec, and what is made of its name and UID."""
+    metadata, spec = job["metadata"], job["spec"]
+    if not spec.get("manualSelector") and "selector" in spec:
+        _validate_generated_selector(metadata, spec, found)
+    validate_job_spec(spec, "spec", found)
+    completions = spec.get("completions", 0)
+    if spec.get("completionMode") == "Indexed" and completions > 0:
+        name = metadata.get("name", "")
+        last = f"{name}-{completions - 1}"
+        if dns_label_texts(last):
+            text = f"will not able to create pod with invalid DNS label: {last}"
+            found.invalid("metadata.name", name, text)
+
+
+def _validate_generated_selector(metadata: Obj, spec: Obj, found: ErrorList) -> None:
+    uid, name = metadata.get("uid", ""), metadata.get("name", "")
+    expected = {
+        "controller-uid": uid,
+        "job-name": name,
+        CONTROLLER_UID_LABEL: uid,
+        JOB_NAME_LABEL: name,
+    }
+    labels = spec["template"].get("metadata", {}).get("labels", {})
+    for key, value in expected.items():
+        at = f"spec.template.metadata.labels[{key}]"
+        if key not in labels:
+            found.required(at, f"must be '{value}'")
+        elif labels[key] != value:
+            found.invalid(at, labels, f"must be '{value}'")
+    selector = spec["selector"]
+    if not selector_errors(selector, "") and not matches_selector(selector, expected):
+        found.invalid("spec.selector", render_selector(selector), "`selector` not auto-generated")
+
+
+def validate_job_spec(spec: Obj, at: str, found: ErrorList) -> None:
+    """The spec, and a selector that finds its template."""
+    validate_job_spec_without_selector(spec, at, found)
+    selector = spec.get("selector")
+    wrong = [] if selector is None else selector_errors(selector, f"{at}.selector")
+    if selector is None:
+        found.required(f"{at}.selector")
+    found += wrong
+    labels = spec["template"].get("metadata", {}).get("labels")
+    if not wrong and selector != {} and not matches_selector(selector, labels or {}):
+        found.invalid(f"{at}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+
+
+def validate_job_spec_without_selector(spec: Obj, at: str, found: ErrorList) -> None:
+    """The spec without its selector, as in templates of jobs."""
+    found.not_negative(spec, at, *_NUMBERS)
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        text = "when maxFailedIndexes is specified"
+        found.required(f"{at}.backoffLimitPerIndex", text)
+    if "managedBy" in spec:
+        _validate_managed_by(spec["managedBy"], f"{at}.managedBy", found)
+    mode = spec.get("completionMode")
+    if mode is not None and mode not in _MODES:
+        found.unsupported(f"{at}.completionMode", mode, _MODES)
+    if mode == "Indexed":
+        _validate_indexed_job(spec, at, found)
+    elif mode in (None, "NonIndexed"):
+        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if field in spec:
+                found.invalid(f"{at}.{field}", spec[field], "requires indexed completion mode")
+    if "podFailurePolicy" in spec:
+        validate_pod_failure_policy(spec, f"{at}.podFailurePolicy", found)
+    if "successPolicy" in spec:
+        if mode != "Indexed":
+            shown = format_internal("batch.SuccessPolicy", spec["successPolicy"])
+            found.invalid(f"{at}.successPolicy", shown, "requires indexed completion mode")
+        else:
+            validate_success_policy(spec, f"{at}.successPolicy", found)
+    replacement = spec.get("podReplacementPolicy")
+    valid = _REPLACEMENTS[:1] if "podFailurePolicy" in spec else _REPLACEMENTS
+    if replacement is not None and replacement not in valid:
+        found.unsupported(f"{at}.podReplacementPolicy", replacement, valid)
+    validate_pod_template_spec(spec.get("template", {}), f"{at}.template", found)
+    _validate_restart_policy(spec, f"{at}.template.spec.restartPolicy", found)
+
+
+def _validate_restart_policy(spec: Obj, at: str, found: ErrorList) -> None:
+    policy = spec.get("template", {}).get("spec", {}).get("restartPolicy", "")
+    if policy in ("Always", ""):
+        found.required(at, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        found.unsupported(at, policy, ("OnFailure", "Never"))
+    elif policy != "Never" and "podFailurePolicy" in spec:
+        found.invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _validate_managed_by(manager: str, at: str, found: ErrorList) -> None:
+    host, slash, path = manager.partition("/")
+    if not manager:
+        found.required(at)
+    elif not slash or not host or not path:
+        found.invalid(at, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
+    else:
+        found.texts(at, host, dns_subdomain_texts(host))
+        if not _PATH_CHARACTERS.issuperset(path):
+            text = f"Invalid path (regex used for validation is '{_PATH_FORM}')"
+            found.invalid(at, path, text)
+    if len(manager) > _MAX_MANAGED_BY_LENGTH:
+        found.too_long(at, _MAX_MANAGED_BY_LENGTH)
+
+
+def _validate_indexed_job(spec: Obj, at: str, found: ErrorList) -> None:
+    completions, parallelism = spec.get("completions"), spec.get("parallelism", 0)
+    failed = spec.get("maxFailedIndexes")
+    if completions is None:
+        found.required(f"{at}.completions", "when completion mode is Indexed")
+    if parallelism > _LARGE_JOB_COMPLETIONS:
+        text = f"must be less than or equal to {_LARGE_JOB_COMPLETIONS} when completion mode is Indexed"
+        found.invalid(f"{at}.parallelism", parallelism, text)
+    if failed is not None:
+        if completions is not None and failed > completions:
+            text = "must be less than or equal to completions"
+            found.invalid(f"{at}.maxFailedIndexes", failed, text)
+        if failed > _LARGE_JOB_COMPLETIONS:
+            text = f"must be less than or equal to {_LARGE_JOB_COMPLETIONS}"
+            found.invalid(f"{at}.maxFailedIndexes", failed, text)
+    if (completions or 0) <= _LARGE_JOB_COMPLETIONS or "backoffLimitPerIndex" not in spec:
+        return
+    if failed is None:
+        text = f"must be specified when completions is above {_LARGE_JOB_COMPLETIONS}"
+        found.required(f"{at}.maxFailedIndexes", text)
+    for field, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
+        if value > _MAX_PARALLELISM_OF_LARGE_JOB:
+            text = (
+                f"must be less than or equal to {_MAX_PARALLELISM_OF_LARGE_JOB} when completions are above "
+                f"{_LARGE_JOB_COMPLETIONS} and used with backoff limit per index"
+            )
+            found.invalid(f"{at}.{field}", value, text)
+
+
+_IMMUTABLE_FIELDS = (
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+_STRUCTS = {"podFailurePolicy": "batch.PodFailurePolicy", "successPolicy": "batch.SuccessPolicy"}
+_IMMUTABLE = "field is immutable"
+_SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+def validate_job_update(new: Obj, old: Obj, found: ErrorList) -> None:
+    """A change of a job's spec; what holds of any job goes on to hold, and is told twice."""
+    spec, before = new["spec"], old["spec"]
+    if spec == before:
+        return
+    validate_job(new, found)
+    validate_job_spec(spec, "spec", found)
+    _validate_completions_update(spec, before, found)
+    if spec.get("selector") != before.get("selector"):
+        found.invalid("spec.selector", render_selector(spec.get("selector")), _IMMUTABLE)
+    _validate_pod_template_update(spec, before, _is_suspended_without_pods(old), found)
+    for field in _IMMUTABLE_FIELDS:
+        value = spec.get(field)
+        if value != before.get(field):
+            found.invalid(f"spec.{field}", _render_field(field, value), _IMMUTABLE)
+
+
+def _render_field(field: str, value: Any) -> Any:
+    if value is None:
+        return Rendered("null")
+    return format_internal(_STRUCTS[field], value) if field in _STRUCTS else value
+
+
+def _validate_completions_update(spec: Obj, before: Obj, found: ErrorList) -> None:
+    completions = spec.get("completions")
+    if completions == before.get("completions"):
+        return
+    if spec.get("completionMode") != "Indexed":
+        shown = Rendered("null") if completions is None else completions
+        found.invalid("spec.completions", shown, _IMMUTABLE)
+    elif completions is not None and completions != spec.get("parallelism"):
+        text = "can only be modified in tandem with spec.parallelism"
+        found.invalid("spec.completions", completions, text)
+
+
+def _is_suspended_without_pods(job: Obj) -> bool:
+    """Whether none of the job's pods run, and none will until it is resumed."""
+    status = job.get("status", {})
+    suspended = any(
+        one.get("type") == "Suspended" and one.get("status") == "True"
+        for one in status.get("conditions") or ()
+    )
+    started = "startTime" in status and not suspended
+    return bool(job["spec"].get("suspend")) and not started and not status.get("active")
+
+
+def _validate_pod_template_update(spec: Obj, before: Obj, waiting: bool, found: ErrorList) -> None:
+    template, earlier = spec["template"], before["template"]
+    if template == earlier:
+        return
+    if waiting:
+        earlier = _copy_scheduling_directives(template, earlier)
+    if not waiting:
+        if template != earlier:
+            shown = format_internal("core.PodTemplateSpec", template)
+            found.invalid("spec.template", shown, _IMMUTABLE)
+        return
+    pod, was = template.get("spec", {}), earlier.get("spec", {})
+    for field in ("containers", "initContainers"):
+        if len(pod.get(field, ())) != len(was.get(field, ())):
+            continue
+        for container, other in zip(pod.get(field, ()), was.get(field, ()), strict=True):
+            if container.get("name") == other.get("name"):
+                other["resources"] = container.get("resources", {})
+    if pod != was:
+        found.invalid("spec.template.spec", format_internal("core.PodSpec", pod), _IMMUTABLE)
+
+
+def _copy_scheduling_directives(template: Obj, earlier: Obj) -> Obj:
+    """The earlier template, with the new one's say in where its pods go."""
+    merged: Obj = clone(earlier)
+    spec, was = template.get("spec", {}), merged.setdefault("spec", {})
+    for field in _SCHEDULING_FIELDS:
+        _copy_field(was, spec, field)
+    affinity: Obj = dict(was.get("affinity", {}))
+    _copy_field(affinity, spec.get("affinity", {}), "nodeAffinity")
+    if affinity or "affinity" in spec:
+        was["affinity"] = affinity
+    else:
+        was.pop("affinity", None)
+    return merged
+
+
+def _copy_field(holder: Obj, source: Obj, field: str) -> None:
+    if field in source:
+        holder[field] = source[field]
+    else:
+        holder.pop(field, None)
+
 
 _CONDITIONS_PATH = "status.conditions"
 _TERMINAL_CONDITIONS = ("Failed", "Complete", "FailureTarget")
-_IMMUTABLE = "field is immutable"
 
 
 def _get_true_conditions(status: Obj) -> set[str]:
@@ -193,3 +652,52 @@ def _is_resumed(status: Obj, before: Obj) -> bool:
         for one in status.get("conditions") or ()
     )
     return off and "Suspended" in _get_true_conditions(before)
+
+
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
+_MAX_NAME_LENGTH = 52
+
+
+def validate_cron_job_spec(spec: Obj, before: Obj | None, found: ErrorList) -> None:
+    """A cron job's spec, beside what it was."""
+    schedule, zone = spec.get("schedule", ""), spec.get("timeZone")
+    if not schedule:
+        found.required("spec.schedule")
+    else:
+        _validate_schedule(schedule, zone, before, found)
+    found.not_negative(spec, "spec", "startingDeadlineSeconds")
+    if zone is not None and (before is None or zone != before.get("timeZone")):
+        found.texts("spec.timeZone", zone, find_time_zone_problem(zone))
+    policy = spec.get("concurrencyPolicy", "")
+    found.one_of("spec.concurrencyPolicy", policy, _CONCURRENCY)
+    at, job = "spec.jobTemplate.spec", spec.get("jobTemplate", {}).get("spec", {})
+    validate_job_spec_without_selector(job, at, found)
+    if "selector" in job:
+        shown = render_selector(job["selector"])
+        found.invalid(f"{at}.selector", shown, "`selector` will be auto-generated")
+    if job.get("manualSelector"):
+        found.unsupported(f"{at}.manualSelector", True, ("nil", "false"))
+    found.not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+
+
+def _validate_schedule(
+    schedule: str, zone: str | None, before: Obj | None, found: ErrorList
+) -> None:
+    problem = find_schedule_problem(schedule)
+    if problem:
+        found.invalid("spec.schedule", schedule, problem)
+    if "TZ" not in schedule:
+        return
+    if before is None or "TZ" not in before.get("schedule", ""):
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        found.invalid("spec.schedule", schedule, text)
+    elif zone is not None:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        found.invalid("spec.schedule", schedule, text)
+
+
+def validate_cron_job_name(metadata: Obj, found: ErrorList) -> None:
+    """There is room for what is added to the names of jobs."""
+    name = metadata.get("name", "")
+    if len(name) > _MAX_NAME_LENGTH:
+        found.invalid("metadata.name", name, f"must be no more than {_MAX_NAME_LENGTH} characters")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.api_errors import (
     forbidden_field,
     invalid_value,
@@ -16,7 +17,10 @@ from pytest_kwait.simulator.api_errors import (
 )
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.addresses import (
+    get_cidr_warnings,
     is_ip,
+    parse_cidr,
+    validate_cidr,
     validate_domain_prefixed_path,
     validate_ip,
 )
@@ -25,25 +29,38 @@ from pytest_kwait.simulator.validation.core.services import (
     validate_hostname,
 )
 from pytest_kwait.simulator.validation.formats import (
+    NEGATIVE,
     dns_label_texts,
     dns_subdomain_texts,
+    label_key_texts,
     path_segment_texts,
     port_name_texts,
     port_number_texts,
     wildcard_subdomain_texts,
 )
+from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
     from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
     "CLASS_ANNOTATION",
+    "get_network_policy_warnings",
+    "validate_csi_storage_capacity",
     "validate_ingress",
     "validate_ingress_class",
     "validate_ingress_class_update",
     "validate_ingress_create",
     "validate_ingress_status_update",
+    "validate_ip_address",
+    "validate_network_policy",
+    "validate_service_cidr",
+    "validate_service_cidr_update",
+    "validate_volume_attributes_class",
+    "validate_volume_attributes_class_update",
 ]
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
@@ -226,3 +243,212 @@ def validate_ingress_class_update(new: Obj, old: Obj) -> list[FieldError]:
     if controller != (old.get("spec") or {}).get("controller", ""):
         return [invalid_value("spec.controller", controller, "field is immutable")]
     return []
+
+
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_POLICY_TYPES = ("Ingress", "Egress")
+_DIRECTIONS = (("ingress", "from"), ("egress", "to"))
+
+
+def validate_network_policy(policy: Obj, old: Obj | None = None) -> list[FieldError]:
+    """What is wrong with a policy; networks that were in the `old` one are not looked at."""
+    spec = policy.get("spec") or {}
+    kept = {block for _, block in _list_ip_blocks(old)} if old is not None else ()
+    errors = selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
+    for direction, peers in _DIRECTIONS:
+        for index, rule in enumerate(spec.get(direction) or []):
+            at = f"spec.{direction}[{index}]"
+            for number, port in enumerate(rule.get("ports") or []):
+                errors += _validate_network_policy_port(port, f"{at}.ports[{number}]")
+            for number, peer in enumerate(rule.get(peers) or []):
+                errors += _validate_network_policy_peer(peer, f"{at}.{peers}[{number}]", kept)
+    types = spec.get("policyTypes") or []
+    if len(types) > len(_POLICY_TYPES):
+        text = "may not specify more than two policyTypes"
+        return [*errors, invalid_value("spec.policyTypes", types, text)]
+    errors += [
+        not_supported(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
+        for index, kind in enumerate(types)
+        if kind not in _POLICY_TYPES
+    ]
+    return errors
+
+
+def get_network_policy_warnings(policy: Obj) -> list[str]:
+    """What is odd about the networks of a policy."""
+    return [text for at, block in _list_ip_blocks(policy) for text in get_cidr_warnings(at, block)]
+
+
+def _list_ip_blocks(policy: Obj) -> Iterator[tuple[str, str]]:
+    """Where networks stand in a policy, and what is written there."""
+    spec = policy.get("spec") or {}
+    for direction, peers in _DIRECTIONS:
+        for index, rule in enumerate(spec.get(direction) or []):
+            for number, peer in enumerate(rule.get(peers) or []):
+                block = peer.get("ipBlock")
+                if block is not None:
+                    at = f"spec.{direction}[{index}].{peers}[{number}].ipBlock"
+                    yield f"{at}.cidr", block.get("cidr", "")
+                    for place, value in enumerate(block.get("except") or []):
+                        yield f"{at}.except[{place}]", value
+
+
+def _validate_network_policy_port(port: Obj, at: str) -> list[FieldError]:
+    protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
+    errors: list[FieldError] = []
+    if protocol is not None and protocol not in _PROTOCOLS:
+        errors.append(not_supported(f"{at}.protocol", protocol, _PROTOCOLS))
+    if isinstance(number, int):
+        texts = port_number_texts(number)
+        errors += [invalid_value(f"{at}.port", number, text) for text in texts]
+        if end is not None:
+            if end < number:
+                # The server shows the port and not its end.
+                text = "must be greater than or equal to `port`"
+                errors.append(invalid_value(f"{at}.endPort", number, text))
+            texts = port_number_texts(end)
+            errors += [invalid_value(f"{at}.endPort", end, text) for text in texts]
+        return errors
+    if end is not None:
+        why = "not specified" if number is None else "non-numeric"
+        text = f"may not be specified when `port` is {why}"
+        errors.append(invalid_value(f"{at}.endPort", end, text))
+    if number is not None:
+        texts = port_name_texts(number)
+        errors += [invalid_value(f"{at}.port", number, text) for text in texts]
+    return errors
+
+
+def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> list[FieldError]:
+    block, errors, count = peer.get("ipBlock"), [], 0
+    for field in ("podSelector", "namespaceSelector"):
+        selector = peer.get(field)
+        if selector is not None:
+            count += 1
+            errors += selector_errors(selector, f"{at}.{field}")
+    if block is not None:
+        errors += _validate_ip_block(block, f"{at}.ipBlock", kept)
+        if count:
+            errors.append(forbidden_field(at, "may not specify both ipBlock and another peer"))
+    elif not count:
+        errors.append(required(at, "must specify a peer"))
+    return errors
+
+
+def _validate_ip_block(block: Obj, at: str, kept: Container[str]) -> list[FieldError]:
+    value = block.get("cidr", "")
+    if not value:
+        return [required(f"{at}.cidr")]
+    errors = validate_cidr(f"{at}.cidr", value, kept)
+    whole = parse_cidr(value)
+    for index, left_out in enumerate(block.get("except") or [] if whole else []):
+        place, part = f"{at}.except[{index}]", parse_cidr(left_out)
+        errors += validate_cidr(place, left_out, kept)
+        if whole is None or part is None:
+            continue
+        inside = part.version == whole.version and part.network_address in whole
+        if not inside or whole.prefixlen >= part.prefixlen:
+            errors.append(invalid_value(place, left_out, "must be a strict subset of `cidr`"))
+    return errors
+
+
+_CIDRS_PATH = "spec.cidrs"
+_FIELD_IMMUTABLE = "field is immutable"
+
+
+def validate_ip_address(address: Obj) -> list[FieldError]:
+    """What is wrong with the one who holds an address."""
+    parent, at = (address.get("spec") or {}).get("parentRef"), "spec.parentRef"
+    if parent is None:
+        return [required(at)]
+    errors = []
+    if group := parent.get("group", ""):
+        errors += [invalid_value(f"{at}.group", group, text) for text in dns_subdomain_texts(group)]
+    for field in ("resource", "name", "namespace"):
+        value = parent.get(field, "")
+        if not value and field != "namespace":
+            errors.append(required(f"{at}.{field}"))
+        errors += [
+            invalid_value(f"{at}.{field}", value, text) for text in path_segment_texts(value)
+        ]
+    return errors
+
+
+def validate_service_cidr(found: Obj) -> list[FieldError]:
+    """What is wrong with ranges of addresses for services."""
+    ranges = (found.get("spec") or {}).get("cidrs") or []
+    if not ranges:
+        return [required(_CIDRS_PATH, "at least one CIDR required")]
+    if len(ranges) > 2:
+        return [invalid_value(_CIDRS_PATH, {"CIDRs": ranges}, "may only hold up to 2 values")]
+    errors: list[FieldError] = []
+    for index, value in enumerate(ranges):
+        at, whole = f"{_CIDRS_PATH}[{index}]", parse_cidr(value)
+        wrong = validate_cidr(at, value)
+        if not wrong and str(whole) != value:
+            wrong = [invalid_value(at, value, f'must be in canonical form ("{whole}")')]
+        errors += wrong
+    families = [one.version for one in map(parse_cidr, ranges) if one is not None]
+    if len(families) == 2 and families[0] == families[1]:
+        text = (
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
+            "2001:db8::/64"
+        )
+        errors.append(invalid_value(_CIDRS_PATH, ranges, text))
+    return errors
+
+
+def validate_service_cidr_update(new: Obj, old: Obj) -> list[FieldError]:
+    """What is wrong with a change of ranges: a second one may come, and no more."""
+    now, then = ((obj.get("spec") or {}).get("cidrs") or [] for obj in (new, old))
+    if len(now) == len(then):
+        return [
+            invalid_value(f"{_CIDRS_PATH}[{index}]", value, _FIELD_IMMUTABLE)
+            for index, value in enumerate(now)
+            if value != then[index]
+        ]
+    if len(then) == 1 and len(now) == 2:
+        errors = (
+            []
+            if now[0] == then[0]
+            else [invalid_value(f"{_CIDRS_PATH}[0]", now[0], _FIELD_IMMUTABLE)]
+        )
+        return errors + validate_service_cidr(new)
+    return [invalid_value(_CIDRS_PATH, now or None, _FIELD_IMMUTABLE)]
+
+
+def validate_volume_attributes_class(found: Obj) -> list[FieldError]:
+    """What is wrong with a class of attributes."""
+    driver, parameters = found.get("driverName", "").lower(), found.get("parameters") or {}
+    errors = [] if driver else [required("driverName")]
+    texts = label_key_texts(driver) if driver else []
+    errors += [invalid_value("driverName", driver, text) for text in texts]
+    if "" in parameters:
+        errors.append(invalid_value("parameters", "", "field can not be empty."))
+    if not parameters:
+        errors.append(required("parameters", "must contain at least one key/value pair"))
+    return errors
+
+
+def validate_volume_attributes_class_update(new: Obj, old: Obj) -> list[FieldError]:
+    """What of a class of attributes never changes: all of it."""
+    return [
+        forbidden_field(field, f"updates to {field} are forbidden.")
+        for field in ("driverName", "parameters")
+        if new.get(field) != old.get(field)
+    ]
+
+
+def validate_csi_storage_capacity(found: Obj) -> list[FieldError]:
+    """What is wrong with a capacity."""
+    name, amount, nodes = (
+        found.get(part) for part in ("storageClassName", "capacity", "nodeTopology")
+    )
+    errors = [] if nodes is None else selector_errors(nodes, "nodeTopology")
+    errors += [
+        invalid_value("storageClassName", name or "", text)
+        for text in dns_subdomain_texts(name or "")
+    ]
+    if amount is not None and parse_quantity(amount).amount < 0:
+        errors.append(invalid_value("capacity", amount, NEGATIVE))
+    return errors

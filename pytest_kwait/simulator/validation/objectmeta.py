@@ -1,8 +1,6 @@
-"""Rules that all kinds share: names, labels, annotations, metadata as a whole.
+"""Finalizers of namespaces: names of their own domain, or one of the server's.
 
-Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation;
-k8s.io/kubernetes pkg/apis/core/validation/validation.go; k8s.io/apiserver
-pkg/registry/rest/update.go, validateCommonFields.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateFinalizerName.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ from pytest_kwait.simulator.api_errors import (
     forbidden_field,
     invalid_value,
     not_supported,
+    render_json,
     required,
     too_long,
 )
@@ -26,16 +25,16 @@ from pytest_kwait.simulator.validation.formats import (
     label_value_texts,
     path_segment_texts,
 )
-from pytest_kwait.simulator.validation.owners import validate_owner_references
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = [
     "annotation_errors",
+    "dedup_owner_references",
     "delete_option_errors",
     "label_errors",
     "label_value_texts",
@@ -46,7 +45,85 @@ __all__ = [
     "selector_errors",
     "shared_create_errors",
     "shared_update_errors",
+    "validate_finalizer_name",
+    "validate_owner_references",
 ]
+
+_STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def validate_finalizer_name(name: str, path: str) -> list[FieldError]:
+    """Why `name` is no name of a finalizer."""
+    texts = label_key_texts(name)
+    if "/" not in name and name not in _STANDARD_FINALIZER_NAMES:
+        texts.append("name is neither a standard finalizer name nor is it fully qualified")
+    return [invalid_value(path, name, text) for text in texts]
+
+
+_OWNER_REFERENCES_PATH = "metadata.ownerReferences"
+_OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
+
+
+def validate_owner_references(references: Sequence[Obj]) -> list[FieldError]:
+    """What is wrong with the owners that an object names."""
+    errors: list[FieldError] = []
+    controller = ""
+    for reference in references:
+        version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
+        if not version or version.count("/") > 1 or version.endswith("/"):
+            text = "version must not be empty"
+            errors.append(invalid_value(f"{_OWNER_REFERENCES_PATH}.apiVersion", version, text))
+        errors += [
+            invalid_value(f"{_OWNER_REFERENCES_PATH}.{field}", "", "must not be empty")
+            for field in ("kind", "name", "uid")
+            if not reference.get(field)
+        ]
+        if (version, kind) in _BANNED_OWNERS:
+            text = f"{_BANNED_OWNERS[version, kind]} is disallowed from being an owner"
+            errors.append(
+                invalid_value(_OWNER_REFERENCES_PATH, render_json(_order_fields(reference)), text)
+            )
+        if reference.get("controller"):
+            this = f"{kind}/{reference.get('name', '')}"
+            if controller:
+                text = (
+                    "Only one reference can have Controller set to true. Found "
+                    f'"true" in references for {controller} and {this}'
+                )
+                shown = render_json([_order_fields(one) for one in references])
+                errors.append(invalid_value(_OWNER_REFERENCES_PATH, shown, text))
+            controller = controller or this
+    return errors
+
+
+def _order_fields(reference: Obj) -> Obj:
+    return {
+        field: reference.get(field, "")
+        for field in _OWNER_REFERENCE_FIELDS
+        if field in reference or field in _OWNER_REFERENCE_FIELDS[:4]
+    }
+
+
+def dedup_owner_references(metadata: Obj) -> str:
+    """Keep each owner once, in place; what is said of those that stood there again."""
+    references = metadata.get("ownerReferences") or []
+    kept: list[Obj] = []
+    repeated: list[str] = []
+    for reference in references:
+        if reference in kept:
+            repeated.append(reference.get("uid", ""))
+        else:
+            kept.append(reference)
+    if not repeated:
+        return ""
+    metadata["ownerReferences"] = kept
+    return (
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references "
+        "in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+        f"duplicate UID(s) observed: {', '.join(dict.fromkeys(repeated))}"
+    )
+
 
 _MAX_ANNOTATIONS_SIZE = 256 * 1024
 _PATH_KINDS = frozenset(

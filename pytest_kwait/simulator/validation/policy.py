@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.validation.field_errors import format_internal
-from pytest_kwait.simulator.validation.objectmeta import selector_errors
-from pytest_kwait.simulator.validation.selectors import (
+from pytest_kwait.simulator.validation.apps import (
     validate_non_negative_int_or_percent,
     validate_not_more_than_100_percent,
 )
+from pytest_kwait.simulator.validation.field_errors import format_internal
+from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_pod_disruption_budget_spec", "validate_pod_disruption_budget_status"]
 

@@ -18,7 +18,7 @@ from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
     validate_persistent_volume_spec,
 )
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_csi_driver_name
-from pytest_kwait.simulator.validation.findings import ErrorList
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_subdomain_texts, label_key_texts
 
 if TYPE_CHECKING:

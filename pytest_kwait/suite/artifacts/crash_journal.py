@@ -9,8 +9,8 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.engine.failure.redaction import make_redactor
 from pytest_kwait.errors import KwaitError
-from pytest_kwait.suite.artifacts.dumps import dump_namespaces
-from pytest_kwait.suite.report.journal import read_entries
+from pytest_kwait.suite.artifacts.dump import dump_namespaces
+from pytest_kwait.suite.report.records import read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
-    from pytest_kwait.suite.report.journal import NamespaceUse, WaitStarted
+    from pytest_kwait.suite.report.records import NamespaceUse, WaitStarted
 
 __all__ = [
     "CrashJournal",

@@ -1,34 +1,352 @@
-"""Removes what dead runs have left in a cluster, and what was kept and has expired; nothing else.
-
-What it asks: all namespaces and all Leases with our label, then the kinds that the Leases of dead
-runs name, each once. An object goes only if its labels, annotations and seal fit together, and the
-Lease that it names is dead or gone; by its UID, so that nothing that took its place meanwhile does.
-"""
+"""What a janitor has found and done, and how it is told."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.client.resource import LEASES, NAMESPACES
+from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import Session
+from pytest_kwait.clock import rfc3339
 from pytest_kwait.engine.retry import request_with_retry
-from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.cleanup.belongings import CreatedObjects, delete_by_uid
-from pytest_kwait.suite.cleanup.leftovers import Leftover, RunFindings, SweepResult
-from pytest_kwait.suite.cleanup.liveness import Liveness, LivenessWatch, RunLease
-from pytest_kwait.suite.cleanup.lookout import Scanner
-from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, kept_annotations
-from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
+from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.suite.cleanup.owned_objects import (
+    ANNOTATION_PREFIX,
+    LABEL_MANAGED_BY,
+    LABEL_RUN,
+    MANAGED_BY,
+    CreatedObject,
+    CreatedObjects,
+    delete_by_uid,
+    kept_annotations,
+    read_provenance,
+    run_label_value,
+)
+from pytest_kwait.suite.cleanup.run_lease import (
+    LEASE_NAMESPACE,
+    Liveness,
+    LivenessWatch,
+    RunLease,
+    read_run_lease,
+    read_server_time,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.suite.cleanup.owned_objects import Provenance
 
-__all__ = ["Janitor"]
+__all__ = ["Janitor", "Leftover", "RunFindings", "Scanner", "SweepResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """An object that a run has made.
+
+    Args:
+        resource: its kind.
+        scope: the namespace that was looked at to find it; None for all.
+        namespace: where it is; None for cluster-scoped kinds.
+        name: its name.
+        uid: its identity.
+        terminating: whether it is being deleted already.
+        blocked: what its status says keeps it, if it is a namespace.
+        provenance: who made it.
+    """
+
+    resource: Resource
+    scope: str | None
+    namespace: str | None
+    name: str
+    uid: str
+    terminating: bool
+    blocked: str
+    provenance: Provenance
+
+    @classmethod
+    def of(
+        cls,
+        resource: Resource,
+        scope: str | None,
+        obj: Mapping[str, Any],
+        provenance: Provenance,
+    ) -> Leftover:
+        """Return what an object of the server is as a leftover."""
+        metadata = obj["metadata"]
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        blocked = [
+            str(each.get("message"))
+            for each in (conditions if resource == NAMESPACES else [])
+            if each.get("status") == "True"
+        ]
+        finalizers = metadata.get("finalizers") or []
+        if finalizers and not blocked:
+            blocked = [f"finalizers {', '.join(map(str, finalizers))}"]
+        return cls(
+            resource,
+            scope,
+            metadata.get("namespace"),
+            metadata["name"],
+            metadata["uid"],
+            bool(metadata.get("deletionTimestamp")),
+            "; ".join(blocked),
+            provenance,
+        )
+
+    @property
+    def heartbeat(self) -> str:
+        """Namespace/name of the Lease that says whether its run lives; empty for none."""
+        return self.provenance.heartbeat
+
+    @property
+    def belonging(self) -> CreatedObject:
+        """What it is to be deleted by."""
+        return CreatedObject(self.resource, self.namespace, self.name, self.uid)
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.resource.qualified}/{self.name}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFindings:
+    """What is known of one run.
+
+    Args:
+        lease: its Lease.
+        life: the judgement.
+        now: the server's time then; None if it did not tell.
+    """
+
+    lease: RunLease
+    life: Liveness
+    now: float | None
+
+    def __str__(self) -> str:
+        age = ""
+        if self.now is not None:
+            ago = format_duration(max(round(self.now - self.lease.renewed), 0))
+            age = f" (renewed {ago} ago, lasts {format_duration(self.lease.duration)})"
+        said = {
+            Liveness.LIVES: f"lives{age}: left alone",
+            Liveness.UNDECIDED: f"may live{age}: left alone",
+            Liveness.DEAD: f"is dead{age}",
+            Liveness.ENDED: "has ended",
+        }
+        return f"run {self.lease.run} (lease {self.lease.place}) {said[self.life]}"
+
+
+@dataclass(slots=True)
+class SweepResult:
+    """What one sweep has found and done.
+
+    Args:
+        dry_run: whether nothing was changed.
+    """
+
+    dry_run: bool = False
+    runs: list[RunFindings] = field(default_factory=list)
+    """Every run that has a Lease."""
+    going: list[Leftover] = field(default_factory=list)
+    """What was asked to go."""
+    kept: list[Leftover] = field(default_factory=list)
+    """What was kept and has not expired, or names no Lease and has not."""
+    staying: list[Leftover] = field(default_factory=list)
+    """What was asked to go and was still there when the time was up."""
+    problems: list[str] = field(default_factory=list)
+    """What could not be looked at or deleted, each with its reason."""
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Leases that could not be read, with the reason: what names them stays."""
+    leases: int = 0
+    """How many Leases of runs were removed."""
+    foreign: int = 0
+    """How many objects have our label and are not ours."""
+
+    def revived(self, place: str) -> None:
+        """Note that a run showed life after it was judged."""
+        self.runs = [
+            RunFindings(each.lease, Liveness.LIVES, each.now) if each.lease.place == place else each
+            for each in self.runs
+        ]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything that was to go is going, or gone where that was awaited."""
+        return not (self.problems or self.staying)
+
+    def summary(self) -> str:
+        """Return what was done in one line; empty if there was nothing to do."""
+        if not (self.going or self.leases or self.problems):
+            return ""
+        spaces = sum(each.resource == NAMESPACES for each in self.going)
+        runs = {each.provenance.owner.run for each in self.going}
+        parts = [
+            _format_count(spaces, "namespace"),
+            _format_count(len(self.going) - spaces, "other object"),
+        ]
+        if self.leases:
+            parts.append(_format_count(self.leases, "Lease"))
+        of = f" of {_format_count(len(runs), 'run')}" if runs else ""
+        done = "would remove" if self.dry_run else "removed"
+        line = f"{done} {' and '.join((', '.join(parts[:-1]), parts[-1]))}{of}"
+        if self.problems:
+            line += (
+                f"; {_format_count(len(self.problems), 'problem')}, the first: {self.problems[0]}"
+            )
+        return line
+
+    def lines(self) -> list[str]:
+        """Return the whole report."""
+        lines = [str(each) for each in self.runs]
+        verb = "would delete" if self.dry_run else "deleted"
+        for each in self.going:
+            done = "is being deleted" if each.terminating else verb
+            lines.append(f"{done} {each} ({each.provenance.owner.test})")
+        for each in self.kept:
+            until = rfc3339(each.provenance.expires)
+            why = "kept" if each.provenance.kept else "of a run without a Lease"
+            lines.append(f"left {each}: {why}, expires {until}")
+        if self.foreign:
+            what = "object that has" if self.foreign == 1 else "objects that have"
+            lines.append(f"left {self.foreign} {what} our label and no seal that fits")
+        lines += [
+            f"left what names lease {place}, which could not be read: {why}"
+            for place, why in sorted(self.unknown.items())
+        ]
+        for each in self.staying:
+            why = each.blocked or "no reason is given"
+            lines.append(f"{each} is still there: {why}")
+        lines += self.problems
+        lines.append(self.summary() or "nothing to remove")
+        return lines
+
+
+def _format_count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+class Scanner:
+    """Asks a cluster for what carries our label, and believes only what fits together.
+
+    Args:
+        client: the client.
+        namespace: where Leases are looked for if those of all namespaces are not shown.
+        run: the id of the only run to look at; None for all.
+    """
+
+    def __init__(self, client: ApiClient, namespace: str, run: str | None) -> None:
+        self._session = Session.of(client)
+        self._namespace = namespace
+        self._selector = LABEL_RUN if run is None else f"{LABEL_RUN}={run_label_value(run)}"
+        self._lease_scope: str | None = None
+        self.now: float | None = None
+        """The server's time at its last answer; None if it does not tell."""
+
+    def find(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        sweep: SweepResult | None,
+        deadline: Deadline,
+    ) -> list[Leftover]:
+        """Return what runs of ours have made of a kind; everywhere if that is shown."""
+        scopes = [None, namespace] if resource.namespaced and namespace else [None]
+        for scope in scopes:
+            try:
+                objects = self._list(resource, scope, self._selector, deadline)
+            except ApiError as error:
+                if error.status not in (403, 404, 405):
+                    raise
+                if scope == scopes[-1] and sweep is not None and error.status == 403:
+                    sweep.problems.append(f"{resource.qualified} cannot be looked at: {error}")
+                continue
+            return self._ours(resource, scope, objects, sweep)
+        return []
+
+    def leases(self, deadline: Deadline) -> list[RunLease]:
+        """Return the Leases of runs; those of one namespace if not all are shown."""
+        selector = f"{self._selector},{LABEL_MANAGED_BY}={MANAGED_BY}"
+        try:
+            objects = self._list(LEASES, self._lease_scope, selector, deadline)
+        except ApiError as error:
+            if error.status != 403 or self._lease_scope is not None:
+                raise
+            self._lease_scope = self._namespace
+            objects = self._list(LEASES, self._lease_scope, selector, deadline)
+        return [lease for lease in map(read_run_lease, objects) if lease is not None]
+
+    def look_up(
+        self, place: str, leases: dict[str, RunLease], sweep: SweepResult, deadline: Deadline
+    ) -> None:
+        """Ask for one Lease that was not among those that were shown."""
+        namespace, _, name = place.partition("/")
+        try:
+            obj = request_with_retry(
+                lambda deadline: self._session.get(LEASES, name, namespace, deadline=deadline),
+                deadline,
+            )
+        except (ApiError, InvalidArgument) as error:
+            if isinstance(error, ApiError) and error.status == 404:
+                return
+            sweep.unknown[place] = str(error)
+            return
+        lease = read_run_lease(obj)
+        if lease is None:
+            sweep.unknown[place] = "it is not the Lease of a run"
+        else:
+            leases[place] = lease
+
+    def resolve(self, kind: str, sweep: SweepResult, deadline: Deadline) -> Resource | None:
+        """Return the kind that a run has noted; None if the server has it no more."""
+        try:
+            return request_with_retry(
+                lambda deadline: self._session.resolve(kind, deadline=deadline), deadline
+            )
+        except InvalidArgument:
+            # The kind is gone, and all objects with it.
+            return None
+
+    def _ours(
+        self,
+        resource: Resource,
+        scope: str | None,
+        objects: list[dict[str, Any]],
+        sweep: SweepResult | None,
+    ) -> list[Leftover]:
+        found = []
+        for obj in objects:
+            if obj["metadata"].get("ownerReferences"):
+                # It goes with its owner, and came by our label through it.
+                continue
+            provenance = read_provenance(resource, obj)
+            if provenance is not None:
+                found.append(Leftover.of(resource, scope, obj, provenance))
+            elif sweep is not None and not (resource == LEASES and read_run_lease(obj)):
+                sweep.foreign += 1
+        return found
+
+    def _list(
+        self, resource: Resource, namespace: str | None, selector: str, deadline: Deadline
+    ) -> list[dict[str, Any]]:
+        path = resource.path(namespace)
+        answer = request_with_retry(
+            lambda deadline: self._session.request(
+                "GET", path, query={"labelSelector": selector}, deadline=deadline
+            ),
+            deadline,
+        )
+        told = read_server_time(answer.headers)
+        if told is not None:
+            self.now = told
+        items: list[dict[str, Any]] = decode_object(answer.data).get("items") or []
+        return items
+
 
 _POLL_INTERVAL = 2.0
 """Seconds between two looks while Leases are watched, or deletions awaited."""

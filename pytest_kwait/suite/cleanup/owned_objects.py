@@ -1,19 +1,32 @@
-"""Who things in a cluster are for: their names, labels, annotations and seals."""
+"""What a bench made outside of a namespace of its own, and how that goes away again.
+
+What lies in a namespace that the run made goes with it. Everything else - cluster-scoped objects,
+objects in other namespaces - is remembered by UID when it is made, carries the run's label, and is
+deleted last made first.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.client.resource import NAMESPACES
+from pytest_kwait.client.resource import NAMESPACES, REPLICATION_CONTROLLERS
 from pytest_kwait.clock import rfc3339
+from pytest_kwait.engine.retry import request_with_retry
+from pytest_kwait.errors import ApiError
+from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_kwait.client.resource import Resource
+    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.write_options import Propagation
+    from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.cleanup.run_lease import RunRegistration
 
 __all__ = [
@@ -24,12 +37,174 @@ __all__ = [
     "LABEL_RUN",
     "LABEL_SHARD",
     "MANAGED_BY",
+    "CreatedObject",
+    "CreatedObjects",
     "Owner",
+    "Provenance",
+    "delete_by_uid",
     "kept_annotations",
+    "parse_time",
+    "read_provenance",
     "run_label_value",
     "run_lease_name",
     "shard_label_value",
+    "with_metadata",
+    "with_seal",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedObject:
+    """One object that must be deleted.
+
+    Args:
+        resource: its kind.
+        namespace: where it is; None for cluster-scoped kinds.
+        name: its name.
+        uid: its identity: a namesake made by somebody else stays.
+    """
+
+    resource: Resource
+    namespace: str | None
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.resource.kind.lower()}/{self.name}{where}"
+
+
+class CreatedObjects:
+    """Objects to delete at the end, last made first.
+
+    Args:
+        session: the requests.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._objects: list[CreatedObject] = []
+
+    def add(self, resource: Resource, obj: Mapping[str, Any]) -> None:
+        """Remember an object as the server returned it."""
+        metadata = obj["metadata"]
+        self.remember(
+            CreatedObject(resource, metadata.get("namespace"), metadata["name"], metadata["uid"])
+        )
+
+    def remember(self, belonging: CreatedObject) -> None:
+        """Remember an object by its identity."""
+        if belonging not in self._objects:
+            self._objects.append(belonging)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def delete(
+        self,
+        deadline: Callable[[], Deadline],
+        see_off: Callable[[CreatedObject], None] | None = None,
+    ) -> list[str]:
+        """Ask for the deletion of everything that was added; forgets what is on its way.
+
+        Args:
+            deadline: makes the limit of one request.
+            see_off: called with what is not gone at once, before what was made before it is asked
+                to go; with what it owns it goes then as a whole. None to wait for nothing.
+
+        Returns:
+            what could not be deleted, each with its reason.
+        """
+        problems = []
+        while self._objects:
+            belonging = self._objects.pop()
+            policy: Propagation = "Background"
+            if see_off is not None and _may_have_dependents(belonging.resource):
+                policy = "Foreground"
+            problem, stays = _request_deletion(self._session, belonging, deadline(), policy)
+            if problem is not None:
+                problems.append(f"{belonging}: {problem}")
+            elif stays and see_off is not None:
+                see_off(belonging)
+        return problems
+
+    def keep(self, notes: Mapping[str, str], deadline: Callable[[], Deadline]) -> list[str]:
+        """Leave everything that was added, with a note on each; forget it.
+
+        Args:
+            notes: the annotations to add.
+            deadline: makes the limit of one request.
+
+        Returns:
+            what could not be noted, each with its reason.
+        """
+        problems = []
+        while self._objects:
+            belonging = self._objects.pop()
+            # The UID holds the note off a namesake of somebody else.
+            change = {"metadata": {"uid": belonging.uid, "annotations": notes}}
+            try:
+                request_with_retry(partial(self._note, belonging, change), deadline())
+            except ApiError as error:
+                if error.status not in (404, 409):
+                    problems.append(f"{belonging}: {error}")
+            except DeadlineExceeded as error:
+                problems.append(f"{belonging}: {error}")
+        return problems
+
+    def _note(
+        self, belonging: CreatedObject, change: Mapping[str, Any], deadline: Deadline
+    ) -> dict[str, Any]:
+        return self._session.patch(
+            belonging.resource, belonging.name, change, belonging.namespace, deadline=deadline
+        )
+
+
+def delete_by_uid(session: Session, belonging: CreatedObject, deadline: Deadline) -> str | None:
+    """Ask for the deletion of one object; None if it is on its way or gone, else what kept it."""
+    return _request_deletion(session, belonging, deadline, "Background")[0]
+
+
+def _request_deletion(
+    session: Session, belonging: CreatedObject, deadline: Deadline, policy: Propagation
+) -> tuple[str | None, bool]:
+    """Return what kept an object from going, and whether it was still there on its way."""
+    try:
+        answer = request_with_retry(
+            lambda deadline: session.delete(
+                belonging.resource,
+                belonging.name,
+                belonging.namespace,
+                uid=belonging.uid,
+                propagation_policy=policy,
+                deadline=deadline,
+            ),
+            deadline,
+        )
+    except ApiError as error:
+        # Gone already, or a namesake with another UID, which is not ours.
+        return None if error.status in (404, 409) else str(error), False
+    except DeadlineExceeded as error:
+        return str(error), False
+    return None, bool((answer.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _may_have_dependents(resource: Resource) -> bool:
+    """Whether objects of a kind may have others that go with them: workloads, custom resources."""
+    if resource == REPLICATION_CONTROLLERS or resource.group in ("apps", "batch"):
+        return True
+    return "." in resource.group and not resource.group.endswith(".k8s.io")
+
+
+def with_metadata(
+    obj: Mapping[str, Any], labels: Mapping[str, str], notes: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a copy of an object with labels and annotations added to its own."""
+    metadata = dict(obj.get("metadata") or {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **notes}
+    return {**obj, "metadata": metadata}
+
 
 MANAGED_BY = "pytest-kwait"
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -194,3 +369,93 @@ def _slug(text: str) -> str:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Who made an object.
+
+    Args:
+        owner: whose it is; without the title, which is not noted.
+        heartbeat: namespace/name of the Lease that says whether the run lives; empty where the
+            run could not make one.
+        kept: whether it was left on purpose.
+        expires: seconds since the epoch after which it may go in any case.
+    """
+
+    owner: Owner
+    heartbeat: str
+    kept: bool
+    expires: float
+
+
+def with_seal(
+    owner: Owner,
+    resource: Resource,
+    obj: Mapping[str, Any],
+    namespace: str | None,
+    now: float,
+    heartbeat: str = "",
+) -> dict[str, Any]:
+    """Return a copy of an object with the labels, annotations and seal of an owner.
+
+    Args:
+        owner: whose it is to be.
+        resource: its kind.
+        obj: the object, with a name or what to generate one from.
+        namespace: where it is to be; None for cluster-scoped kinds.
+        now: seconds since the epoch.
+        heartbeat: namespace/name of the run's Lease; empty for none.
+    """
+    metadata = obj.get("metadata") or {}
+    name = metadata.get("name") or f"{metadata.get('generateName')}*"
+    notes = owner.annotations(now, heartbeat)
+    notes[ANNOTATION_PREFIX + "seal"] = owner.seal(resource, namespace, name)
+    return with_metadata(obj, owner.labels, notes)
+
+
+def read_provenance(resource: Resource, obj: Mapping[str, Any]) -> Provenance | None:
+    """Return who made an object; None unless everything that it says of itself fits together.
+
+    Args:
+        resource: its kind.
+        obj: the object as the server has it.
+    """
+    metadata = obj.get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    notes = metadata.get("annotations") or {}
+    attempt = str(notes.get(ANNOTATION_PREFIX + "attempt", ""))
+    expires = parse_time(notes.get(ANNOTATION_PREFIX + "expires"))
+    if not attempt.isdecimal() or expires is None:
+        return None
+    owner = Owner(
+        str(notes.get(ANNOTATION_PREFIX + "run", "")),
+        str(notes.get(ANNOTATION_PREFIX + "test", "")),
+        "",
+        worker=str(notes.get(ANNOTATION_PREFIX + "worker", "")),
+        shard=str(notes.get(ANNOTATION_PREFIX + "shard", "")),
+        attempt=int(attempt),
+        nonce=str(notes.get(ANNOTATION_PREFIX + "nonce", "")),
+    )
+    if any(labels.get(name) != owner.labels[name] for name in (LABEL_RUN, LABEL_OWNER)):
+        return None
+    name, prefix = str(metadata.get("name", "")), metadata.get("generateName")
+    names = [name, *([f"{prefix}*"] if prefix and name.startswith(prefix) else [])]
+    seals = {owner.seal(resource, metadata.get("namespace"), each) for each in names}
+    if notes.get(ANNOTATION_PREFIX + "seal") not in seals:
+        return None
+    return Provenance(
+        owner,
+        str(notes.get(ANNOTATION_PREFIX + "heartbeat", "")),
+        notes.get(ANNOTATION_PREFIX + "kept") == "true",
+        expires,
+    )
+
+
+def parse_time(text: object) -> float | None:
+    """Return a time of the API as seconds since the epoch; None for what is none."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo is not None else None

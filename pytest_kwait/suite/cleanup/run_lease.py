@@ -15,8 +15,10 @@ import math
 import os
 import socket
 import threading
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.responses import decode_object
@@ -31,6 +33,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     LABEL_RUN,
     LABEL_SHARD,
     MANAGED_BY,
+    parse_time,
     run_label_value,
     run_lease_name,
     shard_label_value,
@@ -38,7 +41,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kubernetes.client import ApiClient
 
@@ -49,9 +52,15 @@ __all__ = [
     "LEASE_NAMESPACE",
     "RENEWALS_PER_DURATION",
     "RENEW_INTERVAL",
+    "DuplicateRun",
+    "Liveness",
+    "LivenessWatch",
+    "RunLease",
     "RunLeaseRenewer",
     "RunRegistration",
+    "find_duplicate_run",
     "format_kind",
+    "read_run_lease",
     "read_server_time",
 ]
 
@@ -297,3 +306,269 @@ def read_server_time(headers: Mapping[str, str]) -> float | None:
 def format_kind(resource: Resource) -> str:
     """Return the name of a kind that is noted: `plural.version.group`, `plural.v1.` for core."""
     return f"{resource.plural}.{resource.version}.{resource.group}"
+
+
+OVERDUE_FACTOR = 2.0
+"""How many times its duration a renewal must be old to count as the last one at one look."""
+
+
+class Liveness(Enum):
+    """What is known of a run."""
+
+    LIVES = "lives"
+    """Its Lease was renewed while somebody watched."""
+
+    UNDECIDED = "undecided"
+    """Its Lease may be renewed yet."""
+
+    DEAD = "dead"
+    """Its Lease is not renewed any more."""
+
+    ENDED = "ended"
+    """It has said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLease:
+    """The Lease of a run.
+
+    Args:
+        namespace: where it is.
+        name: its name.
+        uid: its identity.
+        version: its resourceVersion.
+        run: the id of the run.
+        duration: seconds that it lasts after a renewal.
+        renewed: when it was renewed last: seconds since the epoch, by the server's clock.
+        ended: whether the run has said that it is over.
+        kinds: what the run made outside of its namespaces: `plural.version.group`.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    run: str
+    duration: float
+    renewed: float
+    ended: bool
+    kinds: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Namespace and name, as the run's objects name it."""
+        return f"{self.namespace}/{self.name}"
+
+    def liveness_at(self, now: float | None) -> Liveness:
+        """Judge without watching.
+
+        Args:
+            now: the server's time; None if it does not tell.
+        """
+        if self.ended:
+            return Liveness.ENDED
+        if now is not None and now - self.renewed > OVERDUE_FACTOR * self.duration:
+            return Liveness.DEAD
+        return Liveness.UNDECIDED
+
+
+def read_run_lease(obj: Mapping[str, Any]) -> RunLease | None:
+    """Return the Lease of a run; None for one of somebody else, whatever it calls itself.
+
+    Args:
+        obj: the Lease as the server has it.
+    """
+    metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
+    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    run, nonce = (
+        str(notes.get(ANNOTATION_PREFIX + "run", "")),
+        str(notes.get(ANNOTATION_PREFIX + "nonce", "")),
+    )
+    renewed, duration = parse_time(spec.get("renewTime")), spec.get("leaseDurationSeconds")
+    name = str(metadata.get("name"))
+    if (
+        not (run and nonce and isinstance(duration, int) and renewed is not None)
+        or labels.get(LABEL_MANAGED_BY) != MANAGED_BY
+        or labels.get(LABEL_RUN) != run_label_value(run)
+        or name != run_lease_name(run, nonce)
+    ):
+        return None
+    return RunLease(
+        str(metadata.get("namespace")),
+        name,
+        str(metadata.get("uid")),
+        str(metadata.get("resourceVersion")),
+        run,
+        float(duration),
+        renewed,
+        notes.get(ANNOTATION_PREFIX + "ended") == "true",
+        tuple(filter(None, str(notes.get(ANNOTATION_PREFIX + "kinds", "")).split(","))),
+    )
+
+
+class LivenessWatch:
+    """Judges Leases by watching whether they change.
+
+    Args:
+        leases: what is watched.
+        started: seconds of the monotonic clock when they were read.
+    """
+
+    def __init__(self, leases: list[RunLease], started: float) -> None:
+        self._first = {lease.place: lease for lease in leases}
+        self._started = started
+        self._lives: set[str] = set()
+
+    @property
+    def duration(self) -> float:
+        """Seconds that must be watched at most."""
+        return max((lease.duration for lease in self._first.values()), default=0.0)
+
+    def look(self, leases: list[RunLease]) -> None:
+        """Note which have changed since they were first read.
+
+        Args:
+            leases: those that are there now.
+        """
+        for lease in leases:
+            first = self._first.get(lease.place)
+            if first is not None and (first.uid, first.version) != (lease.uid, lease.version):
+                self._lives.add(lease.place)
+
+    def judge(self, lease: RunLease, now: float) -> Liveness:
+        """Say what is known of a run.
+
+        Args:
+            lease: its Lease.
+            now: seconds of the monotonic clock when all were last looked at.
+        """
+        if lease.place in self._lives:
+            return Liveness.LIVES
+        seen = now - self._started
+        return Liveness.DEAD if seen >= lease.duration else Liveness.UNDECIDED
+
+    def undecided(self, now: float) -> list[RunLease]:
+        """Return those of which nothing is known yet.
+
+        Args:
+            now: seconds of the monotonic clock when all were last looked at.
+        """
+        return [
+            lease for lease in self._first.values() if self.judge(lease, now) is Liveness.UNDECIDED
+        ]
+
+
+_LATE_FACTOR = 1.5
+"""How many intervals after a renewal the next one must have come."""
+
+_POLL_INTERVAL = 1.0
+
+
+class DuplicateRun(NamedTuple):
+    """Another run of the same id.
+
+    Args:
+        lease: its Lease.
+        holder: who holds that: host and process.
+        created: when it was made, as the server has it.
+    """
+
+    lease: RunLease
+    holder: str
+    created: str
+
+    @property
+    def overdue(self) -> float:
+        """Seconds after a renewal by which the next one must have come if it lives."""
+        return _LATE_FACTOR * self.lease.duration / RENEWALS_PER_DURATION
+
+    def message(self, run: str, source: str) -> str:
+        """Say what is wrong, and what to do.
+
+        Args:
+            run: the id.
+            source: where this run has it from.
+        """
+        return (
+            f"two runs go by the id {run!r} (from {source}): this one, and one that {self.holder} "
+            f"began at {self.created} and that is still going on (Lease {self.lease.place}). Give "
+            "each its own --kwait-run-id; parts of one run tell themselves apart by --kwait-shard"
+        )
+
+
+def find_duplicate_run(
+    session: Session,
+    run: str,
+    shard: str,
+    place: str,
+    deadline: Deadline,
+    tell: Callable[[str], object] = lambda line: None,
+) -> DuplicateRun | None:
+    """Return an earlier run of the same id and shard that goes on; None if there is none.
+
+    Nobody is found where Leases may not be listed: but for their id, the two never meet.
+
+    Args:
+        session: the requests.
+        run: the id.
+        shard: our part of the suite; empty without shards. Other parts of a run share its id.
+        place: namespace/name of our own Lease.
+        deadline: when it must be over; whoever has not shown life by then counts as dead.
+        tell: called with one line where somebody must be watched.
+    """
+    clock = deadline.clock
+    try:
+        rivals, now = _list_runs(session, run, shard, place, deadline)
+        own = rivals.pop(place, None)
+        # Those that came later see us, and give way.
+        open_ones = {
+            each: rival
+            for each, rival in rivals.items()
+            if not rival.lease.ended and (own is None or rival.created <= own.created)
+        }
+        started, told = clock.monotonic(), False
+        while True:
+            elapsed = clock.monotonic() - started
+            for each, rival in list(open_ones.items()):
+                age = max(now - rival.lease.renewed, 0.0) if now is not None else 0.0
+                if age + elapsed > rival.overdue:
+                    del open_ones[each]
+            if not open_ones or deadline.remaining <= _POLL_INTERVAL:
+                return None
+            if not told:
+                tell(f"a run {run} was here a moment ago: looking whether it lives")
+                told = True
+            clock.sleep(_POLL_INTERVAL)
+            seen, _ = _list_runs(session, run, shard, place, deadline)
+            for each, rival in list(open_ones.items()):
+                current = seen.get(each)
+                if current is None or current.lease.uid != rival.lease.uid or current.lease.ended:
+                    del open_ones[each]
+                elif current.lease.version != rival.lease.version:
+                    return current
+    except (ApiError, DeadlineExceeded):
+        return None
+
+
+def _list_runs(
+    session: Session, run: str, shard: str, place: str, deadline: Deadline
+) -> tuple[dict[str, DuplicateRun], float | None]:
+    """Return the runs of an id by the place of their Lease, our own as well; and the time there."""
+    answer = request_with_retry(
+        lambda deadline: session.request(
+            "GET",
+            LEASES.path(place.partition("/")[0]),
+            query={"labelSelector": f"{LABEL_RUN}={run_label_value(run)}"},
+            deadline=deadline,
+        ),
+        deadline,
+    )
+    found = {}
+    for obj in decode_object(answer.data).get("items") or []:
+        lease = read_run_lease(obj)
+        labels = obj["metadata"].get("labels") or {}
+        if lease is not None and labels.get(LABEL_SHARD, "") == shard_label_value(shard):
+            holder = str((obj.get("spec") or {}).get("holderIdentity") or "somebody")
+            created = str(obj["metadata"].get("creationTimestamp"))
+            found[lease.place] = DuplicateRun(lease, holder, created)
+    return found, read_server_time(answer.headers)

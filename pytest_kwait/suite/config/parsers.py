@@ -1,8 +1,4 @@
-"""How the text of a setting becomes its value; every refusal names value, source and what is valid.
-
-Each reader takes the value, what it is for and where it came from. Text comes from options, the
-environment and ini files, Python values from markers.
-"""
+"""What pods may do in the namespaces of a run: the level that the server holds them to."""
 
 from __future__ import annotations
 
@@ -10,12 +6,15 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_kwait.errors import InvalidArgument
 
 __all__ = [
+    "LEVELS",
+    "PodSecurity",
     "Reader",
+    "parse_pod_security",
     "read_bool",
     "read_choice",
     "read_dns_label",
@@ -34,6 +33,58 @@ __all__ = [
     "read_timeouts",
     "suggest_name",
 ]
+
+LEVELS = ("privileged", "baseline", "restricted")
+
+_ENFORCE = "pod-security.kubernetes.io/enforce"
+_KUBERNETES_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]{0,3})")
+
+
+class PodSecurity(NamedTuple):
+    """A level of the Pod Security Standards, as PodSecurity admission enforces it.
+
+    Args:
+        level: one of `LEVELS`.
+        version: of which Kubernetes release, `latest` or `v1.30`; empty for the server's default.
+    """
+
+    level: str
+    version: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of a namespace that is held to it.
+
+        Source: pod-security-admission/api/constants.go.
+        """
+        labels = {_ENFORCE: self.level}
+        if self.version:
+            labels[f"{_ENFORCE}-version"] = self.version
+        return labels
+
+
+def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodSecurity:
+    """Return a level from `LEVEL` or `LEVEL:VERSION`.
+
+    Args:
+        value: what was given.
+        what: what it was given for.
+        source: where it came from; None for a call's argument.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
+    if isinstance(value, PodSecurity):
+        return value
+    level, colon, version = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if level not in LEVELS or (colon and not _KUBERNETES_VERSION.fullmatch(version)):
+        valid = (
+            f"use {', '.join(LEVELS[:-1])} or {LEVELS[-1]}, and :VERSION behind it for the "
+            "standard of one release, for example restricted:v1.30 or restricted:latest"
+        )
+        raise InvalidArgument(what, value, valid, source)
+    return PodSecurity(level, version)
+
 
 Reader = Callable[[Any, str, str | None], Any]
 
@@ -191,7 +242,6 @@ def read_shard(value: Any, what: str, source: str | None) -> Any:
 
 def read_pod_security(value: Any, what: str, source: str | None) -> Any:
     """What pods may do in the namespaces of the run: a `pod_security.PodSecurity`."""
-    from pytest_kwait.suite.config.pod_security import parse_pod_security
 
     return parse_pod_security(value, what, source)
 

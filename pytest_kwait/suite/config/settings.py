@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait.engine.timeouts import Timeouts
-    from pytest_kwait.suite.config.pod_security import PodSecurity
+    from pytest_kwait.suite.config.parsers import PodSecurity
     from pytest_kwait.suite.shards.split import RequestedShard
 
 __all__ = [

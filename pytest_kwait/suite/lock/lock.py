@@ -1,58 +1,177 @@
-"""The lock that serial tests hold alone and all other tests that use the cluster hold together.
-
-It is written in Leases of one namespace, all with the label `pytest-kwait/lock`:
-
-- Each process that takes part is a *member*: a Lease of its own, renewed in the background three
-  times within its duration. A member is *in* - it may be in a test at any time, without asking - or
-  *out*: it is in none, and asks before the next.
-- The *queue* is one Lease that is there only while somebody wants what others must make room for:
-  *tickets* in the order of asking, exclusive and shared ones.
-
-The rules, each of them one write at the version that it was decided on:
-
-- Shared: a member that is in goes on from test to test without a request. Who becomes in looks
-  after that: with no exclusive ticket in the queue it may go on, else it goes out again, takes a
-  shared ticket, becomes in when no exclusive one is before it, and gives the ticket back.
-- Exclusive: who is out and first in the queue looks, after that, for members that are in. With none
-  left it holds the lock until it gives its ticket back.
-- A member that sees an exclusive ticket, by its watch on the queue, goes out after its test.
-
-Never both: who goes in writes before it looks for tickets, who wants it alone writes its ticket
-before it looks for members. The API server puts the four in one order, in which one of the two sees
-the other. Never nobody: the queue is in the order of asking, so neither does a stream of shared
-tests keep serial ones out, nor a stream of serial tests the others.
-
-Who has vanished: a member whose Lease has not changed for its whole duration, by the monotonic
-clock of whoever waits for it (as in `election`), is removed at the version that was watched: one
-that shows life meanwhile stays. Its tickets count for nothing without it. So a member that was
-paused, or cut off, finds its Lease gone and knows for certain that others were let in; no clock but
-one's own is trusted. A request whose answer was lost may still arrive: it names an old version and
-is refused, and before anybody goes on after one the version is moved on.
-
-What it costs is in docs/locks.md.
-"""
+"""A process' own place among the members of a lock, and what it has seen of the others."""
 
 from __future__ import annotations
 
 import os
 import random
 import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.cache.listwatch import ListWatch
+from pytest_kwait.cache.shared_informer import SharedInformer
+from pytest_kwait.client.resource import LEASES
+from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.suite.lock.leases import LockState, Ticket, shorten_text
-from pytest_kwait.suite.lock.lock_membership import CONFLICT_PAUSE, Hold, LockMember, is_conflict
+from pytest_kwait.suite.lock.leases import (
+    QUEUE_SELECTOR,
+    LockLeases,
+    LockState,
+    Ticket,
+    read_queue,
+    shorten_text,
+)
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pytest_kwait.suite.lock.lock_ledger import LockLeases
+    from kubernetes.client import ApiClient
 
-__all__ = ["ClusterLock", "LockTimeout"]
+    from pytest_kwait.suite.lock.leases import Member
+
+__all__ = [
+    "CONFLICT_PAUSE",
+    "RENEWALS_PER_DURATION",
+    "ClusterLock",
+    "Hold",
+    "LockMember",
+    "LockRenewer",
+    "LockTimeout",
+    "is_conflict",
+]
+
+RENEWALS_PER_DURATION = 3
+"""How often a member is renewed within the time that it lasts."""
+
+CONFLICT_PAUSE = 0.02
+"""Seconds after which who was second looks again, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What this process holds the lock for.
+
+    Args:
+        test: what for.
+        member: the UID of the member that it holds it as.
+        ticket: what is to be given back; None for shared.
+    """
+
+    test: str
+    member: str
+    ticket: str | None
+
+
+class LockMember:
+    """The Lease that says that a process takes part: written at the version last seen, or not.
+
+    Who writes holds the pen; who reads needs nothing.
+
+    Args:
+        ledger: the requests.
+    """
+
+    def __init__(self, ledger: LockLeases) -> None:
+        self._ledger = ledger
+        self._clock = ledger.clock
+        self.pace = ledger.duration / RENEWALS_PER_DURATION
+        """Seconds between two renewals."""
+        self.guard = threading.Lock()
+        """Held for a few steps that must not be torn, never while somebody is asked."""
+        self.member: Member | None = None
+        """As it was last seen or written; None if this process takes no part."""
+        # Tried, not waited for, since that would be a wait that knows no clock.
+        self._write_lock = threading.Lock()
+        self._uncertain: str | None = None
+        self._valid_until = self._renew_at = 0.0
+        self._observed: dict[str, tuple[str, float]] = {}
+
+    @property
+    def valid(self) -> bool:
+        """Whether nobody can have removed it: as long as it lasts since the last renewal."""
+        return self.member is not None and self._clock.monotonic() < self._valid_until
+
+    @property
+    def due(self) -> bool:
+        """Whether it must be renewed, or an earlier write whose answer was lost be overtaken."""
+        member = self.member
+        doubtful = member is not None and member.version == self._uncertain
+        return doubtful or self._clock.monotonic() >= self._renew_at
+
+    def look(self, deadline: Deadline) -> LockState:
+        """Return what there is; note what of it is ours and since when the rest is as it is."""
+        snapshot = self._ledger.snapshot(deadline)
+        now = self._clock.monotonic()
+        sights = {}
+        for uid, member in snapshot.members.items():
+            version, since = self._observed.get(uid, ("", now))
+            sights[uid] = (member.version, since if version == member.version else now)
+        self._observed = sights
+        with self.guard:
+            if self.member is not None:
+                self.member = snapshot.members.get(self.member.uid)
+                if self.member is None or self.member.version != self._uncertain:
+                    self._uncertain = None
+        return snapshot
+
+    def join(self, test: str, deadline: Deadline, *, out: bool) -> None:
+        """Begin to take part."""
+        begun = self._clock.monotonic()
+        self._written(self._ledger.join(test, deadline, out=out), begun)
+
+    def change(self, member: Member, test: str, deadline: Deadline, *, out: bool) -> None:
+        """Renew our Lease as it was seen."""
+        # Until the answer is here it may have been done, or be done later.
+        self._uncertain = member.version
+        begun = self._clock.monotonic()
+        self._written(self._ledger.change(member, test, deadline, out=out), begun)
+
+    def leave(self, deadline: Deadline) -> None:
+        """Take part no more."""
+        member, self.member = self.member, None
+        if member is not None:
+            self._ledger.leave(member, deadline)
+
+    def has_expired(self, member: Member) -> bool:
+        """Whether somebody has been seen unchanged for as long as that lasts."""
+        _, since = self._observed[member.uid]
+        return self._clock.monotonic() - since >= member.duration
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the pen, once whoever has it has had its answer."""
+        while not self.acquire_write_lock():
+            self._clock.wait(threading.Event(), CONFLICT_PAUSE)
+        try:
+            yield
+        finally:
+            self.release_write_lock()
+
+    def acquire_write_lock(self) -> bool:
+        """Take the pen if nobody has it."""
+        return self._write_lock.acquire(blocking=False)
+
+    def release_write_lock(self) -> None:
+        """Give the pen back."""
+        self._write_lock.release()
+
+    def _written(self, member: Member, begun: float) -> None:
+        with self.guard:
+            self.member, self._uncertain = member, None
+            # It lasts at least from before it was sent.
+            self._valid_until = begun + self._ledger.duration
+            self._renew_at = begun + self.pace
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether it is certain that nothing was done, because what is there is not what was seen."""
+    return isinstance(error, ApiError) and error.status in (404, 409)
+
 
 _POLL_INTERVAL = 0.5
 """Seconds between two looks of who waits, where nothing that it watches changes before."""
@@ -403,3 +522,81 @@ class ClusterLock:
     def _pause(self, seconds: float, event: threading.Event | None = None) -> None:
         if seconds > 0:
             self._clock.wait(event or threading.Event(), seconds)
+
+
+_LEAVE_TIMEOUT = 5.0
+"""Seconds that the end may take."""
+
+
+class LockRenewer:
+    """The lock of a process, with the threads that renew it and watch its queue.
+
+    Args:
+        client: the client; for this object alone.
+        namespace: where the Leases are.
+        who: whom people know this process by.
+        duration: seconds after which this process has vanished if it does not renew its Lease.
+        owner: name and UID of the Lease of the run; None for none.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        who: str,
+        duration: float,
+        owner: Mapping[str, str] | None = None,
+    ) -> None:
+        self._client = client
+        session = Session.of(client)
+        self._clock = session.clock
+        self.lock = ClusterLock(LockLeases(session, namespace, who, duration, owner))
+        self._wake = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="kwait lock", daemon=True)
+        self._informer = SharedInformer(
+            ListWatch(session, LEASES, namespace, label_selector=QUEUE_SELECTOR),
+            # What goes wrong with the watch delays others, and ends no test.
+            on_error=lambda error: None,
+            name="the queue of serial tests",
+        )
+        self._informer.add_event_handler(
+            add=self._heard,
+            update=lambda old, new: self._heard(new),
+            delete=lambda obj: self._heard(None),
+        )
+
+    def start(self) -> None:
+        """Begin to watch and to renew."""
+        self._informer.start()
+        self._thread.start()
+
+    def end(self) -> str | None:
+        """Take part no more; return what went wrong, None for nothing."""
+        self._ended = True
+        self._wake.set()
+        self._informer.stop()
+        self._thread.join(_LEAVE_TIMEOUT)
+        problem = None
+        try:
+            self.lock.leave(Deadline.after(_LEAVE_TIMEOUT, self._clock))
+        except (ApiError, DeadlineExceeded) as error:
+            problem = (
+                f"a Lease of the lock {self.lock.place} stays, and holds serial tests up for "
+                f"{self.lock.duration}s: {error}"
+            )
+        self._client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+        return problem
+
+    def _heard(self, lock: Mapping[str, Any] | None) -> None:
+        if self.lock.on_queue_change(read_queue(lock)):
+            self._wake.set()
+
+    def _run(self) -> None:
+        while True:
+            self._clock.wait(self._wake, self.lock.pace)
+            self._wake.clear()
+            if self._ended:
+                return
+            # Who may not watch looks from time to time.
+            self.lock.maintain(look=self._informer.permanent_error is not None)

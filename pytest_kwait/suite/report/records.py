@@ -5,25 +5,37 @@ Every text is bounded where it enters, so that no test and no container can fill
 
 from __future__ import annotations
 
+import itertools
+import os
+import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.engine.failure.report import WaitReport
 
 __all__ = [
+    "JOURNAL_SUFFIX",
     "UNFINISHED",
     "Explanation",
+    "Journal",
+    "JournalEntry",
+    "NamespaceUse",
     "RunRecord",
     "TestRecord",
     "VerdictChange",
     "WaitRecord",
+    "WaitRecorder",
+    "WaitStarted",
     "limit_failure_text",
     "limit_size",
+    "read_entries",
     "record_ended_wait",
     "record_explanation",
     "truncate_middle",
@@ -244,3 +256,171 @@ def truncate_middle(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
+
+
+JOURNAL_SUFFIX = ".jsonl"
+"""What the names of journals end with."""
+
+
+class WaitStarted(msgspec.Struct, omit_defaults=True):
+    """A wait that has begun, in case that nothing more is heard of it."""
+
+    id: str
+    run: str
+    subject: str
+    goal: str
+    started: float
+    shard: str = ""
+    worker: str = ""
+    test: str = ""
+
+
+class NamespaceUse(msgspec.Struct, omit_defaults=True):
+    """A namespace that the tests of a process work in from now on, or no more."""
+
+    namespace: str
+    left: bool = False
+    provider: str = ""
+    kubeconfig: str = ""
+    context: str | None = None
+
+
+class JournalEntry(msgspec.Struct, omit_defaults=True):
+    """A line of a journal: one of these."""
+
+    run: RunRecord | None = None
+    begun: WaitStarted | None = None
+    wait: WaitRecord | None = None
+    explained: Explanation | None = None
+    test: TestRecord | None = None
+    place: NamespaceUse | None = None
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(JournalEntry)
+
+
+class Journal:
+    """The file of one process; safe to use from any thread.
+
+    Args:
+        path: the file; made, or added to.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._broken = False
+        self.lost = ""
+        """Why nothing is written any more; empty as long as it is."""
+
+    def write(self, entry: JournalEntry) -> None:
+        """Add a line; what cannot be written is lost, and a test does not fail for it."""
+        line = _encoder.encode(entry) + b"\n"
+        with self._lock:
+            if self.lost:
+                return
+            # Whatever broke off is ended, so that it takes no other line with it.
+            line = b"\n" + line if self._broken else line
+            self._broken = True
+            try:
+                self._broken = os.write(self._file, line) < len(line)
+            except OSError as error:
+                self.lost = f"{self.path}: {error.strerror}"
+
+    def close(self) -> None:
+        """Write nothing more."""
+        with self._lock:
+            self.lost = self.lost or f"{self.path}: closed"
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
+
+
+def read_entries(path: Path) -> Iterator[JournalEntry]:
+    """Yield the lines of a journal; one that was cut off as its process was killed is none.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield _decoder.decode(line)
+            except msgspec.DecodeError:
+                continue
+
+
+_MAX_UNEXPLAINED = 100
+"""How many waits may be without an explanation at a time; the oldest then stay without."""
+
+
+class WaitRecorder:
+    """Writes what it hears of waits to a journal; keeps nothing but what is not over.
+
+    Args:
+        journal: where to.
+        run: the id of the run's record.
+        shard: the run's shard; may be empty.
+        worker: this process among those of pytest-xdist; may be empty.
+        test: returns the id of the test that runs; empty between tests.
+    """
+
+    def __init__(
+        self, journal: Journal, run: str, shard: str, worker: str, test: Callable[[], str]
+    ) -> None:
+        self.journal = journal
+        self._run = run
+        self._shard = shard
+        self._worker = worker
+        self._test = test
+        self._numbers = itertools.count(1)
+        self._begun: dict[int, WaitStarted] = {}
+        self._unexplained: deque[tuple[str, ActiveWait]] = deque(maxlen=_MAX_UNEXPLAINED)
+        self._lock = threading.Lock()
+
+    def begun(self, wait: ActiveWait) -> None:
+        """Write down that a wait has begun: should it be the last of this process, it is known."""
+        self.explain()
+        clock = wait.deadline.clock
+        # A wait may have used a part of its limit before it is heard of.
+        before = max(clock.monotonic() - wait.started, 0.0)
+        begun = self._begun[id(wait)] = WaitStarted(
+            id=f"{self._run}.{self._worker or 'main'}.{next(self._numbers)}",
+            run=self._run,
+            subject=wait.hide(wait.subject),
+            goal=wait.hide(wait.goal),
+            started=round(clock.time() - before, 3),
+            shard=self._shard,
+            worker=self._worker,
+            test=self._test(),
+        )
+        self.journal.write(JournalEntry(begun=begun))
+
+    def over(self, wait: ActiveWait) -> None:
+        """Write down how a wait ended."""
+        begun = self._begun.pop(id(wait), None)
+        if begun is None:
+            return
+        record = record_ended_wait(wait, begun.id, self._run, begun.started)
+        record.shard, record.worker, record.test = begun.shard, begun.worker, begun.test
+        self.journal.write(JournalEntry(wait=record))
+        if wait.outcome in ("doomed", "timed out"):
+            with self._lock:
+                self._unexplained.append((begun.id, wait))
+
+    def explain(self) -> None:
+        """Write down the evidence of waits that are over, as far as it has been gathered."""
+        if not self._unexplained:
+            return
+        with self._lock:
+            waits = list(self._unexplained)
+            self._unexplained.clear()
+            self._unexplained.extend(each for each in waits if each[1].report is None)
+        for id, wait in waits:
+            if wait.report is not None:
+                self.journal.write(JournalEntry(explained=record_explanation(id, wait.report)))

@@ -22,7 +22,7 @@ from pytest_kwait.suite.report.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_kwait.suite.report.journal import JournalEntry
+    from pytest_kwait.suite.report.records import JournalEntry
 
 __all__ = [
     "VERSION",

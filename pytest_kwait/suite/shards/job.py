@@ -93,7 +93,7 @@ class ShardSuite:
             raise InvalidArgument(
                 "--image", self.image, "the image that has the suite and pytest-kwait in it"
             )
-        container["command"] = [*self.command, "-m", "pytest_kwait.suite.shards.shard_process"]
+        container["command"] = [*self.command, "-m", "pytest_kwait.suite.shards.pod"]
         container["args"] = [
             *self.arguments,
             "--kwait-cluster=existing",

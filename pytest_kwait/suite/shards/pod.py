@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import signal
+import subprocess
+import sys
+import tempfile
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from types import FrameType
 
-__all__ = ["JUNIT", "REPORT", "ShardResults", "pack_results", "unpack_results"]
+__all__ = ["JUNIT", "REPORT", "ShardResults", "main", "pack_results", "unpack_results"]
 
 JUNIT = "junit.xml"
 REPORT = "report.json"
@@ -81,3 +87,38 @@ def unpack_results(log: str) -> ShardResults | None:
     except (ValueError, zlib.error, msgspec.DecodeError):
         return None
     return ShardResults(status, files, before)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run pytest and return 0.
+
+    Args:
+        argv: pytest's arguments; those of the process by default.
+    """
+    given = sys.argv[1:] if argv is None else argv
+    # A shell's background has it ignored, and what it starts inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="kwait-shard-") as folder:
+        made = [Path(folder) / JUNIT, Path(folder) / REPORT]
+        options = [f"--junitxml={made[0]}", f"--kwait-report={made[1]}"]
+        process = subprocess.Popen(  # noqa: S603 - whoever gives the arguments runs the suite
+            [sys.executable, "-m", "pytest", *given, *options]
+        )
+
+        def interrupt(_number: int, _frame: FrameType | None) -> None:
+            # A pod that is deleted: pytest ends its fixtures on Ctrl-C, and on nothing else.
+            process.send_signal(signal.SIGINT)
+
+        before = signal.signal(signal.SIGTERM, interrupt)
+        try:
+            status = process.wait()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        files = {path.name: path.read_bytes() for path in made if path.exists()}
+    sys.stdout.write(pack_results(status, files))
+    sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,8 +7,12 @@ import pytest
 from pytest_kwait.client.resource import EVENTS, PODS
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.container_states import report_containers
-from pytest_kwait.engine.failure.evidence import EventGroup, LogTail, gather_evidence
-from pytest_kwait.engine.failure.inventory import ExistingObjects
+from pytest_kwait.engine.failure.evidence import (
+    EventGroup,
+    ExistingObjects,
+    LogTail,
+    gather_evidence,
+)
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.errors import DeadlineExceeded

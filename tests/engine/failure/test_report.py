@@ -6,8 +6,13 @@ import pytest
 
 from pytest_kwait.engine.condition import ObjectReference
 from pytest_kwait.engine.container_states import ContainerReport
-from pytest_kwait.engine.failure.evidence import EventGroup, Evidence, LogTail, PodReport
-from pytest_kwait.engine.failure.inventory import ExistingObjects
+from pytest_kwait.engine.failure.evidence import (
+    EventGroup,
+    Evidence,
+    ExistingObjects,
+    LogTail,
+    PodReport,
+)
 from pytest_kwait.engine.failure.report import WaitReport
 from pytest_kwait.engine.failure.timeline import Timeline
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout

@@ -10,7 +10,7 @@ import pytest_kwait as kw
 from pytest_kwait.client.resource import HORIZONTAL_POD_AUTOSCALERS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
-from pytest_kwait.framework.cluster.api_services import AvailableService
+from pytest_kwait.framework.cluster.api_server import AvailableService
 from pytest_kwait.framework.cluster.hpa import ScaledReplicas
 from tests.engine.fake_session import FakeSession, condition
 

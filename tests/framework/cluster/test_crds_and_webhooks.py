@@ -9,7 +9,7 @@ import pytest
 import pytest_kwait as kw
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.cluster.webhooks import webhook_ready
+from pytest_kwait.framework.cluster.webhooks import build_probe, webhook_ready
 from tests.engine.fake_session import FakeSession, condition
 from tests.framework.fake_server import FakeServer
 
@@ -398,3 +398,31 @@ def test_bad_webhooks(arguments: Any, options: Any, text: str) -> None:
         webhook_ready("ci-1", *arguments, **options)
 
     assert str(caught.value) == text
+
+
+RULE = {
+    "operations": ["CREATE", "UPDATE"],
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "resources": ["configmaps"],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [
+        ({"resources": ["*"], "apiGroups": ["*"]}, "ConfigMap"),
+        ({"resources": ["*/*"], "operations": ["*"], "apiVersions": ["*"]}, "ConfigMap"),
+        ({"resources": ["pods"]}, "Pod"),
+        ({"resources": ["services", "pods"]}, "Service"),
+        ({"resources": ["deployments"], "apiGroups": ["apps"]}, None),
+        ({"resources": ["pods/exec"]}, None),
+        ({"scope": "Cluster"}, None),
+        ({"scope": "Namespaced"}, "ConfigMap"),
+        ({"apiVersions": ["v2"]}, None),
+    ],
+)
+def test_what_is_made_up(rule: Any, kind: str | None) -> None:
+    found = build_probe([{"rules": [{**RULE, **rule}]}])
+
+    assert (found[1]["kind"] if found else None) == kind

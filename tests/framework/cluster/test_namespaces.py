@@ -18,8 +18,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.engine.verdicts import Pending
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.cluster.namespaces import namespaces_deleted
-from pytest_kwait.framework.cluster.namespaces_part import describe_remaining
+from pytest_kwait.framework.cluster.namespaces import describe_remaining, namespaces_deleted
 from pytest_kwait.framework.events import event
 from pytest_kwait.framework.registry import WAITS
 from tests.engine.fake_session import FakeSession, condition

@@ -12,8 +12,14 @@ import pytest_kwait as kw
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.job.job_removals import all_job_pods_gone, job_gone
-from pytest_kwait.framework.job.job_statuses import job_condition, job_ready, job_state, job_suspend
+from pytest_kwait.framework.job.wait import (
+    all_job_pods_gone,
+    job_condition,
+    job_gone,
+    job_ready,
+    job_state,
+    job_suspend,
+)
 from tests.engine.fake_session import FakeSession, condition, job, pod
 
 if TYPE_CHECKING:

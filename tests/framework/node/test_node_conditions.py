@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.framework.node import node_sets, wait
+from pytest_kwait.framework.node import wait
 from tests.engine.fake_session import condition, pod
 
 READY = condition("Ready", lastHeartbeatTime="2030-01-01T00:00:00Z")
@@ -107,35 +107,35 @@ def test_a_node_that_goes() -> None:
 A, B = node("a", READY), node("b", DOWN)
 TAINTED = node("a", READY, taints=[SOFT, CONTROL_PLANE])
 SETS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
-    (node_sets.all_nodes_schedulable(), [], Pending("no node to count")),
-    (node_sets.all_nodes_schedulable(), [A], Met()),
-    (node_sets.all_nodes_schedulable(), [A, node("c", DOWN, cordoned=True)], Met()),
+    (wait.all_nodes_schedulable(), [], Pending("no node to count")),
+    (wait.all_nodes_schedulable(), [A], Met()),
+    (wait.all_nodes_schedulable(), [A, node("c", DOWN, cordoned=True)], Met()),
     (
-        node_sets.all_nodes_schedulable(),
+        wait.all_nodes_schedulable(),
         [A, B],
         Pending("1 of 2 nodes are not, b among them: 1 Ready, 1 NotReady (NodeStatusUnknown)"),
     ),
-    (node_sets.all_nodes_schedulable(1), [A, B], Met()),
-    (node_sets.all_nodes_schedulable(), [TAINTED], Met()),
+    (wait.all_nodes_schedulable(1), [A, B], Met()),
+    (wait.all_nodes_schedulable(), [TAINTED], Met()),
     (
-        node_sets.all_nodes_schedulable(non_blocking_taints=[]),
+        wait.all_nodes_schedulable(non_blocking_taints=[]),
         [TAINTED],
         Pending(
             "1 of 1 nodes are not, a among them: "
             "1 Ready, tainted node-role.kubernetes.io/control-plane"
         ),
     ),
-    (node_sets.nodes_ready(1), [A, node("c", READY, cordoned=True)], Met()),
-    (node_sets.nodes_ready(2), [A], Pending("1 nodes to count, 2 awaited: 1 Ready")),
+    (wait.nodes_ready(1), [A, node("c", READY, cordoned=True)], Met()),
+    (wait.nodes_ready(2), [A], Pending("1 nodes to count, 2 awaited: 1 Ready")),
     (
-        node_sets.nodes_ready(2),
+        wait.nodes_ready(2),
         [A, B],
         Pending("1 of 2 nodes are not, b among them: 1 Ready, 1 NotReady (NodeStatusUnknown)"),
     ),
-    (node_sets.nodes_ready(0), [], Met()),
-    (node_sets.total_healthy(), [A, TAINTED], Met()),
+    (wait.nodes_ready(0), [], Met()),
+    (wait.total_healthy(), [A, TAINTED], Met()),
     (
-        node_sets.total_healthy(),
+        wait.total_healthy(),
         [B],
         Pending("1 of 1 nodes are not, b among them: 1 NotReady (NodeStatusUnknown)"),
     ),
@@ -151,7 +151,7 @@ def test_all_nodes(awaited: Any, objects: list[dict[str, Any]], verdict: Verdict
 
 
 def test_pods_that_the_system_needs() -> None:
-    awaited = node_sets.total_healthy(["kube-proxy"], "kube-system")
+    awaited = wait.total_healthy(["kube-proxy"], "kube-system")
     put(awaited, A)
     missing = Pending("node a runs no pod kube-proxy")
     assert awaited.verdict() == missing
@@ -170,7 +170,7 @@ def test_pods_that_the_system_needs() -> None:
 
 
 def test_nodes_that_go_are_not_counted() -> None:
-    awaited = node_sets.total_healthy(["kube-proxy"])
+    awaited = wait.total_healthy(["kube-proxy"])
     put(awaited, A)
     put(awaited, B)
     for uid in ("uid-a", "uid-b"):

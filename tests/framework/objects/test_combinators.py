@@ -15,7 +15,7 @@ from pytest_kwait.framework.objects.combinators import (
     not_,
     stable_for,
 )
-from pytest_kwait.framework.objects.object_counts import at_least, at_most, exactly
+from pytest_kwait.framework.objects.lists import at_least, at_most, exactly
 from pytest_kwait.framework.objects.wait import wait_for
 from tests.engine.fake_session import FakeSession, condition, pod
 

@@ -21,7 +21,7 @@ from pytest_kwait.framework.objects.combinators import (
     not_,
     stable_for,
 )
-from pytest_kwait.framework.objects.object_counts import at_least
+from pytest_kwait.framework.objects.lists import at_least
 from pytest_kwait.framework.objects.wait import general_condition
 from tests.engine.fake_session import FakeSession, condition, pod
 from tests.engine.test_modes_agree import TROUBLES, befall

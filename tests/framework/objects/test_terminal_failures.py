@@ -18,7 +18,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.engine.verdicts import Failed, Patience
 from pytest_kwait.framework.objects.combinators import all_of, any_of, stable_for
-from pytest_kwait.framework.objects.object_prospects import detect_terminal_failure
+from pytest_kwait.framework.objects.conditions import detect_terminal_failure
 from pytest_kwait.framework.predicates import parse_predicate
 from tests.engine.fake_session import Obj, condition, job, pod
 

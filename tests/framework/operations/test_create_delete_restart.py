@@ -20,7 +20,7 @@ from pytest_kwait.engine.verdicts import Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.create import create_and_wait
 from pytest_kwait.framework.operations.delete import DeletedWithPods, delete_and_wait
-from pytest_kwait.framework.operations.restarting import restart
+from pytest_kwait.framework.operations.rollout import restart
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import deployment, of
 from tests.framework.writable_session import WritingSession

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.operations.rollout_rules import (
+from pytest_kwait.framework.operations.rollout import (
     daemon_set_rollout,
     deployment_rollout,
     stateful_set_rollout,

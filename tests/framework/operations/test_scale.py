@@ -10,8 +10,7 @@ import pytest
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.operations.scale import ScaledPods
-from pytest_kwait.framework.operations.scaling import scale
+from pytest_kwait.framework.operations.scale import ScaledPods, scale
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import of, stuck
 from tests.framework.writable_session import WritingSession

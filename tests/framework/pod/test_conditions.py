@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.framework.pod import containers, pod_lifetimes
+from pytest_kwait.framework.pod import containers
+from pytest_kwait.framework.pod import wait as pod_lifetimes
 from pytest_kwait.framework.pod import wait as pod_phases
 from tests.engine.fake_session import condition, pod
 

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.pod.list_wait import (
     almost_all_pods_ready,
+    number_of_pods,
+    pods_running,
     pods_running_ready,
+    pods_scheduling_gated,
     pods_with_label,
     pods_with_label_running,
     pods_with_label_running_ready,
     pods_with_label_scheduled,
-)
-from pytest_kwait.framework.pod.pod_numbers import (
-    number_of_pods,
-    pods_running,
-    pods_scheduling_gated,
     pods_with_scheduling_gates,
 )
 from tests.engine.fake_session import condition, pod

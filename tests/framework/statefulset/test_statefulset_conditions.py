@@ -12,7 +12,7 @@ from pytest_kwait.client.resource import PODS, STATEFUL_SETS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import WAITS
-from pytest_kwait.framework.statefulset.stateful_set_states import parse_ordinal
+from pytest_kwait.framework.statefulset.conditions import parse_ordinal
 from pytest_kwait.framework.statefulset.wait import (
     stateful_set_pod_ready,
     stateful_set_running,

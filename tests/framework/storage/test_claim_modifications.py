@@ -11,7 +11,7 @@ import pytest_kwait as kw
 from pytest_kwait.client.resource import PERSISTENT_VOLUME_CLAIMS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.storage.claim_modifications import (
+from pytest_kwait.framework.storage.claims import (
     persistent_volume_claim_modification_failure,
     persistent_volume_claim_modified,
 )

@@ -12,14 +12,14 @@ from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSI
 from pytest_kwait.engine.object_counter import TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.object_events import EventSource, LastEventStore
+from pytest_kwait.framework.events import EventSource, LastEventStore
 from pytest_kwait.framework.storage.claims import (
     persistent_volume_claim_deleted,
     persistent_volume_claim_phase,
     persistent_volume_claims_phase,
     pvc_finalizer,
 )
-from pytest_kwait.framework.storage.volume_bindings import pv_and_pvc, pv_claim_bound_phase
+from pytest_kwait.framework.storage.persistent_volumes import pv_and_pvc, pv_claim_bound_phase
 from pytest_kwait.framework.terminal_states.claims import (
     describe_claim,
     detect_claim_failure,

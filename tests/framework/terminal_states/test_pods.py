@@ -6,8 +6,7 @@ import pytest
 
 from pytest_kwait.engine.object_counter import TerminalState
 from pytest_kwait.engine.verdicts import Patience
-from pytest_kwait.framework.terminal_states.containers import detect_image_failure
-from pytest_kwait.framework.terminal_states.endings import describe_pod_end
+from pytest_kwait.framework.terminal_states.containers import describe_pod_end, detect_image_failure
 from pytest_kwait.framework.terminal_states.pods import detect_not_starting, detect_not_staying_up
 from tests.engine.fake_session import pod
 

@@ -8,10 +8,10 @@ import pytest
 
 from pytest_kwait.engine.object_counter import TerminalState
 from pytest_kwait.engine.verdicts import Patience
-from pytest_kwait.framework.terminal_states.replica_failures import detect_replica_failure
 from pytest_kwait.framework.terminal_states.workloads import (
     detect_paused,
     detect_progress_deadline_exceeded,
+    detect_replica_failure,
     detect_replica_set_refusal,
 )
 

@@ -12,21 +12,24 @@ from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.framework.daemon_sets import daemon_set_running_on_all_nodes, daemon_set_status
-from pytest_kwait.framework.job.job_statuses import job_condition, job_ready, job_state, job_suspend
+from pytest_kwait.framework.daemonset import daemon_set_running_on_all_nodes, daemon_set_status
 from pytest_kwait.framework.job.wait import (
     job_complete,
+    job_condition,
     job_failed,
     job_finish,
     job_pods_running,
     job_pods_succeeded,
+    job_ready,
+    job_state,
+    job_suspend,
 )
 from pytest_kwait.framework.statefulset.wait import (
     stateful_set_pod_ready,
     stateful_set_running_and_ready,
     stateful_set_status_ready_replicas,
 )
-from pytest_kwait.framework.terminal_states.replica_failures import detect_creation_failure
+from pytest_kwait.framework.terminal_states.workloads import detect_creation_failure
 from pytest_kwait.wait.errors import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, job, pod
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.scheduler.command.clients import (
+from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command.program import (
     make_in_cluster_client,
     make_kubeconfig_client,
     make_scheduler_client,
 )
-from pytest_kwait.scheduler.command.config_errors import CommandError
 
 if TYPE_CHECKING:
     from pathlib import Path

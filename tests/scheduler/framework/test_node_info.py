@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.scheduler.algorithm_init import Algorithm, NodeInfo
+from pytest_kwait.scheduler.algorithm import Algorithm, NodeInfo
 from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
 from tests.scheduler.nodes import Nodes, node
 

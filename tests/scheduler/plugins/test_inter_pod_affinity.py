@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.scheduler.algorithm_init import Algorithm, FitError, InvalidPod, NodeInfo
+from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
 from tests.scheduler.nodes import Nodes, info, pod
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

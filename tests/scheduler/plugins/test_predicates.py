@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.scheduler.algorithm_init import Algorithm, FitError, Rejection
+from pytest_kwait.scheduler.algorithm import Algorithm, FitError, Rejection
 from pytest_kwait.scheduler.framework.pod_info import PodInfo
 from pytest_kwait.scheduler.plugins.predicates import find_rejection, list_scheduling_gates
 from tests.scheduler.nodes import Nodes, info, node, pod

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.scheduler.algorithm_init import (
-    DEFAULT_PRIORITIES,
-    Algorithm,
-    InvalidPod,
-    NodeInfo,
-)
+from pytest_kwait.scheduler.algorithm import DEFAULT_PRIORITIES, Algorithm, InvalidPod, NodeInfo
 from tests.scheduler.nodes import Nodes, info, pod
 
 _MEBIBYTE = 1024 * 1024

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.admission.pod_security_levels import Level, parse_policy
+from pytest_kwait.simulator.admission.pod_security import Level, parse_policy
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import new_cluster, pod

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.simulator.admission.cel_expressions import compilation_error
 from pytest_kwait.simulator.admission.policy_typecheck import type_check_warnings
 from pytest_kwait.simulator.apiextensions.custom_resource_schema import CustomResourceSchema
 from pytest_kwait.simulator.controllers.validating_admission_policy_status import (
@@ -15,6 +16,24 @@ from pytest_kwait.simulator.controllers.validating_admission_policy_status impor
 from pytest_kwait.simulator.scheme import Kind
 from tests.simulator.cluster import new_cluster
 from tests.simulator.manual_clock import ManualClock
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[request.operation, 'CREATE', request.userInfo.groups[0]].size() == 3", ""),
+        ("[request.userInfo.extra, {'a': ['b']}].size() == 2", ""),
+        ("[namespaceObject.metadata.labels['a'], variables.v].size() == 2", ""),
+        ("[object.spec.replicas + 1, 2].size() == 2", ""),
+        ("[object.a, 'b'].size() == 2", "1:12: expected type 'dyn' but found 'string'"),
+        ("[params.a, 'b'].size() == 2", "1:12: expected type 'dyn' but found 'string'"),
+    ],
+)
+def test_what_is_known_of_a_request_s_types(text: str, why: str) -> None:
+    """Each as on a real server."""
+    fault, _ = compilation_error(text, "bool", {"v": {"type": "string"}}, params=True)
+    assert fault.partition("\n")[0] == (f"compilation failed: ERROR: <input>:{why}" if why else "")
+
 
 Obj = dict[str, Any]
 DEPLOYMENTS: Obj = {

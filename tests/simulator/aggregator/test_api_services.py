@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.aggregator.api_services import (
+    AutoRegistrationController,
     AvailabilityController,
     check_availability,
 )
-from pytest_kwait.simulator.aggregator.local import AutoRegistrationController
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:

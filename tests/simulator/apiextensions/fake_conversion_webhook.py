@@ -10,7 +10,7 @@ from pytest_kwait.simulator.admission.webhooks.webhook_client import (
     PendingWebhookCalls,
     WebhookReply,
 )
-from pytest_kwait.simulator.apiextensions import conversion
+from pytest_kwait.simulator.apiextensions import webhook_converter
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import new_cluster
 
@@ -96,7 +96,7 @@ class Converter:
         self.failure = ""
         self.api: SimulatedCluster = new_cluster()
         self.api.create(CRDS, definition())
-        monkeypatch.setattr(conversion, "fetch_replies", self._answered)
+        monkeypatch.setattr(webhook_converter, "fetch_replies", self._answered)
 
     def kind(self, version: str) -> Kind:
         served = self.api.kinds.served("example.com", version)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.apiextensions.schema_validity import schema_validation_errors
+from pytest_kwait.simulator.apiextensions.definition_validation import schema_validation_errors
 
 Obj = dict[str, Any]
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.apiextensions.controller import version_priority
 from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
-from pytest_kwait.simulator.kind_view import to_version_without_webhook
+from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import new_cluster
 

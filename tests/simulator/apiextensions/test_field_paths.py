@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.apiextensions.field_paths import FieldPathError, resolve_field_path
+from pytest_kwait.simulator.apiextensions.definition_schema import (
+    FieldPathError,
+    resolve_field_path,
+)
 
 SCHEMA = {
     "properties": {

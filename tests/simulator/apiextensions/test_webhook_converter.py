@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.apiserver.versions import (
+from pytest_kwait.simulator.apiserver.responses import (
     entries_to_requested_version,
     to_requested_version,
 )

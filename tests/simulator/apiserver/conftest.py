@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
-from pytest_kwait.simulator.apiserver.connections import HEADER_SECONDS
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
+from pytest_kwait.simulator.apiserver.listener import HEADER_SECONDS
 from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.users import User
+from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
     import ssl

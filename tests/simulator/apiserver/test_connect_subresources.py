@@ -7,17 +7,40 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.apiserver.subresources.httpstream import header_dictionary
+from pytest_kwait.simulator.apiserver.subresources.proxy import rewrite_links
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.kubelet.runtime.containers import Container
-from pytest_kwait.simulator.kubelet.scratch import make_container_files
+from pytest_kwait.simulator.kubelet.volumes import make_container_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pytest_kwait.simulator.busybox.os.streams import Session
     from tests.simulator.apiserver.conftest import Served
+
+BASE = "/api/v1/namespaces/a/pods/p/proxy"
+
+
+@pytest.mark.parametrize(
+    ("page", "linked"),
+    [
+        ("plain text, 1 < 2", "plain text, 1 < 2"),
+        ("<P>x</P>", "<p>x</P>"),
+        ("<a href=/x>", f'<a href="{BASE}/x">'),
+        ("<A HREF='/x' Class=y>", f'<a href="{BASE}/x" class="y">'),
+        ('<img src="/i"/>', f'<img src="{BASE}/i"/>'),
+        ('<a href="x">', '<a href="x">'),
+        ('<a href="//other/x">', '<a href="//other/x">'),
+        ('<a href="https://other/x">', '<a href="https://other/x">'),
+        ('<p title="/x">', '<p title="/x">'),
+        ("<form action=/do><input disabled>", f'<form action="{BASE}/do"><input disabled="">'),
+    ],
+)
+def test_links_lead_through_the_proxy_again(page: str, linked: str) -> None:
+    assert rewrite_links(page, BASE) == linked
+
 
 PODS = "/api/v1/namespaces/default/pods"
 

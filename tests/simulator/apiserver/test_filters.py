@@ -16,7 +16,7 @@ from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
 from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.authentication.pki import CertificateAuthority
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.users import User
+from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.authentication.static_users import TokenFileError, read_token_file
-from pytest_kwait.simulator.authentication.user_options import parse_users
-from pytest_kwait.simulator.users import User
+from pytest_kwait.simulator.authentication.static_users import (
+    TokenFileError,
+    parse_users,
+    read_token_file,
+)
+from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from pytest_kwait.simulator.authorization.impersonation import (
     missing_user_error,
 )
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_BINDINGS, CLUSTER_ROLES
-from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User
+from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:

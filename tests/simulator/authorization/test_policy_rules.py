@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.authorization.attributes import Attributes
-from pytest_kwait.simulator.authorization.rules import format_rule, rule_allows, uncovered_rules
-from pytest_kwait.simulator.users import User
+from pytest_kwait.simulator.authorization.rbac import format_rule, rule_allows, uncovered_rules
+from pytest_kwait.simulator.request_info import User
 
 JANE = User("jane")
 READ = {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list"]}

@@ -12,8 +12,7 @@ from pytest_kwait.simulator.authorization.rbac import (
     CLUSTER_ROLES,
     ROLES,
 )
-from pytest_kwait.simulator.request_info import Caller
-from pytest_kwait.simulator.users import AUTHENTICATED, MASTERS, User
+from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Caller, User
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:

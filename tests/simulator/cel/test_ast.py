@@ -3,8 +3,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.cel.ast import Type, decode_checked_expr
-from pytest_kwait.simulator.cel.cost_estimates import estimate_cost
-from pytest_kwait.simulator.cel.cost_sizes import UNBOUNDED, Estimate, fixed_estimate
+from pytest_kwait.simulator.cel.cost_estimate import (
+    UNBOUNDED,
+    Estimate,
+    estimate_cost,
+    fixed_estimate,
+)
 from pytest_kwait.simulator.cel.expressions import compile_expression
 
 TYPES = {"self": "list<string>", "m": "map<string,int>", "n": "int"}

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.cel.expressions import (
     Expression,
     compile_expression,
 )
-from pytest_kwait.simulator.cel.plans import PER_CALL_COST_LIMIT
+from pytest_kwait.simulator.cel.interpreter import PER_CALL_COST_LIMIT
 from pytest_kwait.simulator.cel.schema_types import SchemaTypes
 
 MANY = "9" * 5000

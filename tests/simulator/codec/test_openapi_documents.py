@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_kwait.simulator.codec.documents import read_v2_document
-from pytest_kwait.simulator.codec.openapi_documents import encode_v2_protobuf
+from pytest_kwait.simulator.codec.openapi_documents import encode_v2_protobuf, read_v2_document
 
 
 def fields(data: bytes) -> list[tuple[int, Any]]:

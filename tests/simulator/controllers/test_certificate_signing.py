@@ -15,8 +15,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.authentication.pki import CertificateAuthority
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.controllers.certificate_signing import clamp_duration, sign_certificate
-from pytest_kwait.simulator.controllers.certificates import REQUESTS, CertificateController
+from pytest_kwait.simulator.controllers.certificate_signing import (
+    REQUESTS,
+    CertificateController,
+    clamp_duration,
+    sign_certificate,
+)
 from tests.simulator.manual_clock import START, ManualClock
 
 if TYPE_CHECKING:

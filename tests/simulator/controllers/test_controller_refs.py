@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
-from pytest_kwait.simulator.controllers.pod_owners import PodOwnerIndex
+from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager, PodOwnerIndex
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from tests.simulator.manual_clock import ManualClock
 

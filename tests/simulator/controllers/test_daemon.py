@@ -8,8 +8,12 @@ from pytest_kwait.simulator.controllers.controller_history import (
     compute_revision_hash,
     make_template_patch,
 )
-from pytest_kwait.simulator.controllers.placement import NodePlacement, find_target_node
-from pytest_kwait.simulator.controllers.rolling import DaemonSetView, plan_rolling_update
+from pytest_kwait.simulator.controllers.daemon import (
+    DaemonSetView,
+    NodePlacement,
+    find_target_node,
+    plan_rolling_update,
+)
 from tests.simulator.controllers.cluster import Cluster, template
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.controllers.addresses import find_pod_port
-from pytest_kwait.simulator.controllers.endpoint import build_subsets
-from pytest_kwait.simulator.controllers.packing import plan_slices
+from pytest_kwait.simulator.controllers.endpoint import build_subsets, find_pod_port
+from pytest_kwait.simulator.controllers.endpointslice import plan_slices
 from pytest_kwait.simulator.objects import owner_of
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 

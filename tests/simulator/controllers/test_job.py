@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.conditions import parse_timestamp
 from pytest_kwait.simulator.controllers.job import indexed_jobs, policies
 from pytest_kwait.simulator.controllers.ttl_after_finished import seconds_until_expiry
+from pytest_kwait.simulator.objects import parse_timestamp
 from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
-from pytest_kwait.simulator.controllers.pod_tallies import PodCounter, PodCounters, PodCounts
+from pytest_kwait.simulator.controllers.replicaset import PodCounter, PodCounters, PodCounts
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.kubelet.runtime.containers import Container
-from pytest_kwait.simulator.kubelet.scratch import make_container_files
+from pytest_kwait.simulator.kubelet.volumes import make_container_files
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.storage import find_excess_usage, get_pod_limit
+from pytest_kwait.simulator.kubelet.eviction import find_excess_usage, get_pod_limit
 from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.kept_folders import get_persistent_folders
+from pytest_kwait.simulator.kubelet.volumes import get_persistent_folders
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:

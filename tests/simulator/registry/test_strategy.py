@@ -2,24 +2,107 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
 from pytest_kwait.simulator.objects import Obj, clone
-from pytest_kwait.simulator.registry.decoding import decode, decode_change
+from pytest_kwait.simulator.registry.strategy import (
+    _STRATEGIES,
+    Strategy,
+    decode,
+    decode_change,
+    strategy_of,
+)
 from pytest_kwait.simulator.request_info import internal_caller
+from pytest_kwait.simulator.scheme import Scheme
 from tests.simulator.cluster import new_cluster, pod
+
+KINDS = Scheme()
+
+
+@pytest.mark.parametrize("resource", sorted(_STRATEGIES))
+def test_every_row_names_the_strategy_of_a_kind_that_is_served(resource: str) -> None:
+    strategy = strategy_of(KINDS[resource])
+    assert isinstance(strategy, Strategy)
+    assert type(strategy).__name__ == _STRATEGIES[resource][1]
+
+
+def test_kinds_without_a_row_have_the_generic_one() -> None:
+    assert type(strategy_of(KINDS["componentstatuses"])) is Strategy
+
+
+GenericKindsObj = dict[str, Any]
+
+
+@pytest.fixture
+def api() -> SimulatedCluster:
+    return new_cluster()
+
+
+def create(api: SimulatedCluster, resource: str, name: str = "a", **fields: Any) -> GenericKindsObj:
+    namespace = "default" if api.kind_of(resource).namespaced else ""
+    return api.create(resource, {"metadata": {"name": name}, **fields}, namespace)
+
+
+def change(
+    api: SimulatedCluster, resource: str, obj: GenericKindsObj, **metadata: Any
+) -> GenericKindsObj:
+    new = clone(obj)
+    new["metadata"] |= metadata
+    kind = api.kind_of(resource)
+    entry = api.entry(kind, obj["metadata"]["name"], obj["metadata"].get("namespace", ""))
+    return api.replace(kind, entry, new, None, internal_caller())
+
+
+def test_defaults_that_no_schema_tells_are_learned(api: SimulatedCluster) -> None:
+    schema = create(
+        api,
+        "flowschemas.flowcontrol.apiserver.k8s.io",
+        spec={"priorityLevelConfiguration": {"name": "x"}},
+    )
+    assert schema["spec"]["matchingPrecedence"] == 1000
+    assert schema["metadata"]["generation"] == 1
+    request = {"name": "a", "exactly": {"deviceClassName": "b"}}
+    claim = create(api, "resourceclaims.resource.k8s.io", spec={"devices": {"requests": [request]}})
+    exactly = claim["spec"]["devices"]["requests"][0]["exactly"]
+    assert exactly == {"deviceClassName": "b", "allocationMode": "ExactCount", "count": 1}
+
+
+@pytest.mark.parametrize(
+    ("spec", "types"),
+    [
+        ({}, ["Ingress"]),
+        ({"egress": [{}]}, ["Ingress", "Egress"]),
+        ({"policyTypes": ["Egress"]}, ["Egress"]),
+    ],
+)
+def test_a_network_policy_is_for_what_comes_in(
+    api: SimulatedCluster, spec: GenericKindsObj, types: list[str]
+) -> None:
+    policy = create(api, "networkpolicies.networking.k8s.io", spec={"podSelector": {}, **spec})
+    assert policy["spec"]["policyTypes"] == types
+
+
+def test_labels_of_endpoint_slices_count_and_annotations_do_not(api: SimulatedCluster) -> None:
+    resource = "endpointslices.discovery.k8s.io"
+    slices = create(api, resource, addressType="IPv4")
+    assert slices["metadata"]["generation"] == 1
+    noted = change(api, resource, slices, annotations={"a": "b"})
+    assert noted["metadata"]["generation"] == 1
+    named = change(api, resource, noted, labels={"a": "b"})
+    assert named["metadata"]["generation"] == 2
+    named = clone(named)
+    named["endpoints"] = [{"addresses": ["10.0.0.1"]}]
+    assert change(api, resource, named)["metadata"]["generation"] == 3
+
 
 _STAMP = "2026-01-01T00:00:00Z"
 
 
 def _condition(kind: str, status: str = "False", **more: object) -> Obj:
     return {"type": kind, "status": status, "lastTransitionTime": _STAMP, **more}
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 @pytest.fixture

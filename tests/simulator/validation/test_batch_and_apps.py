@@ -5,12 +5,34 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.validation.apps import validate_stateful_set_spec_update
-from pytest_kwait.simulator.validation.batch import validate_job_status_update
-from pytest_kwait.simulator.validation.counts import validate_status_counts
-from pytest_kwait.simulator.validation.findings import ErrorList
-from pytest_kwait.simulator.validation.job_changes import validate_job_update
+from pytest_kwait.simulator.validation.apps import (
+    parse_int_or_percent,
+    validate_not_more_than_100_percent,
+    validate_stateful_set_spec_update,
+    validate_status_counts,
+)
+from pytest_kwait.simulator.validation.batch import validate_job_status_update, validate_job_update
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 from tests.simulator.cluster import job, new_cluster
+
+MORE = "must not be greater than 100%"
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [(3, 3), ("25%", 25), ("0%", 0), ("half", 0), (f"{'0' * 5000}7%", 7), ("100%", 100)],
+)
+def test_int_or_percent_values(given: int | str, number: int) -> None:
+    assert parse_int_or_percent(given) == number
+
+
+@pytest.mark.parametrize("given", ["101%", f"{'9' * 5000}%"])
+def test_more_than_100_percent_is_rejected(given: str) -> None:
+    found = ErrorList()
+    validate_not_more_than_100_percent(given, "spec.minAvailable", found)
+    (error,) = found
+    assert str(error) == f'spec.minAvailable: Invalid value: "{given}": {MORE}'
+
 
 Obj = dict[str, Any]
 

@@ -20,9 +20,14 @@ from pytest_kwait.client.responses import Response
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import make_redactor
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.artifacts import dump, dumps
-from pytest_kwait.suite.artifacts.dump import format_events
-from pytest_kwait.suite.artifacts.dumps import dump_cluster, dump_namespaces, dump_unready_cluster
+from pytest_kwait.suite.artifacts import dump
+from pytest_kwait.suite.artifacts.dump import (
+    dump_cluster,
+    dump_namespaces,
+    dump_unready_cluster,
+    format_events,
+    is_failing,
+)
 from pytest_kwait.suite.artifacts.folder import ArtifactFolder
 from tests.suite.fakes import FakeClient, FakeCluster, FakeTransport, _discovered
 
@@ -216,7 +221,7 @@ def test_what_is_too_much_is_cut_and_said(place: Place, monkeypatch: pytest.Monk
     monkeypatch.setattr(dump, "MAX_EVENT_LINES", 1)
     monkeypatch.setattr(dump, "MAX_OBJECTS_SIZE", 400)
     monkeypatch.setattr(dump, "MAX_OBJECTS", 2)
-    monkeypatch.setattr("pytest_kwait.suite.artifacts.dumps.MAX_LOGS", 3)
+    monkeypatch.setattr("pytest_kwait.suite.artifacts.dump.MAX_LOGS", 3)
     for name in ("a", "b", "c", "d"):
         place.transport.put(WIDGETS, "ci", name)
         place.transport.put(EVENTS, "ci", name, **event(name, "x"))
@@ -346,7 +351,7 @@ def test_a_bug_is_no_problem_of_the_cluster(place: Place) -> None:
 
 
 def test_what_is_interrupted_begins_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dumps, "WORKERS", 1)
+    monkeypatch.setattr(dump, "WORKERS", 1)
     gate = threading.Event()
     done = []
 
@@ -354,7 +359,7 @@ def test_what_is_interrupted_begins_nothing_more(monkeypatch: pytest.MonkeyPatch
         done.append("second")
 
     def gather() -> None:
-        with dumps._WorkerPool() as crew:
+        with dump._WorkerPool() as crew:
             crew.start(gate.wait, 10.0)
             waiting: Any = crew.start(second)
             waiting.__self__.add_done_callback(lambda _: gate.set())
@@ -396,3 +401,19 @@ def test_a_cluster_is_kept_where_artifacts_go(tmp_path: Path) -> None:
         f"'{tmp_path / 'file'}'"
     )
     assert [each.closed for each in clients] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("phase", "conditions", "failing"),
+    [
+        ("Running", {"Initialized": "True", "Ready": "True"}, False),
+        ("Running", {"Initialized": "True", "Ready": "False"}, True),
+        ("Running", {"Initialized": "True"}, True),
+        ("Failed", {"Ready": "True"}, True),
+        ("Succeeded", {"Ready": "False"}, False),
+        ("Pending", {}, True),
+    ],
+)
+def test_pods_whose_logs_are_wanted(phase: str, conditions: dict[str, str], failing: bool) -> None:
+    listed = [{"type": type, "status": status} for type, status in conditions.items()]
+    assert is_failing({"status": {"phase": phase, "conditions": listed}}) is failing

@@ -8,7 +8,7 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline, rfc3339, rfc3339_micro
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import run_label_value, run_lease_name
-from pytest_kwait.suite.cleanup.rivals import DuplicateRun, find_duplicate_run
+from pytest_kwait.suite.cleanup.run_lease import DuplicateRun, find_duplicate_run
 from pytest_kwait.testing import FakeClock
 from tests.suite.fakes import FakeClient, FakeTransport
 

@@ -13,13 +13,13 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     kept_annotations,
     run_label_value,
     run_lease_name,
+    with_seal,
 )
-from pytest_kwait.suite.cleanup.provenance import with_seal
 from pytest_kwait.testing import FakeClock
 from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
-    from pytest_kwait.suite.cleanup.leftovers import SweepResult
+    from pytest_kwait.suite.cleanup.janitor import SweepResult
 
 _NOW = 1_000_000.0
 _DAY = 24 * 3600.0

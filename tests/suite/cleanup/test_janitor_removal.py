@@ -9,8 +9,7 @@ import pytest
 from pytest_kwait.client.resource import CONFIG_MAPS, LEASES, NAMESPACES, PRIORITY_CLASSES, Resource
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.cleanup.janitor import _deletion_order
-from pytest_kwait.suite.cleanup.leftovers import Leftover
+from pytest_kwait.suite.cleanup.janitor import Leftover, _deletion_order
 from tests.suite.cleanup.test_janitor import Place
 
 WEBHOOKS = Resource(

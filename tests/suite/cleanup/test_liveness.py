@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.suite.cleanup.liveness import Liveness, LivenessWatch, RunLease, read_run_lease
 from pytest_kwait.suite.cleanup.owned_objects import run_label_value, run_lease_name
+from pytest_kwait.suite.cleanup.run_lease import Liveness, LivenessWatch, RunLease, read_run_lease
 
 _LEASE = RunLease("default", "l", "u", "1", "r1", 40.0, 1000.0, False, ())
 

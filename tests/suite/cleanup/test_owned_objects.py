@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SECRETS
-from pytest_kwait.suite.cleanup.owned_objects import Owner, kept_annotations
-from pytest_kwait.suite.cleanup.provenance import parse_time, read_provenance, with_seal
+from pytest_kwait.suite.cleanup.owned_objects import (
+    Owner,
+    kept_annotations,
+    parse_time,
+    read_provenance,
+    with_seal,
+)
 
 _OWNER = Owner("r1", "tests/x.py::t", "t", worker="gw1", shard="1/2", attempt=2, nonce="ab")
 

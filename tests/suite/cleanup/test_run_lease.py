@@ -8,9 +8,13 @@ import pytest
 from pytest_kwait.client.resource import CONFIG_MAPS, JOBS
 from pytest_kwait.clock import SystemClock
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.cleanup.liveness import read_run_lease
 from pytest_kwait.suite.cleanup.owned_objects import run_lease_name
-from pytest_kwait.suite.cleanup.run_lease import RunLeaseRenewer, format_kind, read_server_time
+from pytest_kwait.suite.cleanup.run_lease import (
+    RunLeaseRenewer,
+    format_kind,
+    read_run_lease,
+    read_server_time,
+)
 from tests.suite.fakes import FakeClient, FakeTransport
 
 _NAME = run_lease_name("r1", "ab")

@@ -13,7 +13,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
 from pytest_kwait.suite.bound_wait import TimeBudget
-from pytest_kwait.suite.election import candidate, candidate_main
+from pytest_kwait.suite.election import candidate_main, candidates
 from pytest_kwait.suite.election.candidates import Candidates
 from tests.clusters.kubeconfigs import contents, written
 from tests.suite.fakes import FakeCluster
@@ -49,7 +49,7 @@ def elect(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
     made: list[Candidates] = []
 
     def elect(program: str, number: int = 1, **options: Any) -> Candidates:
-        monkeypatch.setattr(candidate, "PROGRAM", (sys.executable, "-c", START + program))
+        monkeypatch.setattr(candidates, "PROGRAM", (sys.executable, "-c", START + program))
         made.append(
             Candidates(cluster, cluster.client(), "ci-1", number, **{"lease": "boss", **options})
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.election.relay import CuttableProxy
+from pytest_kwait.suite.election.candidates import CuttableProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

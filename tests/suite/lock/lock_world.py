@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
-from pytest_kwait.suite.lock.leases import LOCK_NAME, read_queue
+from pytest_kwait.suite.lock.leases import LOCK_NAME, LockLeases, read_queue
 from pytest_kwait.suite.lock.lock import ClusterLock, LockTimeout
-from pytest_kwait.suite.lock.lock_ledger import LockLeases
 from tests.leaderelection.lease_store import LeaseStore
 from tests.leaderelection.virtual_time import FaultySession, Host
 

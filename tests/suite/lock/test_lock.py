@@ -8,6 +8,7 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.lock.leases import (
     LOCK_NAME,
+    LockLeases,
     Member,
     Ticket,
     build_lock_lease,
@@ -15,9 +16,7 @@ from pytest_kwait.suite.lock.leases import (
     read_queue,
     shorten_text,
 )
-from pytest_kwait.suite.lock.lock import ClusterLock
-from pytest_kwait.suite.lock.lock_ledger import LockLeases
-from pytest_kwait.suite.lock.lock_membership import LockMember
+from pytest_kwait.suite.lock.lock import ClusterLock, LockMember
 from pytest_kwait.wait.errors import DeadlineExceeded
 from tests.suite.lock.lock_world import Leases
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import Owner
-from pytest_kwait.suite.namespaces.departures import NamespaceDeletions
+from pytest_kwait.suite.namespaces.namespaces import NamespaceDeletions
 from pytest_kwait.testing import FakeClock
 from tests.suite.fakes import FakeClient, FakeTransport
 

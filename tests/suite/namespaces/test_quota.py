@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.client.session import Session
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import Owner
-from pytest_kwait.suite.namespaces.turns import NamespaceQuota
+from pytest_kwait.suite.namespaces.namespaces import NamespaceQuota
 from pytest_kwait.testing import FakeClock
 from tests.suite.fakes import FakeClient, FakeTransport
 

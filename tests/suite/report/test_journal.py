@@ -6,8 +6,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kwait.suite.report.journal import Journal, JournalEntry, WaitStarted, read_entries
-from pytest_kwait.suite.report.records import RunRecord
+from pytest_kwait.suite.report.records import (
+    Journal,
+    JournalEntry,
+    RunRecord,
+    WaitStarted,
+    read_entries,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +41,7 @@ def test_a_process_that_is_killed_takes_no_line_with_it(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from pytest_kwait.suite.report.journal import Entry, Journal\n"
+        "from pytest_kwait.suite.report.records import Entry, Journal\n"
         "from pytest_kwait.suite.report.records import RunRecord\n"
         "journal = Journal(Path(sys.argv[1]))\n"
         "for n in range(100): journal.write(Entry(run=RunRecord(str(n), str(n), 1.0)))\n"

@@ -11,12 +11,14 @@ from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
 from pytest_kwait.engine.failure.evidence import Evidence, LogTail
 from pytest_kwait.engine.failure.report import WaitReport
 from pytest_kwait.engine.failure.timeline import Timeline
-from pytest_kwait.suite.report.journal import Journal, JournalEntry, read_entries
-from pytest_kwait.suite.report.recorder import WaitRecorder
 from pytest_kwait.suite.report.records import (
+    Journal,
+    JournalEntry,
     VerdictChange,
+    WaitRecorder,
     limit_failure_text,
     limit_size,
+    read_entries,
     truncate_middle,
 )
 from pytest_kwait.testing import FakeClock

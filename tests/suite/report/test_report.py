@@ -8,13 +8,14 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.report import report as run_report
-from pytest_kwait.suite.report.journal import JournalEntry, WaitStarted
 from pytest_kwait.suite.report.records import (
     Explanation,
+    JournalEntry,
     RunRecord,
     TestRecord,
     VerdictChange,
     WaitRecord,
+    WaitStarted,
 )
 from pytest_kwait.suite.report.report import (
     RunReport,

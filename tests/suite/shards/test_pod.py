@@ -1,22 +1,57 @@
-"""The program in a shard's pod."""
+"""Results in the log of a pod."""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_kwait import wait
 from pytest_kwait.suite.report.junit import count_tests
-from pytest_kwait.suite.shards.pod import unpack_results
-from pytest_kwait.suite.shards.shard_process import main
+from pytest_kwait.suite.shards.pod import ShardResults, main, pack_results, unpack_results
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+FILES = {"junit.xml": b"<testsuites/>", "report.json": random.Random(1).randbytes(20_000)}
+
+
+@pytest.mark.parametrize("before", ["", "collected 3 items\n", "no newline at its end"])
+def test_what_was_packed_comes_out_of_the_log(before: str) -> None:
+    log = before + pack_results(1, FILES)
+    assert unpack_results(log) == ShardResults(1, FILES, before)
+    assert max(len(line) for line in log.splitlines()) <= 4100
+
+
+def test_the_last_results_count() -> None:
+    """A test may print those of another run."""
+    log = pack_results(0, {}) + "and then\n" + pack_results(3, FILES)
+    assert unpack_results(log) == ShardResults(3, FILES, pack_results(0, {}) + "and then\n")
+
+
+WHOLE = pack_results(1, FILES)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "",
+        "no results",
+        WHOLE[: len(WHOLE) // 2],
+        WHOLE.replace("kwait-shard-results-end", ""),
+        WHOLE[:2000] + WHOLE[2010:],
+        WHOLE[:2000] + "é" + WHOLE[2001:],
+        "kwait-shard-results \nkwait-shard-results-end",
+        "kwait-shard-results x y\nkwait-shard-results-end",
+    ],
+)
+def test_half_of_them_are_none(log: str) -> None:
+    assert unpack_results(log) is None
 
 
 def test_it_runs_pytest_and_shows_what_it_made(
@@ -46,7 +81,7 @@ def test_a_pod_that_is_deleted_ends_its_fixtures(tmp_path: Path) -> None:
         f"    open({str(tmp_path / 'ready')!r}, 'w').close()\n"
         "    time.sleep(60)\n"
     )
-    command = [sys.executable, "-P", "-m", "pytest_kwait.suite.shards.shard_process", "-s"]
+    command = [sys.executable, "-P", "-m", "pytest_kwait.suite.shards.pod", "-s"]
     with subprocess.Popen(
         [*command, str(tmp_path), "-p", "no:cacheprovider"],
         stdout=subprocess.PIPE,

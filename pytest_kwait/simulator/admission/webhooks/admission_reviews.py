@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.conversion import to_version
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes

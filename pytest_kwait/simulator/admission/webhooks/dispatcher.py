@@ -1,6 +1,6 @@
-"""MutatingAdmissionWebhook: others' servers may change what is to be stored.
+"""One webhook and one request: asked once, understood, or failed as its policy says.
 
-Source: k8s.io/apiserver pkg/admission/plugin/webhook/mutating/{dispatcher,reinvocationcontext}.go.
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
 """
 
 from __future__ import annotations
@@ -8,17 +8,102 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
+    InvalidReviewError,
+    ReviewResponse,
+    build_review,
+    choose_review_version,
+    denial_error,
+    parse_review_response,
+)
 from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP
-from pytest_kwait.simulator.api_errors import StatusError, internal_error
-from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.admission.webhooks.webhook_client import (
+    WebhookReply,
+    build_call,
+    require_replies,
+)
+from pytest_kwait.simulator.api_errors import StatusError, bad_request, internal_error
+from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.request_info import internal_caller
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_kwait.simulator.admission.webhooks.matching import MatchedWebhook
     from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.request_info import Caller
 
-__all__ = ["MutatingAdmissionWebhook"]
+__all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "WebhookInvocation"]
+
+
+class WebhookInvocation:
+    """A request as it is shown to one webhook.
+
+    Args:
+        api: the cluster.
+        hook: the webhook.
+        attributes: the request.
+        mutating: whether the webhook may change it.
+
+    Raises:
+        StatusError: 400, it is only tried and the webhook knows no trying.
+    """
+
+    def __init__(
+        self, api: SimulatedCluster, hook: MatchedWebhook, attributes: Attributes, *, mutating: bool
+    ) -> None:
+        self._hook = hook
+        self._caller = attributes.caller
+        self._mutating = mutating
+        self._reply = WebhookReply("")
+        self._version = choose_review_version(hook)
+        if attributes.caller.dry_run and hook.webhook.get("sideEffects") not in (
+            "None",
+            "NoneOnDryRun",
+        ):
+            raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        request = build_review(hook, attributes)
+        config = hook.webhook["clientConfig"]
+        self._call = build_call(api, hook.identity, config, self._version, request, hook.seconds)
+
+    @staticmethod
+    def ask(caller: Caller, questions: Sequence[WebhookInvocation]) -> None:
+        """Let all of them be answered.
+
+        Raises:
+            Unanswered: they are to be asked first.
+        """
+        replies = require_replies(caller, [question._call for question in questions])
+        for question, reply in zip(questions, replies, strict=True):
+            question._reply = reply
+
+    def verdict(self) -> ReviewResponse | None:
+        """What the webhook says, None where it fails and may.
+
+        Raises:
+            StatusError: it refuses the request, or fails and may not.
+        """
+        try:
+            found = self._parse_reply()
+        except InvalidReviewError as error:
+            if self._hook.may_fail:
+                return None
+            text = f'failed calling webhook "{self._hook.name}": {error}'
+            raise internal_error(text) from None
+        for text in found.warnings:
+            self._caller.warn(text)
+        if not found.allowed:
+            raise denial_error(self._hook.name, found.status)
+        return found
+
+    def _parse_reply(self) -> ReviewResponse:
+        if self._reply.failure:
+            raise InvalidReviewError(self._reply.failure)
+        return parse_review_response(
+            self._reply.body, self._reply.uid, self._version, mutating=self._mutating
+        )
+
 
 _MUTATING_CONFIGURATIONS = f"mutatingwebhookconfigurations.{ADMISSION_GROUP}"
 
@@ -48,7 +133,6 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
             return
         # Not at import: hardly any cluster has webhooks.
         from pytest_kwait.simulator.admission.webhooks.matching import match_webhooks
-        from pytest_kwait.simulator.admission.webhooks.webhook_consultation import WebhookInvocation
 
         again = attributes.reinvocation
         if again.active and attributes.obj != again.seen:
@@ -93,3 +177,38 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
             attributes.obj = to_version(attributes.kind, stored, attributes.caller)
         else:
             attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}
+
+
+_VALIDATING_CONFIGURATIONS = f"validatingwebhookconfigurations.{ADMISSION_GROUP}"
+
+
+class ValidatingAdmissionWebhook(AdmissionPlugin):
+    """The plugin.
+
+    Args:
+        api: the cluster.
+    """
+
+    def __init__(self, api: SimulatedCluster) -> None:
+        self._api = api
+        self._configurations = api.store.present(_VALIDATING_CONFIGURATIONS)
+
+    def validate(self, attributes: Attributes) -> None:
+        """Ask all that want to see the request, side by side; the first refusal counts.
+
+        Raises:
+            StatusError: one refuses it, or cannot be asked and must be.
+            Unanswered: they are to be asked first.
+        """
+        if not self._configurations:
+            return
+        # Not at import: hardly any cluster has webhooks.
+        from pytest_kwait.simulator.admission.webhooks.matching import match_webhooks
+
+        questions = [
+            WebhookInvocation(self._api, hook, attributes, mutating=False)
+            for hook in match_webhooks(self._api, _VALIDATING_CONFIGURATIONS, attributes)
+        ]
+        WebhookInvocation.ask(attributes.caller, questions)
+        for question in questions:
+            question.verdict()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from pytest_kwait.simulator.api_errors import internal_error
-from pytest_kwait.simulator.names import new_uid
+from pytest_kwait.simulator.objects import new_uid
 from pytest_kwait.simulator.suspendable import SuspendableTask
 
 if TYPE_CHECKING:

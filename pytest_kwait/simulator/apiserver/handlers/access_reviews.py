@@ -19,8 +19,8 @@ from pytest_kwait.simulator.api_errors import (
 )
 from pytest_kwait.simulator.authorization.attributes import Attributes
 from pytest_kwait.simulator.managedfields.field_manager import record_update
+from pytest_kwait.simulator.request_info import User
 from pytest_kwait.simulator.selectors import parse_labels
-from pytest_kwait.simulator.users import User
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.filters import AuthFilters

@@ -24,23 +24,22 @@ from pytest_kwait.simulator.apiserver.request_bodies import (
     read_body,
     run_in_thread_if_large,
 )
-from pytest_kwait.simulator.apiserver.responses import object_response
-from pytest_kwait.simulator.apiserver.versions import to_requested_version
-from pytest_kwait.simulator.codec.json_text import check_depth
+from pytest_kwait.simulator.apiserver.responses import object_response, to_requested_version
+from pytest_kwait.simulator.codec.json_yaml import check_depth
 from pytest_kwait.simulator.codec.schema import shape_of
-from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
-from pytest_kwait.simulator.managedfields.typed_check import format_go_value
+from pytest_kwait.simulator.managedfields.field_sets import format_go_value
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.patch import apply_strategic_merge
-from pytest_kwait.simulator.patches import (
+from pytest_kwait.simulator.patch import (
     apply_json_patch,
     apply_merge_patch,
+    apply_strategic_merge,
+    from_unstructured_error,
     not_a_map_message,
     read_patch,
 )
 from pytest_kwait.simulator.store import key_of
-from pytest_kwait.simulator.unstructured import from_unstructured_error
 
 if TYPE_CHECKING:
     from aiohttp import web

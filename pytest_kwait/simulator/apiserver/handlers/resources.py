@@ -1,6 +1,6 @@
-"""Requests on resources: get, list, watch, create, update, patch, delete.
+"""The parts of the control plane, as `kubectl get componentstatuses` lists them: they run.
 
-Source: k8s.io/apiserver pkg/endpoints/handlers, pkg/endpoints/installer.go.
+Source: k8s.io/kubernetes pkg/registry/core/componentstatus/rest.go.
 """
 
 from __future__ import annotations
@@ -16,38 +16,34 @@ from pytest_kwait.simulator.api_errors import (
     resource_not_found,
     verb_not_supported,
 )
-from pytest_kwait.simulator.apiserver.contents import check_object_name
+from pytest_kwait.simulator.apiserver.filters import check_timeout
 from pytest_kwait.simulator.apiserver.handlers.access_reviews import AccessReviews
-from pytest_kwait.simulator.apiserver.handlers.components import (
-    COMPONENTS,
-    get_component_status,
-    list_component_statuses,
-)
-from pytest_kwait.simulator.apiserver.handlers.list_options import read_options
 from pytest_kwait.simulator.apiserver.handlers.listing import (
     find_page,
     parse_revision,
+    read_options,
     wait_for_revision,
 )
 from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
 from pytest_kwait.simulator.apiserver.handlers.watch import serve_watch
 from pytest_kwait.simulator.apiserver.negotiation import PRODUCED, STREAMED, check_produced
 from pytest_kwait.simulator.apiserver.printers.tables import check_table_options
-from pytest_kwait.simulator.apiserver.request_bodies import read_delete_options, read_object
+from pytest_kwait.simulator.apiserver.request_bodies import (
+    check_object_name,
+    read_delete_options,
+    read_object,
+)
 from pytest_kwait.simulator.apiserver.responses import (
+    entry_to_requested_version,
     json_response,
     list_response,
     object_response,
     stored_object_response,
-)
-from pytest_kwait.simulator.apiserver.subresources.bindings import serve_binding
-from pytest_kwait.simulator.apiserver.timeouts import check_timeout
-from pytest_kwait.simulator.apiserver.versions import (
-    entry_to_requested_version,
     to_requested_version,
 )
+from pytest_kwait.simulator.apiserver.subresources.handler import serve_binding
 from pytest_kwait.simulator.objects import name_of, namespace_of
-from pytest_kwait.simulator.store import key_of
+from pytest_kwait.simulator.store import Entry, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,13 +51,40 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.filters import AuthFilters
+    from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["ResourceHandler"]
+__all__ = ["COMPONENTS", "ResourceHandler", "get_component_status", "list_component_statuses"]
+
+COMPONENTS = "componentstatuses"
+_COMPONENT_NAMES = ("scheduler", "controller-manager", "etcd-0")
+
+
+def get_component_status(name: str) -> Obj:
+    """One part.
+
+    Raises:
+        StatusError: 404, there is none of that name.
+    """
+    if name not in _COMPONENT_NAMES:
+        raise not_found("", "componentstatus", name)
+    return {
+        "kind": "ComponentStatus",
+        "apiVersion": "v1",
+        "metadata": {"name": name},
+        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
+    }
+
+
+def list_component_statuses(options: ListOptions) -> list[Entry]:
+    """The parts that `options` select."""
+    entries = [Entry(name, get_component_status(name), 0) for name in _COMPONENT_NAMES]
+    return [entry for entry in entries if options.selects(entry)]
+
 
 _JOB_DELETION_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "

@@ -1,42 +1,171 @@
-"""Watches: one stream of JSON lines per request, each change encoded once for all of them.
+"""What a stream still has to send: as fast as its client reads, and no more than can be kept.
 
-Source: k8s.io/apiserver pkg/endpoints/handlers/watch.go, pkg/storage/cacher/cache_watcher.go.
+Chunks are shared by all streams that send them; what is copied for one client alone is bounded by
+what its connection takes at a time.
+
+Source: k8s.io/apiserver pkg/storage/cacher/cache_watcher.go (a watcher that does not keep up ends).
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 
+from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiserver.handlers.listing import (
     REVISION_TIMEOUT,
     parse_revision,
     wait_for_revision,
 )
-from pytest_kwait.simulator.apiserver.handlers.outlet import StreamBuffer
 from pytest_kwait.simulator.apiserver.negotiation import negotiate_stream
 from pytest_kwait.simulator.apiserver.printers.tables import to_partial_object_metadata, to_table
-from pytest_kwait.simulator.apiserver.responses import add_response_headers
-from pytest_kwait.simulator.faults.request_faults import CLIENT_HEADER
-from pytest_kwait.simulator.kind_view import to_version_without_webhook
+from pytest_kwait.simulator.apiserver.responses import (
+    add_response_headers,
+    entries_to_requested_version,
+)
+from pytest_kwait.simulator.conversion import to_version_without_webhook
+from pytest_kwait.simulator.faults.active_faults import CLIENT_HEADER
 from pytest_kwait.simulator.store import Entry, with_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from pytest_kwait.simulator.apiserver.handlers.list_options import ListOptions
+    from pytest_kwait.simulator.apiextensions.webhook_converter import WebhookConverter
+    from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["WatchStream", "error_event", "serve_watch"]
+__all__ = ["ConvertedWatchStream", "StreamBuffer", "WatchStream", "error_event", "serve_watch"]
+
+_WRITE_BYTES = 256 * 1024
+"""Bytes that are handed to a connection at a time."""
+_TRANSPORT_HIGH_WATER = 256 * 1024
+"""Bytes that a connection has taken and not sent, from which on what follows waits here."""
+_MAX_BUFFERED_BYTES = 16 * 1024 * 1024
+_MAX_STALLED_SECONDS = 60.0
+"""How long a client may read nothing at all while something waits for it."""
+
+
+class StreamBuffer:
+    """The way out of one stream.
+
+    Args:
+        transport: the connection.
+        drained: waits until the connection takes more.
+        ended: called when nothing can be sent any more.
+        most: bytes that may wait here.
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        drained: Callable[[], Awaitable[None]],
+        ended: Callable[[], None],
+        most: int = _MAX_BUFFERED_BYTES,
+    ) -> None:
+        self._transport = transport
+        self._drained = drained
+        self._ended = ended
+        self._most = most
+        self._loop = asyncio.get_running_loop()
+        self._source: Iterator[bytes] | None = None
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._planned = False
+        self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is gone."""
+        return self._transport.is_closing()
+
+    def begin(self, source: Iterator[bytes]) -> None:
+        """Send what `source` yields, as the client reads it, before anything else."""
+        self._source = source
+        self.flush()
+
+    def send(self, chunk: bytes) -> None:
+        """Send `chunk` in its turn; a client that is too far behind is cut off."""
+        self._waiting.append(chunk)
+        self._size += len(chunk)
+        if self._size > self._most:
+            self.cut()
+        elif not self._planned and self._pump is None:
+            self._planned = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what waits, now where the connection takes it, otherwise as it does."""
+        self._planned = False
+        if self._pump is not None:
+            return
+        if self._transport.is_closing():
+            self._end()
+            return
+        if self._transport.get_write_buffer_size() < _TRANSPORT_HIGH_WATER:
+            self._write()
+        if self._waiting or self._source is not None:
+            self._pump = self._loop.create_task(self._follow())
+
+    def finish(self) -> bool:
+        """End; whether everything has been sent, and the connection can be used again."""
+        self.flush()
+        if self._pump is not None:
+            self._pump.cancel()
+            self.cut()
+        return not self._transport.is_closing()
+
+    async def _follow(self) -> None:
+        """Write one portion after the other as the client reads them."""
+        try:
+            while self._waiting or self._source is not None:
+                async with asyncio.timeout(_MAX_STALLED_SECONDS):
+                    await self._drained()
+                self._write()
+                await async_sleep(0)
+        except (ConnectionError, TimeoutError):
+            self.cut()
+        finally:
+            self._pump = None
+
+    def _write(self) -> None:
+        parts: list[bytes] = []
+        size = 0
+        while size < _WRITE_BYTES:
+            if self._source is not None:
+                part = next(self._source, b"")
+                if not part:
+                    self._source = None
+                    continue
+            elif self._waiting:
+                part = self._waiting.popleft()
+                self._size -= len(part)
+            else:
+                break
+            parts.append(part)
+            size += len(part)
+        if parts:
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def cut(self) -> None:
+        """End the connection, whatever has been sent."""
+        self._transport.abort()
+        self._end()
+
+    def _end(self) -> None:
+        self._waiting.clear()
+        self._source, self._size = None, 0
+        self._ended()
+
 
 _MIN_TIMEOUT = 1800
 _BOOKMARK_PAUSE = 60.0
@@ -88,7 +217,6 @@ async def serve_watch(
     stream = WatchStream(api, request, kind, namespace, options, revision)
     if kind.structure is not None and kind.structure.conversion is not None:
         # Not at import: hardly any definition has a webhook.
-        from pytest_kwait.simulator.apiserver.handlers.converted_watch import ConvertedWatchStream
 
         conversion = kind.structure.conversion
         stream = ConvertedWatchStream(api, request, kind, namespace, options, revision, conversion)
@@ -321,3 +449,106 @@ class WatchStream:
         if self._convert:
             obj = to_partial_object_metadata(obj, self._version)
         return _frame_event("BOOKMARK", _encode(obj))
+
+
+_MAX_PENDING_CHANGES = 4096
+
+
+class ConvertedWatchStream(WatchStream):
+    """One such watch.
+
+    Args:
+        conversion: the webhook; the rest is as for every watch.
+    """
+
+    def __init__(
+        self,
+        api: SimulatedCluster,
+        request: ApiRequest,
+        kind: Kind,
+        namespace: str | None,
+        options: ListOptions,
+        revision: int,
+        conversion: WebhookConverter,
+    ) -> None:
+        super().__init__(api, request, kind, namespace, options, revision)
+        self._conversion = conversion
+        self._ahead: deque[Change] = deque()
+        self._due = asyncio.Event()
+        self._busy = False
+        self._initial: Sequence[Entry] | None = None
+        self._initial_revision = 0
+        self._worker: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Convert what is there, and keep what comes meanwhile.
+
+        Raises:
+            StatusError: 429, the webhook fails.
+        """
+        options, store = self._options, self._api.store
+        bucket, namespace = self._kind.bucket, self._prefix[:-1]
+        self._unsubscribe = store.watch(bucket, self._on_change, namespace)
+        if options.initial_events or (options.initial_events is None and not self._revision):
+            self._initial_revision = store.revision
+            try:
+                found = store.entries(bucket, namespace or None)
+                self._initial = await entries_to_requested_version(self._kind, found)
+            except StatusError:
+                self._unsubscribe()
+                raise
+
+    def start(self, outlet: StreamBuffer) -> None:
+        """Send what there is, and follow what comes."""
+        self._outlet = outlet
+        if self._initial is not None:
+            outlet.begin(self._initial_chunks(self._initial, self._initial_revision))
+        elif self._revision:
+            try:
+                past = [*self._api.store.since(self._kind.bucket, self._revision)]
+            except StatusError as error:
+                outlet.send(error_event(error))
+                self._done.set()
+                return
+            # What came since the watch began stands at the end of the past as well.
+            self._ahead = deque(past)
+        self._due.set()
+        self._worker = self._loop.create_task(self._follow())
+
+    def end(self) -> None:
+        """Nothing more can be sent."""
+        super().end()
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def stop(self) -> bool:
+        """No longer follow; whether the client has got everything."""
+        if self._worker is not None:
+            self._worker.cancel()
+        return super().stop()
+
+    @property
+    def _current(self) -> bool:
+        return not self._ahead and not self._busy
+
+    def _on_change(self, change: Change) -> None:
+        self._ahead.append(change)
+        self._due.set()
+        if len(self._ahead) > _MAX_PENDING_CHANGES:
+            self._done.set()
+
+    async def _follow(self) -> None:
+        """Send one change after the other."""
+        while True:
+            await self._due.wait()
+            while self._ahead:
+                change, self._busy = self._ahead.popleft(), True
+                try:
+                    converted = await self._conversion.change(change, self._kind)
+                except StatusError:
+                    self._done.set()
+                    return
+                if chunk := self._change_chunk(converted):
+                    self._outlet.send(chunk)
+                self._busy = False
+            self._due.clear()

@@ -1,20 +1,21 @@
-"""The rows of what a cluster is made of: nodes, namespaces, accounts, roles, quotas, policies.
+"""The rows of services, of what stands behind them and of what leads to them.
 
-Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, k8s.io/kube-aggregator
-pkg/registry/apiservice/strategy.go.
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.apiserver.printers.ages import (
+from pytest_kwait.simulator.apiserver.printers.workload_cells import (
+    NONE,
     UNKNOWN,
     age_cell,
     elapsed_text,
+    format_labels,
     human_duration,
+    selector_cell,
 )
-from pytest_kwait.simulator.apiserver.printers.workload_cells import NONE
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
 from pytest_kwait.simulator.selectors import format_selector
 
@@ -23,14 +24,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "api_service_cells",
+    "attributes_class_cells",
     "budget_cells",
     "certificate_signing_request_cells",
+    "claim_cells",
     "component_status_cells",
     "config_map_cells",
+    "device_claim_cells",
+    "device_slice_cells",
+    "driver_cells",
+    "driver_node_cells",
+    "endpoint_slice_cells",
+    "endpoints_cells",
     "event_cells",
     "flow_schema_cells",
+    "ingress_cells",
+    "ingress_class_cells",
+    "ip_address_cells",
     "lease_cells",
+    "name_and_age_cells",
     "namespace_cells",
+    "network_policy_cells",
     "node_cells",
     "policy_binding_cells",
     "policy_cells",
@@ -42,12 +56,307 @@ __all__ = [
     "runtime_class_cells",
     "secret_cells",
     "service_account_cells",
+    "service_cells",
+    "service_range_cells",
+    "storage_class_cells",
+    "volume_attachment_cells",
+    "volume_cells",
     "webhook_configuration_cells",
 ]
 
+_MAX_SHOWN_ADDRESSES = 3
+_DEFAULT_INGRESS_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
+
+
+def service_cells(obj: Obj) -> list[Any]:
+    """A service's row."""
+    spec = obj.get("spec", {})
+    ports = []
+    for port in spec.get("ports", ()):
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        ports.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
+    addresses = spec.get("clusterIPs") or [spec.get("clusterIP") or NONE]
+    return [
+        name_of(obj),
+        spec.get("type", ""),
+        addresses[0],
+        _external_addresses(obj),
+        ",".join(ports) or NONE,
+        age_cell(obj),
+        format_labels(spec.get("selector")),
+    ]
+
+
+def _external_addresses(obj: Obj) -> str:
+    """Where a service is reached from outside the cluster."""
+    spec = obj.get("spec", {})
+    kind, given = spec.get("type"), list(spec.get("externalIPs") or ())
+    if kind in ("ClusterIP", "NodePort"):
+        return ",".join(given) or NONE
+    if kind == "LoadBalancer":
+        return ",".join([*_load_balancer_addresses(obj), *given]) or "<pending>"
+    return str(spec.get("externalName", "")) if kind == "ExternalName" else "<unknown>"
+
+
+def _load_balancer_addresses(obj: Obj) -> list[str]:
+    """The addresses of a load balancer."""
+    points = obj.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
+    return sorted({one.get("ip") or one.get("hostname") or "" for one in points} - {""})
+
+
+def ingress_cells(obj: Obj) -> list[Any]:
+    """An ingress's row."""
+    spec = obj.get("spec", {})
+    rules = spec.get("rules") or ()
+    hosts: list[str] = []
+    more = False
+    for rule in rules:
+        more = more or len(hosts) == _MAX_SHOWN_ADDRESSES
+        if not more and rule.get("host"):
+            hosts.append(rule["host"])
+    shown = ",".join(hosts) or "*"
+    if more:
+        shown += f" + {len(rules) - _MAX_SHOWN_ADDRESSES} more..."
+    return [
+        name_of(obj),
+        spec.get("ingressClassName", NONE),
+        shown,
+        ",".join(_load_balancer_addresses(obj)),
+        "80, 443" if spec.get("tls") else "80",
+        age_cell(obj),
+    ]
+
+
+def ingress_class_cells(obj: Obj) -> list[Any]:
+    """An ingress class's row."""
+    spec, name = obj.get("spec", {}), name_of(obj)
+    if (obj["metadata"].get("annotations") or {}).get(_DEFAULT_INGRESS_CLASS_ANNOTATION) == "true":
+        name += " (default)"
+    parameters, shown = spec.get("parameters"), NONE
+    if parameters:
+        group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") is not None else ""
+        shown = f"{parameters['kind']}{group}/{parameters['name']}"
+    return [name, spec.get("controller", ""), shown, age_cell(obj)]
+
+
+def endpoints_cells(obj: Obj) -> list[Any]:
+    """The row of endpoints: the first ones, and how many there are."""
+    found = []
+    for subset in obj.get("subsets") or ():
+        addresses = [one["ip"] for one in subset.get("addresses") or ()]
+        ports = subset.get("ports")
+        if not ports:
+            found += addresses
+        for port in ports or ():
+            found += [_join_address(address, port["port"]) for address in addresses]
+    shown = ",".join(found[:_MAX_SHOWN_ADDRESSES])
+    if len(found) > _MAX_SHOWN_ADDRESSES:
+        shown += f" + {len(found) - _MAX_SHOWN_ADDRESSES} more..."
+    return [name_of(obj), shown if obj.get("subsets") else NONE, age_cell(obj)]
+
+
+def _join_address(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def endpoint_slice_cells(obj: Obj) -> list[Any]:
+    """An endpoint slice's row."""
+    ports = [
+        str(port["port"]) if port.get("port") is not None else port.get("name", "*")
+        for port in obj.get("ports") or ()
+    ]
+    addresses = [
+        address for one in obj.get("endpoints") or () for address in one.get("addresses") or ()
+    ]
+    return [
+        name_of(obj),
+        obj.get("addressType", ""),
+        _join_first(ports),
+        _join_first(addresses),
+        age_cell(obj),
+    ]
+
+
+def _join_first(values: list[str]) -> str:
+    """The first ones of several values, and how many more there are."""
+    shown = ",".join(values[:_MAX_SHOWN_ADDRESSES])
+    if len(values) > _MAX_SHOWN_ADDRESSES:
+        return f"{shown} + {len(values) - _MAX_SHOWN_ADDRESSES} more..."
+    return shown or "<unset>"
+
+
+def network_policy_cells(obj: Obj) -> list[Any]:
+    """A network policy's row."""
+    return [name_of(obj), selector_cell(obj.get("spec", {}).get("podSelector")), age_cell(obj)]
+
+
+def service_range_cells(obj: Obj) -> list[Any]:
+    """The row of a range of services' addresses."""
+    return [name_of(obj), ",".join(obj.get("spec", {}).get("cidrs") or ()), age_cell(obj)]
+
+
+def ip_address_cells(obj: Obj) -> list[Any]:
+    """An address's row; upstream it has an age without a head."""
+    parent, shown = obj.get("spec", {}).get("parentRef"), NONE
+    if parent:
+        group = f".{parent['group']}" if parent.get("group") else ""
+        place = f"/{parent['namespace']}" if parent.get("namespace") else ""
+        shown = f"{parent.get('resource', '')}{group}".lower() + f"{place}/{parent['name']}"
+    return [name_of(obj), shown, age_cell(obj)]
+
+
+UNSET = "<unset>"
+_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+_SHORT_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _annotations(obj: Obj) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def _format_access_modes(modes: Any) -> str:
+    return ",".join(short for mode, short in _SHORT_ACCESS_MODES.items() if mode in (modes or ()))
+
+
+def _storage_class_name(obj: Obj) -> str:
+    named: str = obj.get("spec", {}).get("storageClassName") or ""
+    return _annotations(obj).get(_CLASS_ANNOTATION, named)
+
+
+def _phase_cell(obj: Obj) -> str:
+    if obj["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    return str(obj.get("status", {}).get("phase", ""))
+
+
+def claim_cells(obj: Obj) -> list[Any]:
+    """A claim's row."""
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    volume = spec.get("volumeName", "")
+    return [
+        name_of(obj),
+        _phase_cell(obj),
+        volume,
+        status.get("capacity", {}).get("storage", "0") if volume else "",
+        _format_access_modes(status.get("accessModes")) if volume else "",
+        _storage_class_name(obj),
+        spec.get("volumeAttributesClassName", UNSET),
+        age_cell(obj),
+        spec.get("volumeMode", UNSET),
+    ]
+
+
+def volume_cells(obj: Obj) -> list[Any]:
+    """A volume's row."""
+    spec = obj.get("spec", {})
+    claim = spec.get("claimRef")
+    return [
+        name_of(obj),
+        spec.get("capacity", {}).get("storage", "0"),
+        _format_access_modes(spec.get("accessModes")),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        _phase_cell(obj),
+        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
+        _storage_class_name(obj),
+        spec.get("volumeAttributesClassName", UNSET),
+        obj.get("status", {}).get("reason", ""),
+        age_cell(obj),
+        spec.get("volumeMode", UNSET),
+    ]
+
+
+def storage_class_cells(obj: Obj) -> list[Any]:
+    """A storage class's row."""
+    name = name_of(obj)
+    if any(_annotations(obj).get(one) == "true" for one in _DEFAULT_CLASS_ANNOTATIONS):
+        name += " (default)"
+    return [
+        name,
+        obj.get("provisioner", ""),
+        obj.get("reclaimPolicy", "Delete"),
+        obj.get("volumeBindingMode", "Immediate"),
+        obj.get("allowVolumeExpansion", False),
+        age_cell(obj),
+    ]
+
+
+def attributes_class_cells(obj: Obj) -> list[Any]:
+    """The row of a class of volumes' attributes."""
+    return [name_of(obj), obj.get("driverName", ""), age_cell(obj)]
+
+
+def volume_attachment_cells(obj: Obj) -> list[Any]:
+    """The row of a volume's attachment."""
+    spec = obj.get("spec", {})
+    return [
+        name_of(obj),
+        spec.get("attacher", ""),
+        spec.get("source", {}).get("persistentVolumeName", ""),
+        spec.get("nodeName", ""),
+        obj.get("status", {}).get("attached", False),
+        age_cell(obj),
+    ]
+
+
+def driver_cells(obj: Obj) -> list[Any]:
+    """The row of a storage driver."""
+    spec = obj.get("spec", {})
+    requests = spec.get("tokenRequests")
+    return [
+        name_of(obj),
+        spec.get("attachRequired", True),
+        spec.get("podInfoOnMount", False),
+        spec.get("storageCapacity", False),
+        UNSET if requests is None else ",".join(one.get("audience", "") for one in requests),
+        spec.get("requiresRepublish", False),
+        ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
+        age_cell(obj),
+    ]
+
+
+def driver_node_cells(obj: Obj) -> list[Any]:
+    """The row of a node's storage drivers."""
+    return [name_of(obj), len(obj.get("spec", {}).get("drivers") or ()), age_cell(obj)]
+
+
+def device_claim_cells(obj: Obj) -> list[Any]:
+    """The row of a claim of devices."""
+    status, states = obj.get("status", {}), []
+    deleted = bool(obj["metadata"].get("deletionTimestamp"))
+    if deleted:
+        states.append("deleted")
+    if status.get("allocation"):
+        states.append("allocated")
+        if status.get("reservedFor"):
+            states.append("reserved")
+    elif not deleted:
+        states.append("pending")
+    return [name_of(obj), ",".join(states), age_cell(obj)]
+
+
+def device_slice_cells(obj: Obj) -> list[Any]:
+    """The row of a pool's part of devices."""
+    spec = obj.get("spec", {})
+    pool = spec.get("pool", {}).get("name", "")
+    return [name_of(obj), spec.get("nodeName", ""), spec.get("driver", ""), pool, age_cell(obj)]
+
+
+def name_and_age_cells(obj: Obj) -> list[Any]:
+    """The row of what has but a name and an age."""
+    return [name_of(obj), age_cell(obj)]
+
+
 _ROLE_LABEL_PREFIX = "node-role.kubernetes.io/"
 _OLD_ROLE_LABEL = "kubernetes.io/role"
-UNSET = "<unset>"
 
 
 def node_cells(obj: Obj) -> list[Any]:

@@ -6,26 +6,34 @@ pkg/registry/rest/table.go.
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.apiserver.printers import (
-    cluster_cells,
-    network_cells,
-    storage_cells,
-    workload_cells,
+from pytest_kwait.simulator.apiserver.printers import cluster_cells, workload_cells
+from pytest_kwait.simulator.apiserver.printers.workload_cells import (
+    age_cell,
+    autoscaler_cells,
+    elapsed_text,
+    pod_cells,
 )
-from pytest_kwait.simulator.apiserver.printers.ages import age_cell, elapsed_text
-from pytest_kwait.simulator.apiserver.printers.autoscaler_cells import autoscaler_cells
-from pytest_kwait.simulator.apiserver.printers.pod_cells import pod_cells
 from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["BUILT_IN_COLUMNS", "GENERIC_COLUMNS", "Columns", "column_definition"]
+__all__ = [
+    "BUILT_IN_COLUMNS",
+    "GENERIC_COLUMNS",
+    "Columns",
+    "column_definition",
+    "custom_resource_columns",
+    "find_json_path",
+]
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ _WEBHOOK_COLUMNS = _parse_columns(cluster_cells.webhook_configuration_cells, "Na
 _POLICY_BINDING_COLUMNS = _parse_columns(
     cluster_cells.policy_binding_cells, "Name|PolicyName|ParamRef|Age"
 )
-_NAME_AND_AGE_COLUMNS = _parse_columns(storage_cells.name_and_age_cells, "Name|Age")
+_NAME_AND_AGE_COLUMNS = _parse_columns(cluster_cells.name_and_age_cells, "Name|Age")
 _REPLICA_HEADS = "Name|#Desired|#Current|#Ready|Age" + _TEMPLATE_HEADS + "|+Selector"
 
 _CORE_COLUMNS = {
@@ -90,7 +98,7 @@ _CORE_COLUMNS = {
         cluster_cells.component_status_cells, "Name|Status|Message|Error"
     ),
     "configmaps": _parse_columns(cluster_cells.config_map_cells, "Name|Data|Age"),
-    "endpoints": _parse_columns(network_cells.endpoints_cells, "Name|Endpoints|Age"),
+    "endpoints": _parse_columns(cluster_cells.endpoints_cells, "Name|Endpoints|Age"),
     "events": _parse_columns(
         cluster_cells.event_cells,
         "Last Seen|Type|Reason|Object|+Subobject|+Source|Message|+First Seen|+Count|+Name",
@@ -102,12 +110,12 @@ _CORE_COLUMNS = {
         "+Container-Runtime",
     ),
     "persistentvolumeclaims": _parse_columns(
-        storage_cells.claim_cells,
+        cluster_cells.claim_cells,
         "Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|"
         "+VolumeMode",
     ),
     "persistentvolumes": _parse_columns(
-        storage_cells.volume_cells,
+        cluster_cells.volume_cells,
         "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|"
         "VolumeAttributesClass|Reason|Age|+VolumeMode",
     ),
@@ -123,7 +131,7 @@ _CORE_COLUMNS = {
     "secrets": _parse_columns(cluster_cells.secret_cells, "Name|Type|Data|Age"),
     "serviceaccounts": _parse_columns(cluster_cells.service_account_cells, "Name|Age"),
     "services": _parse_columns(
-        network_cells.service_cells, "Name|Type|Cluster-IP|External-IP|Port(s)|Age|+Selector"
+        cluster_cells.service_cells, "Name|Type|Cluster-IP|External-IP|Port(s)|Age|+Selector"
     ),
 }
 
@@ -195,7 +203,7 @@ _COLUMNS_BY_GROUP = {
     },
     "discovery.k8s.io": {
         "endpointslices": _parse_columns(
-            network_cells.endpoint_slice_cells, "Name|AddressType|Ports|Endpoints|Age"
+            cluster_cells.endpoint_slice_cells, "Name|AddressType|Ports|Endpoints|Age"
         ),
     },
     "flowcontrol.apiserver.k8s.io": {
@@ -210,16 +218,16 @@ _COLUMNS_BY_GROUP = {
     },
     "networking.k8s.io": {
         "ingressclasses": _parse_columns(
-            network_cells.ingress_class_cells, "Name|Controller|Parameters|Age"
+            cluster_cells.ingress_class_cells, "Name|Controller|Parameters|Age"
         ),
         "ingresses": _parse_columns(
-            network_cells.ingress_cells, "Name|Class|Hosts|Address|Ports|Age"
+            cluster_cells.ingress_cells, "Name|Class|Hosts|Address|Ports|Age"
         ),
-        "ipaddresses": _parse_columns(network_cells.ip_address_cells, "Name|ParentRef"),
+        "ipaddresses": _parse_columns(cluster_cells.ip_address_cells, "Name|ParentRef"),
         "networkpolicies": _parse_columns(
-            network_cells.network_policy_cells, "Name|Pod-Selector|Age"
+            cluster_cells.network_policy_cells, "Name|Pod-Selector|Age"
         ),
-        "servicecidrs": _parse_columns(network_cells.service_range_cells, "Name|CIDRs|Age"),
+        "servicecidrs": _parse_columns(cluster_cells.service_range_cells, "Name|CIDRs|Age"),
     },
     "node.k8s.io": {
         "runtimeclasses": _parse_columns(cluster_cells.runtime_class_cells, "Name|Handler|Age"),
@@ -236,10 +244,10 @@ _COLUMNS_BY_GROUP = {
     },
     "resource.k8s.io": {
         "deviceclasses": _NAME_AND_AGE_COLUMNS,
-        "resourceclaims": _parse_columns(storage_cells.device_claim_cells, "Name|State|Age"),
+        "resourceclaims": _parse_columns(cluster_cells.device_claim_cells, "Name|State|Age"),
         "resourceclaimtemplates": _NAME_AND_AGE_COLUMNS,
         "resourceslices": _parse_columns(
-            storage_cells.device_slice_cells, "Name|Node|Driver|Pool|Age"
+            cluster_cells.device_slice_cells, "Name|Node|Driver|Pool|Age"
         ),
     },
     "scheduling.k8s.io": {
@@ -250,20 +258,20 @@ _COLUMNS_BY_GROUP = {
     },
     "storage.k8s.io": {
         "csidrivers": _parse_columns(
-            storage_cells.driver_cells,
+            cluster_cells.driver_cells,
             "Name|?AttachRequired|?PodInfoOnMount|?StorageCapacity|TokenRequests|"
             "?RequiresRepublish|Modes|Age",
         ),
-        "csinodes": _parse_columns(storage_cells.driver_node_cells, "Name|#Drivers|Age"),
+        "csinodes": _parse_columns(cluster_cells.driver_node_cells, "Name|#Drivers|Age"),
         "storageclasses": _parse_columns(
-            storage_cells.storage_class_cells,
+            cluster_cells.storage_class_cells,
             "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",
         ),
         "volumeattachments": _parse_columns(
-            storage_cells.volume_attachment_cells, "Name|=Attacher|PV|Node|?Attached|Age"
+            cluster_cells.volume_attachment_cells, "Name|=Attacher|PV|Node|?Attached|Age"
         ),
         "volumeattributesclasses": _parse_columns(
-            storage_cells.attributes_class_cells, "Name|DriverName|Age"
+            cluster_cells.attributes_class_cells, "Name|DriverName|Age"
         ),
     },
 }
@@ -277,3 +285,84 @@ BUILT_IN_COLUMNS: dict[str, Columns] = {
     },
 }
 """The columns of each kind that has its own, by its name with its group."""
+
+
+_PATH_STEP = re.compile(
+    r"\.?([A-Za-z0-9_-]+)|\[(\d+|\*)\]|\[['\"]([^'\"]+)['\"]\]|\[\?\(@\.(\w+)==['\"]([^'\"]*)['\"]\)\]"
+)
+
+
+def find_json_path(obj: Any, path: str) -> list[Any]:
+    """The values that a simple JSONPath (fields, indexes, `[*]`, one equality filter) names."""
+    values, text, at = [obj], path.replace("\\.", "\0"), 0
+    while at < len(text):
+        step = _PATH_STEP.match(text, at)
+        if step is None:
+            return []
+        field, index, quoted, key, wanted = step.groups()
+        following: list[Any] = []
+        for value in values:
+            name = field or quoted
+            if name is not None:
+                if isinstance(value, dict) and name.replace("\0", ".") in value:
+                    following.append(value[name.replace("\0", ".")])
+            elif isinstance(value, list):
+                if key is not None:
+                    following += [
+                        one for one in value if isinstance(one, dict) and one.get(key) == wanted
+                    ]
+                elif index == "*":
+                    following += value
+                elif int(index) < len(value):
+                    following.append(value[int(index)])
+        values, at = following, step.end()
+    return values
+
+
+def custom_resource_columns(kind: Kind) -> Columns:
+    """Name, then the definition's own columns; age where it has none."""
+    structure = kind.structure
+    printed = structure.printer_columns if structure is not None else []
+    if not printed:
+        return Columns(
+            [column_definition("Name", form="name"), column_definition("Age", "date")],
+            lambda obj: [obj["metadata"]["name"], age_cell(obj)],
+        )
+    heads = [column_definition("Name", form="name")]
+    heads += [
+        column_definition(
+            column["name"],
+            column["type"],
+            column.get("priority", 0),
+            column.get("format", ""),
+            column.get("description", ""),
+        )
+        for column in printed
+    ]
+
+    def cells(obj: Obj) -> list[Any]:
+        return [obj["metadata"]["name"], *(_custom_cell(obj, column) for column in printed)]
+
+    return Columns(heads, cells)
+
+
+def _custom_cell(obj: Obj, column: Obj) -> Any:
+    values = find_json_path(obj, column["jsonPath"])
+    if not values:
+        return None
+    value = values[0]
+    if column["type"] == "date" and isinstance(value, str):
+        return elapsed_text(value)
+    if column["type"] == "integer" and isinstance(value, int):
+        return value
+    if column["type"] == "number" and isinstance(value, int | float):
+        return value
+    if column["type"] == "boolean" and isinstance(value, bool):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if column["type"] != "string" or value is None:
+        return None
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return str(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import bad_request, invalid_value
-from pytest_kwait.simulator.kind_view import to_version_without_webhook
+from pytest_kwait.simulator.conversion import to_version_without_webhook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +35,11 @@ def to_partial_object_metadata(obj: Obj, version: str = "v1") -> Obj:
 def find_columns(kind: Kind) -> Columns:
     """The columns of a kind; name and age where it has none of its own."""
     # Few requests want tables: what they look like is read with the first one.
-    from pytest_kwait.simulator.apiserver.printers.columns import BUILT_IN_COLUMNS, GENERIC_COLUMNS
-    from pytest_kwait.simulator.apiserver.printers.custom_columns import custom_resource_columns
+    from pytest_kwait.simulator.apiserver.printers.columns import (
+        BUILT_IN_COLUMNS,
+        GENERIC_COLUMNS,
+        custom_resource_columns,
+    )
 
     if kind.structure is not None:
         return custom_resource_columns(kind)

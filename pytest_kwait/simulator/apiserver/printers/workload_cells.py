@@ -1,33 +1,83 @@
-"""The rows of kinds that have a pod template.
+"""How long ago something was, as tables show it.
 
-Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
+Source: k8s.io/apimachinery pkg/util/duration/duration.go.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.apiserver.printers.ages import age_cell, elapsed_text
+from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.selectors import format_selector
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
     "NONE",
+    "UNKNOWN",
+    "age_cell",
+    "autoscaler_cells",
     "controller_cells",
     "cron_job_cells",
     "daemon_set_cells",
     "deployment_cells",
+    "elapsed_text",
     "format_labels",
+    "human_duration",
     "job_cells",
+    "pod_cells",
     "pod_template_cells",
     "replica_set_cells",
     "scale_cells",
     "selector_cell",
     "stateful_set_cells",
 ]
+
+UNKNOWN = "<unknown>"
+
+
+def human_duration(seconds: float) -> str:
+    """`7s`, `2m5s`, `3h`, `12d`: as coarse as the length allows."""
+    total = int(seconds)
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    if total < 120:
+        return f"{max(total, 0)}s"
+    if minutes < 10:
+        return f"{minutes}m{total % 60}s" if total % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
+    if days < 730:
+        return f"{days}d"
+    years, rest = divmod(days, 365)
+    if years < 8 and rest:
+        return f"{years}y{rest}d"
+    return f"{years}y"
+
+
+def elapsed_text(stamp: str | None, until: str | None = None) -> str:
+    """The time from `stamp` to `until` or to now; `<unknown>` without a stamp."""
+    if not stamp:
+        return UNKNOWN
+    start = datetime.fromisoformat(stamp).timestamp()
+    end = datetime.fromisoformat(until).timestamp() if until else SYSTEM_CLOCK.time()
+    return human_duration(end - start)
+
+
+def age_cell(obj: Obj) -> str:
+    """How long ago the object was made."""
+    return elapsed_text(obj["metadata"].get("creationTimestamp"))
+
 
 NONE = "<none>"
 _JOB_CONDITION_TYPES = (
@@ -177,3 +227,164 @@ def scale_cells(obj: Obj) -> list[Any]:
     """The row of a scale."""
     wanted, present = obj.get("spec", {}), obj.get("status", {})
     return [name_of(obj), wanted.get("replicas", 0), present.get("replicas", 0), age_cell(obj)]
+
+
+_NONE = "<none>"
+
+
+def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[Any]:
+    """Name, ready, status, restarts, age, and what wide output adds."""
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    restarts, ready, last = 0, 0, ""
+    reason = _init_container_reason(spec, status)
+    initializing = reason is not None
+    if reason is None:
+        reason, running = status.get("reason") or status.get("phase", ""), False
+        for state in reversed(status.get("containerStatuses", ())):
+            restarts += state.get("restartCount", 0)
+            ended = state.get("lastState", {}).get("terminated", {})
+            last = max(last, ended.get("finishedAt") or "")
+            waiting = state.get("state", {}).get("waiting")
+            terminated = state.get("state", {}).get("terminated")
+            if waiting and waiting.get("reason"):
+                reason = waiting["reason"]
+            elif terminated and terminated.get("reason"):
+                reason = terminated["reason"]
+            elif terminated:
+                reason = _termination_reason(terminated)
+            elif state.get("ready") and state.get("state", {}).get("running") is not None:
+                running = True
+                ready += 1
+        if reason == "Completed" and running:
+            is_ready = any(
+                one["type"] == "Ready" and one["status"] == "True"
+                for one in status.get("conditions", ())
+            )
+            reason = "Running" if is_ready else "NotReady"
+    else:
+        for state in status.get("initContainerStatuses", ()):
+            restarts += state.get("restartCount", 0)
+    if not initializing and status.get("phase") == "Pending" and reason == "Pending":
+        gated = any(
+            one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated"
+            for one in status.get("conditions", ())
+        )
+        reason = "SchedulingGated" if gated else reason
+    if pod["metadata"].get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            reason = "Unknown"
+        elif status.get("phase") not in ("Failed", "Succeeded"):
+            reason = "Terminating"
+    restarted = f"{restarts} ({since(last)} ago)" if restarts and last else str(restarts)
+    gates = spec.get("readinessGates", ())
+    held = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+    met = sum(gate["conditionType"] in held for gate in gates)
+    return [
+        pod["metadata"]["name"],
+        f"{ready}/{len(spec.get('containers', ()))}",
+        reason,
+        restarted,
+        age,
+        status.get("podIP") or _NONE,
+        spec.get("nodeName") or _NONE,
+        status.get("nominatedNodeName") or _NONE,
+        f"{met}/{len(gates)}" if gates else _NONE,
+    ]
+
+
+def _init_container_reason(spec: Obj, status: Obj) -> str | None:
+    """What init containers wait for, None when they are done."""
+    total = len(spec.get("initContainers", ()))
+    for index, state in enumerate(status.get("initContainerStatuses", ())):
+        terminated = state.get("state", {}).get("terminated")
+        waiting = state.get("state", {}).get("waiting")
+        if terminated and terminated.get("exitCode", 0) == 0:
+            continue
+        if state.get("started") and _is_sidecar(spec, index):
+            continue
+        if terminated:
+            return f"Init:{terminated.get('reason') or _termination_reason(terminated)}"
+        if waiting and waiting.get("reason") not in (None, "", "PodInitializing"):
+            return f"Init:{waiting['reason']}"
+        return f"Init:{index}/{total}"
+    return None
+
+
+def _is_sidecar(spec: Obj, index: int) -> bool:
+    containers = spec.get("initContainers", ())
+    return index < len(containers) and containers[index].get("restartPolicy") == "Always"
+
+
+def _termination_reason(terminated: Obj) -> str:
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+_MAX_SHOWN_METRICS = 2
+_METRIC_SOURCE_FIELDS = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+
+
+def autoscaler_cells(obj: Obj) -> list[Any]:
+    """The row of an autoscaler of version 2."""
+    spec, status = obj.get("spec", {}), obj.get("status", {})
+    target = spec.get("scaleTargetRef", {})
+    return [
+        name_of(obj),
+        f"{target.get('kind', '')}/{target.get('name', '')}",
+        _metrics_cell(spec.get("metrics") or (), status.get("currentMetrics") or ()),
+        str(spec.get("minReplicas", "<unset>")),
+        spec.get("maxReplicas", 0),
+        status.get("currentReplicas", 0),
+        age_cell(obj),
+    ]
+
+
+def _metrics_cell(wanted: Any, measured: Any) -> str:
+    shown = []
+    for index, metric in enumerate(wanted):
+        source = _METRIC_SOURCE_FIELDS.get(metric.get("type", ""))
+        if source is None:
+            shown.append("<unknown type>")
+            continue
+        found = measured[index] if index < len(measured) else {}
+        present = found.get(source)
+        current = None if present is None else present.get("current", {})
+        shown.append(_metric_text(source, metric.get(source, {}), current))
+    text = ", ".join(shown[:_MAX_SHOWN_METRICS])
+    if len(shown) > _MAX_SHOWN_METRICS:
+        text += f" + {len(shown) - _MAX_SHOWN_METRICS} more..."
+    return text or NONE
+
+
+def _metric_text(source: str, wanted: Obj, current: Obj | None) -> str:
+    """One metric; `current` is None where it has not been measured."""
+    target = wanted.get("target", {})
+    average = target.get("averageValue")
+    measured = UNKNOWN
+    if source in ("resource", "containerResource"):
+        if average is not None:
+            if current is not None:
+                measured = current.get("averageValue", "0")
+            return f"{wanted.get('name', '')}: {measured}/{average}"
+        if current is not None and current.get("averageUtilization") is not None:
+            measured = f"{current['averageUtilization']}%"
+        aim = target.get("averageUtilization")
+        return f"{wanted.get('name', '')}: {measured}/{'<auto>' if aim is None else f'{aim}%'}"
+    if source == "pods":
+        if current is not None:
+            measured = current.get("averageValue", "0")
+        return f"{measured}/{average or '0'}"
+    if average is not None:
+        if current is not None and current.get("averageValue") is not None:
+            measured = current["averageValue"]
+        return f"{measured}/{average} (avg)"
+    if current is not None:
+        measured = current.get("value", "0")
+    return f"{measured}/{target.get('value', '0')}"

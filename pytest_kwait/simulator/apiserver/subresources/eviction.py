@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import bad_request, invalid, invalid_value
-from pytest_kwait.simulator.apiserver.contents import (
+from pytest_kwait.simulator.apiserver.request_bodies import (
     CREATED_STATUS,
     EVICTION_KIND,
     read_subresource_object,

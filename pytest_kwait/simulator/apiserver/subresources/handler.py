@@ -1,7 +1,6 @@
-"""What is served beneath objects: status, scale, binding, eviction, logs, streams, proxies.
+"""Assigning pods to nodes on request.
 
-Source: k8s.io/kubernetes pkg/registry/core/pod/rest, pkg/registry/core/pod/storage,
-pkg/registry/apps/*/storage.
+Source: k8s.io/kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST.
 """
 
 from __future__ import annotations
@@ -10,28 +9,38 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
-from pytest_kwait.simulator.api_errors import method_not_allowed, resource_not_found
-from pytest_kwait.simulator.apiserver.contents import check_object_name, check_subresource_kind
+from pytest_kwait.simulator.api_errors import (
+    StatusError,
+    bad_request,
+    method_not_allowed,
+    not_supported,
+    required,
+    resource_not_found,
+)
 from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
 from pytest_kwait.simulator.apiserver.negotiation import PRODUCED, check_produced
-from pytest_kwait.simulator.apiserver.request_bodies import read_object
+from pytest_kwait.simulator.apiserver.request_bodies import (
+    BINDING_KIND,
+    CREATED_STATUS,
+    check_object_name,
+    check_subresource_kind,
+    read_object,
+    read_subresource_object,
+)
 from pytest_kwait.simulator.apiserver.responses import (
+    entry_to_requested_version,
     json_response,
     object_response,
     stored_object_response,
+    to_requested_version,
 )
-from pytest_kwait.simulator.apiserver.subresources.bindings import serve_binding
 from pytest_kwait.simulator.apiserver.subresources.connect import admit_connection
 from pytest_kwait.simulator.apiserver.subresources.eviction import serve_eviction
 from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
 from pytest_kwait.simulator.apiserver.subresources.scale import serve_scale
-from pytest_kwait.simulator.apiserver.versions import (
-    entry_to_requested_version,
-    to_requested_version,
-)
 from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
 from pytest_kwait.simulator.managedfields.field_manager import record_update
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.objects import clone, name_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -41,7 +50,62 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["SubresourceHandler"]
+__all__ = ["SubresourceHandler", "serve_binding"]
+
+
+async def serve_binding(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.Response:
+    """Assign a pod to a node: beneath the pod, or by a Binding of its name.
+
+    Raises:
+        StatusError: 404 without the pod, 409 where it is assigned already, 400 or 500 for what is
+            no binding of it.
+    """
+    caller, namespace = request.writer(), target.namespace or ""
+    binding = await read_subresource_object(api, request, BINDING_KIND, namespace, caller)
+    name = target.name or name_of(binding)
+    if not name:
+        raise bad_request("Name parameter required.")
+    kind, subresource = api.kinds["pods"], "binding"
+    if not target.name:
+        kind, subresource = api.kinds["bindings"], ""
+
+    def bind() -> None:
+        asked = Attributes(
+            "CREATE",
+            kind,
+            namespace,
+            name,
+            binding,
+            None,
+            subresource,
+            caller,
+            content=BINDING_KIND,
+        )
+        api.admission.admit_subresource(asked)
+        wanted = asked.obj or binding
+        if name_of(wanted) != name:
+            raise bad_request("name in URL does not match name in Binding object")
+        _check_binding(wanted)
+        api.admission.validate_subresource(asked)
+        api.bind(namespace, name, wanted["target"]["name"], binding=wanted, dry_run=caller.dry_run)
+
+    await await_webhooks(caller, bind)
+    return json_response(request, CREATED_STATUS, 201)
+
+
+def _check_binding(binding: Obj) -> None:
+    target = binding.get("target") or {}
+    errors = []
+    if target.get("kind", "") not in ("", "Node"):
+        errors.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        texts = [str(error) for error in errors]
+        raise StatusError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
 
 _CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 
@@ -112,7 +176,7 @@ class SubresourceHandler:
 
             return await serve_port_forward(self._api, request, target)
         if kind.bucket == "nodes":
-            from pytest_kwait.simulator.apiserver.subresources.node_proxy import serve_node_proxy
+            from pytest_kwait.simulator.apiserver.subresources.proxy import serve_node_proxy
 
             return await serve_node_proxy(self._api, request, target)
         from pytest_kwait.simulator.apiserver.subresources.proxy import (

@@ -14,7 +14,8 @@ from aiohttp import WSMsgType
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import bad_request
-from pytest_kwait.simulator.apiserver.subresources.channels import (
+from pytest_kwait.simulator.apiserver.subresources.connect import find_kubelet
+from pytest_kwait.simulator.apiserver.subresources.httpstream import (
     BASE64,
     V4,
     WebSocketChannels,
@@ -22,7 +23,6 @@ from pytest_kwait.simulator.apiserver.subresources.channels import (
     plain_text_error,
     read_offered_protocols,
 )
-from pytest_kwait.simulator.apiserver.subresources.pod_places import find_kubelet
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:

@@ -1,33 +1,72 @@
-"""HTTP requests passed on to what listens in pods.
+"""Links of pages that came through a proxy, so that they lead through it again.
 
-Source: k8s.io/apimachinery pkg/util/proxy/{upgradeaware,transport}.go, k8s.io/kubernetes
-pkg/registry/core/{pod,service}.
+Source: k8s.io/apimachinery pkg/util/proxy/transport.go.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
 
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, not_found
-from pytest_kwait.simulator.apiserver.subresources.html_links import rewrite_links
+from pytest_kwait.simulator.apiserver.responses import json_response, text_response
+from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster import SimulatedCluster
-    from pytest_kwait.simulator.kubelet_api import Session
+    from pytest_kwait.simulator.kubelet_api import Kubelet, Session
 
 __all__ = [
     "ProxyTarget",
     "redirect_with_slash",
+    "rewrite_links",
+    "serve_node_proxy",
     "serve_pod_proxy",
     "serve_service_proxy",
     "split_scheme_name_port",
 ]
+
+_TAG = re.compile(r"<([A-Za-z][A-Za-z0-9]*)((?:\s+[^<>]*?)?)(/?)>")
+_ATTRIBUTE = re.compile(r"""([^\s=/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']+))?""")
+_LINK_ATTRIBUTES = {
+    "a": ("href",), "applet": ("codebase",), "area": ("href",), "audio": ("src",),
+    "base": ("href",), "blockquote": ("cite",), "body": ("background",),
+    "button": ("formaction",), "command": ("icon",), "del": ("cite",), "embed": ("src",),
+    "form": ("action",), "frame": ("longdesc", "src"), "head": ("profile",),
+    "html": ("manifest",), "iframe": ("longdesc", "src"), "img": ("longdesc", "src", "usemap"),
+    "input": ("src", "usemap", "formaction"), "ins": ("cite",), "link": ("href",),
+    "object": ("classid", "codebase", "data", "usemap"), "q": ("cite",), "script": ("src",),
+    "source": ("src",), "video": ("poster", "src"),
+}  # fmt: skip
+
+
+def rewrite_links(page: str, base: str) -> str:
+    """The page with absolute paths of its own server below `base`.
+
+    Every opening tag comes out in the form in which the server writes it: names in lower case,
+    values in double quotes.
+    """
+
+    def tag(found: re.Match[str]) -> str:
+        name = found[1].lower()
+        links = _LINK_ATTRIBUTES.get(name, ())
+        parts = [name]
+        for each in _ATTRIBUTE.finditer(found[2]):
+            attribute, value = each[1].lower(), (each[2] or "").strip("\"'")
+            if attribute in links and value.startswith("/") and not value.startswith("//"):
+                value = f"{base}{value}"
+            parts.append(f'{attribute}="{value}"')
+        return f"<{' '.join(parts)}{found[3]}>"
+
+    return _TAG.sub(tag, page)
+
 
 _MAX_HEAD_BYTES = 256 * 1024
 _HOP_BY_HOP_HEADERS = frozenset(
@@ -277,3 +316,61 @@ async def _iterate_body(
         piece = await anext(stream, b"")
         if not piece:
             return
+
+
+_KUBELET_PORT = "10250"
+
+
+async def serve_node_proxy(
+    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+) -> web.StreamResponse:
+    """What the node's kubelet answers.
+
+    Raises:
+        StatusError: 404 for a node that does not exist, 503 for one whose kubelet is gone.
+    """
+    place = split_scheme_name_port(target.name)
+    if place is None:
+        raise bad_request(f'invalid node request "{target.name}"')
+    node = api.get("nodes", place.name)
+    redirect = redirect_with_slash(request, target)
+    if redirect is not None:
+        return redirect
+    kubelet = api.kubelets.get(place.name)
+    if kubelet is None or place.port not in ("", _KUBELET_PORT):
+        addresses = node.get("status", {}).get("addresses") or [{"address": place.name}]
+        address = f"{addresses[0]['address']}:{place.port or _KUBELET_PORT}"
+        text = f"error trying to reach service: dial tcp {address}: connect: connection refused"
+        raise StatusError(503, "ServiceUnavailable", text)
+    match target.rest.strip("/").split("/"):
+        case ["pods"]:
+            return json_response(request, kubelet.pods())
+        case ["runningpods"]:
+            return json_response(request, kubelet.running_pods())
+        case ["healthz"]:
+            return text_response("ok")
+        case ["metrics"]:
+            return text_response(_kubelet_metrics(kubelet))
+        case ["containerLogs", namespace, pod, container]:
+            if api.find("pods", pod, namespace) is None:
+                return text_response(f'pod "{pod}" does not exist\n', 404)
+            request.query["container"] = container
+            return await serve_logs(api, request, replace(target, name=pod, namespace=namespace))
+    return text_response("404 page not found\n", 404)
+
+
+def _kubelet_metrics(kubelet: Kubelet) -> str:
+    """How much runs; what a real kubelet measures beyond that is not there."""
+    states = kubelet.counts()
+    lines = [
+        "# HELP kubelet_running_containers [ALPHA] Number of containers currently running",
+        "# TYPE kubelet_running_containers gauge",
+        *(
+            f'kubelet_running_containers{{container_state="{state}"}} {count}'
+            for state, count in states.items()
+        ),
+        "# HELP kubelet_running_pods [ALPHA] Number of pods that have a running pod sandbox",
+        "# TYPE kubelet_running_pods gauge",
+        f"kubelet_running_pods {len(kubelet.running_pods()['items'])}",
+    ]
+    return "\n".join(lines) + "\n"

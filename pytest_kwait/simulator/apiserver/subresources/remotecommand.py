@@ -14,7 +14,12 @@ import msgspec
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import bad_request
-from pytest_kwait.simulator.apiserver.subresources.channels import (
+from pytest_kwait.simulator.apiserver.subresources.connect import (
+    choose_container,
+    find_kubelet,
+    is_flag_set,
+)
+from pytest_kwait.simulator.apiserver.subresources.httpstream import (
     BASE64,
     CLOSE_CHANNEL,
     V4,
@@ -23,8 +28,6 @@ from pytest_kwait.simulator.apiserver.subresources.channels import (
     open_websocket,
     plain_text_error,
 )
-from pytest_kwait.simulator.apiserver.subresources.connect import is_flag_set
-from pytest_kwait.simulator.apiserver.subresources.pod_places import choose_container, find_kubelet
 from pytest_kwait.simulator.kubelet_api import StartError
 
 if TYPE_CHECKING:

@@ -11,28 +11,27 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import StatusError, invalid, invalid_value
-from pytest_kwait.simulator.apiserver.contents import (
-    SCALE_KIND,
-    check_object_name,
-    check_subresource_kind,
-    read_subresource_object,
-)
 from pytest_kwait.simulator.apiserver.handlers.patch import (
     APPLY_PATCH,
     apply_patch,
     read_patch_type,
 )
-from pytest_kwait.simulator.apiserver.request_bodies import read_body
-from pytest_kwait.simulator.apiserver.responses import object_response
-from pytest_kwait.simulator.apiserver.versions import to_requested_version
-from pytest_kwait.simulator.kind_view import to_version
+from pytest_kwait.simulator.apiserver.request_bodies import (
+    SCALE_KIND,
+    check_object_name,
+    check_subresource_kind,
+    read_body,
+    read_subresource_object,
+)
+from pytest_kwait.simulator.apiserver.responses import object_response, to_requested_version
+from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.apply import check_conflicts, read_apply
 from pytest_kwait.simulator.managedfields.field_manager import (
     ManagedFieldsEntry,
     read_managed_fields,
     write_managed_fields,
 )
-from pytest_kwait.simulator.registry.scales import read_scale, replicas_path, write_scale
+from pytest_kwait.simulator.registry.subresources import read_scale, replicas_path, write_scale
 from pytest_kwait.simulator.store import Entry
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.simulator.busybox.os.syscalls import Pipe
     from pytest_kwait.simulator.kubelet_api import Input
 
-__all__ = ["OutputBuffer", "Session", "Sink"]
+__all__ = ["OutputBuffer", "Session", "Sink", "Terminal"]
 
 # Bytes that wait for whoever reads a process's output before the process is held up.
 _MAX_PENDING = 1 << 20
@@ -112,3 +113,82 @@ class Session:
     stdin: Input | None
     outlet: OutputBuffer
     stop: Callable[[], None]
+
+
+_INTERRUPT, _END_OF_INPUT, _ERASE = 3, 4, (8, 127)
+_NEWLINES = (10, 13)
+
+
+class Terminal:
+    """The line discipline of a terminal; also the sink of its process.
+
+    Args:
+        stdin: where finished lines go; None where nobody reads them.
+        outlet: what the person sees.
+    """
+
+    def __init__(self, stdin: Pipe | None, outlet: OutputBuffer) -> None:
+        self._stdin = stdin
+        self._outlet = outlet
+        self._line = bytearray()
+        self.interrupted: Callable[[], None] | None = None
+        """Called for Ctrl-C."""
+
+    # -- what the person does
+
+    def send(self, data: bytes) -> None:
+        """Take what was typed."""
+        shown, stopped = bytearray(), False
+        for key in data:
+            if key in _NEWLINES:
+                shown += b"\r\n"
+                self._flush(b"\n")
+            elif key == _END_OF_INPUT:
+                if self._line:
+                    self._flush(b"")
+                elif self._stdin is not None:
+                    self._stdin.close()
+            elif key == _INTERRUPT:
+                shown += b"^C\r\n"
+                self._line.clear()
+                stopped = True
+            elif key in _ERASE:
+                if self._line:
+                    del self._line[-1]
+                    shown += b"\b \b"
+            else:
+                self._line.append(key)
+                shown.append(key)
+        self._outlet.write(1, bytes(shown))
+        if stopped and self.interrupted is not None:
+            self.interrupted()
+
+    def __len__(self) -> int:
+        """How much of what was typed has not been read."""
+        return len(self._line) + (len(self._stdin) if self._stdin is not None else 0)
+
+    def close(self) -> None:
+        """The person has gone."""
+        if self._stdin is not None:
+            self._flush(b"")
+            self._stdin.close()
+
+    def _flush(self, end: bytes) -> None:
+        if self._stdin is not None:
+            self._stdin.send(bytes(self._line) + end)
+        self._line.clear()
+
+    # -- what the process does
+
+    def write(self, stream: int, data: bytes) -> None:
+        """Show what the process writes; there is one stream for all of it."""
+        del stream
+        self._outlet.write(1, data.replace(b"\n", b"\r\n"))
+
+    def hold(self, resume: Callable[[], None]) -> bool:
+        """Whether the person has too much to read."""
+        return self._outlet.hold(resume)
+
+    def end(self, code: int) -> None:
+        """The process has ended."""
+        self._outlet.end(code)

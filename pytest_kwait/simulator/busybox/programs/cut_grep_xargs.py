@@ -18,8 +18,8 @@ from pytest_kwait.simulator.busybox.libbb import (
 from pytest_kwait.simulator.busybox.os.files import Directory, FileSystemError
 from pytest_kwait.simulator.busybox.os.syscalls import Call, Read, Write
 from pytest_kwait.simulator.busybox.patterns import CHARACTER_CLASSES as CLASSES
-from pytest_kwait.simulator.busybox.patterns_basic import compile_regex
-from pytest_kwait.simulator.busybox.programs.text_formats import process_escapes
+from pytest_kwait.simulator.busybox.patterns import compile_regex
+from pytest_kwait.simulator.busybox.programs.shellutils import process_escapes
 
 if TYPE_CHECKING:
     from collections.abc import Generator

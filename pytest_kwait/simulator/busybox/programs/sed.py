@@ -16,7 +16,7 @@ from pytest_kwait.simulator.busybox.libbb import (
 )
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
 from pytest_kwait.simulator.busybox.os.syscalls import STEP
-from pytest_kwait.simulator.busybox.patterns_basic import compile_regex
+from pytest_kwait.simulator.busybox.patterns import compile_regex
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.libbb import write_error, write_out
 from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
-from pytest_kwait.simulator.busybox.patterns import matches_glob
-from pytest_kwait.simulator.busybox.patterns_basic import compile_basic_regex
-from pytest_kwait.simulator.codec.go_numbers import atoi
+from pytest_kwait.simulator.busybox.patterns import compile_basic_regex, matches_glob
+from pytest_kwait.simulator.codec.go_text import atoi
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64 as codec
+import hashlib
 import re
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.libbb import (
@@ -16,14 +19,15 @@ from pytest_kwait.simulator.busybox.libbb import (
     write_error,
     write_out,
 )
+from pytest_kwait.simulator.busybox.os.fds import OpenFile, open_path
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
-from pytest_kwait.simulator.busybox.os.syscalls import Read, Sleep, Write
+from pytest_kwait.simulator.busybox.os.syscalls import Effect, Read, Sleep, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from pytest_kwait.simulator.busybox.os.memory import MemoryHold
-    from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
+    from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
 
 # How often `tail -f` looks, as busybox does.
 _FOLLOW_SECONDS = 1.0
@@ -296,3 +300,247 @@ def tee(around: ProcessContext, args: list[str]) -> Process:
     finally:
         for one in open_files:
             one.release()
+
+
+_SORT_KEY = re.compile(r"(\d+)(?:\.(\d+))?([bnrf]*)(?:,(\d+)(?:\.(\d+))?[bnrf]*)?")
+
+
+_Value = tuple[float, bytes]
+
+
+class _Order:
+    """What lines are sorted by.
+
+    Args:
+        given: the options.
+        keys: first and last field, and flags of its own, of each key.
+    """
+
+    def __init__(self, given: dict[str, str], keys: list[tuple[int, int | None, str]]) -> None:
+        self._plain = "".join(letter for letter in "nfb" if letter in given)
+        self._separator = given.get("t", "")
+        self._keys = keys
+
+    def value(self, index: int, line: str) -> _Value:
+        """The value of one key."""
+        first, last, flags = self._keys[index]
+        fields = (
+            line.split(self._separator) if self._separator else re.findall(r"\s*\S+|\s+$", line)
+        )
+        text = self._separator.join(fields[first - 1 : last])
+        return self._of(text, flags.strip("r") or self._plain)
+
+    def whole(self, line: str) -> _Value:
+        """The value of a line without keys."""
+        return self._of(line, self._plain)
+
+    def all(self, line: str) -> list[_Value]:
+        """All that makes a line the same as another one."""
+        keys = range(len(self._keys))
+        return [self.value(index, line) for index in keys] or [self.whole(line)]
+
+    @staticmethod
+    def _of(text: str, flags: str) -> _Value:
+        if "n" in flags:
+            match = re.match(r"\s*(-?\d*\.?\d*)", text)
+            number = match[1] if match is not None else ""
+            return (float(number) if number.strip("-.") else 0.0, b"")
+        text = text.lstrip() if "b" in flags else text
+        return (0.0, _encode_line(text.upper() if "f" in flags else text))
+
+
+def sort(around: ProcessContext, args: list[str]) -> Process:
+    """Sort lines: `-n -r -u -f -b`, `-k` and `-t`."""
+    given, names = parse_options("sort", args, "nrufbs", "kto", "cmzghMVT")
+    keys: list[tuple[int, int | None, str]] = []
+    for text in given.get("k", "").split("\n") if "k" in given else ():
+        match = _SORT_KEY.fullmatch(text)
+        if match is None or match[2] or match[5]:
+            raise UsageError(f"sort: option -k {text}: not simulated by the embedded kubelet")
+        keys.append((int(match[1]), int(match[4]) if match[4] else None, match[3]))
+    collected: list[str] = []
+    with around.tasks.account.hold() as hold:
+
+        def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
+            data = yield from read_whole(number, hold)
+            collected.extend(data.decode(errors="surrogateescape").splitlines())
+            return None
+
+        code = yield from for_each_input(around, "sort", names, act)
+
+        order = _Order(given, keys)
+        backwards = "r" in given
+        if "s" not in given and "u" not in given:
+            collected.sort(key=_encode_line, reverse=backwards)
+        for index in range(len(keys) - 1, -1, -1):
+            turned = "r" in keys[index][2] if keys[index][2] else backwards
+            collected.sort(key=partial(order.value, index), reverse=turned)
+        if not keys:
+            collected.sort(key=order.whole, reverse=backwards)
+        if "u" in given:
+            unique: list[str] = []
+            for line in collected:
+                if not unique or order.all(line) != order.all(unique[-1]):
+                    unique.append(line)
+            collected[:] = unique
+        data = "".join(f"{line}\n" for line in collected)
+        if "o" in given:
+            around.files.write(around.path(given["o"]), data.encode(errors="surrogateescape"))
+        else:
+            yield write_out(data)
+    return code
+
+
+def uniq(around: ProcessContext, args: list[str]) -> Process:
+    """Print lines that follow each other only once: `-c -d -u -i`."""
+    given, names = parse_options("uniq", args, "cdui", "", "fsw")
+    last: str | None = None
+    count = 0
+
+    def shown() -> Write | None:
+        if last is None or ("d" in given and count < 2) or ("u" in given and count > 1):
+            return None
+        return write_out(f"{count:7d} {last}\n" if "c" in given else f"{last}\n")
+
+    def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
+        nonlocal last, count
+        with around.tasks.account.hold() as hold:
+            lines = LineReader(number, hold)
+            while batch := (yield from lines.batch()):
+                for raw in batch:
+                    line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
+                    same = last is not None and (
+                        line.lower() == last.lower() if "i" in given else line == last
+                    )
+                    if not same:
+                        effect = shown()
+                        if effect is not None:
+                            yield effect
+                        last, count = line, 0
+                    count += 1
+        return None
+
+    code = yield from for_each_input(around, "uniq", names[:1], act)
+    effect = shown()
+    if effect is not None:
+        yield effect
+    return code
+
+
+def _encode_line(line: str) -> bytes:
+    return line.encode(errors="surrogateescape")
+
+
+_DD_UNITS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "K": 1024, "M": 1 << 20, "G": 1 << 30}
+_MAX_BLOCK = 1 << 16
+
+
+def _make_digest_program(algorithm: str) -> Callable[[ProcessContext, list[str]], Process]:
+    def run(around: ProcessContext, args: list[str]) -> Process:
+        _, names = parse_options(f"{algorithm}sum", args, "", "", "csw")
+
+        def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
+            digest = hashlib.new(algorithm, usedforsecurity=False)
+            while True:
+                read = Read(number)
+                yield read
+                if not read.data:
+                    break
+                digest.update(read.data)
+            yield write_out(f"{digest.hexdigest()}  {name}\n")
+            return None
+
+        return (yield from for_each_input(around, f"{algorithm}sum", names, act))
+
+    return run
+
+
+md5sum, sha1sum = _make_digest_program("md5"), _make_digest_program("sha1")
+sha256sum, sha512sum = _make_digest_program("sha256"), _make_digest_program("sha512")
+
+
+def base64(around: ProcessContext, args: list[str]) -> Process:
+    """Encode, or with `-d` decode; `-w` is the width of lines."""
+    given, names = parse_options("base64", args, "d", "w")
+    width = int(given.get("w") or 76)
+    with (
+        open_input(around, names[0] if names else "-") as number,
+        around.tasks.account.hold() as hold,
+    ):
+        data = yield from read_whole(number, hold)
+    if "d" in given:
+        try:
+            yield Write(1, codec.b64decode(data))
+        except ValueError:
+            yield write_error("base64: truncated input")
+            return 1
+        return 0
+    text = codec.b64encode(data).decode()
+    if not width:
+        yield write_out(text)
+        return 0
+    lines = [text[start : start + width] for start in range(0, len(text), width)]
+    yield write_out("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+def _parse_dd_number(text: str) -> int:
+    digits = text.rstrip("cwbkKMG")
+    unit = text[len(digits) :].removesuffix("B")
+    if not digits.isdigit() or unit not in _DD_UNITS:
+        raise UsageError(f"dd: invalid number '{text}'")
+    return int(digits) * _DD_UNITS[unit]
+
+
+def dd(around: ProcessContext, args: list[str]) -> Process:
+    """Copy blocks: `if= of= bs= count= skip=`."""
+    given = {}
+    for arg in args:
+        name, separator, value = arg.partition("=")
+        if not separator or name not in ("if", "of", "bs", "count", "skip", "status", "conv"):
+            raise UsageError(f"dd: {arg}: not simulated by the embedded kubelet")
+        given[name] = value
+    size = _parse_dd_number(given.get("bs", "512"))
+    left = _parse_dd_number(given["count"]) * size if "count" in given else 1 << 62
+    skipped = _parse_dd_number(given.get("skip", "0")) * size
+    blocks, total = 0, 0
+    target: OpenFile | None = None
+    try:
+        if "of" in given:
+            target = open_path(
+                around.files, around.path(given["of"]), "w", around.tasks.account, around.now,
+                around.fds,
+            ).retain()  # fmt: skip
+        # The block is what `dd` holds in memory.
+        with (
+            open_input(around, given.get("if", "-")) as number,
+            around.tasks.account.hold() as hold,
+        ):
+            hold.to(size)
+            while left > 0:
+                read = Read(number, most=min(skipped or left, _MAX_BLOCK))
+                yield read
+                if not read.data:
+                    break
+                if skipped:
+                    skipped -= len(read.data)
+                    continue
+                left -= len(read.data)
+                total += len(read.data)
+                if target is None:
+                    yield Write(1, read.data)
+                elif why := target.write(read.data):
+                    yield write_error(f"dd: error writing '{given['of']}': {why}")
+                    return 1
+    except FileSystemError as fault:
+        name = given.get("if", "") if target is not None or "of" not in given else given["of"]
+        yield write_error(f"dd: can't open '{name}': {fault}")
+        return 1
+    finally:
+        if target is not None:
+            target.release()
+    blocks, rest = divmod(total, size)
+    if given.get("status") != "none":
+        text = f"{blocks}+{int(bool(rest))}"
+        yield write_error(f"{text} records in\n{text} records out")
+    return 0

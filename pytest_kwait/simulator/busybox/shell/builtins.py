@@ -1,20 +1,161 @@
-"""The commands of a shell that set its variables, its arguments and its options."""
+"""The commands of a shell that deal with processes and signals: `trap`, `wait`, `kill`, `jobs`."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, Read, Write
-from pytest_kwait.simulator.busybox.shell.shell_tokens import is_name
-from pytest_kwait.simulator.busybox.shell.variables import ReadOnlyVariableError, ShellExit
+from pytest_kwait.simulator.busybox.os.files import Directory, File
+from pytest_kwait.simulator.busybox.os.process_table import SIGNALS
+from pytest_kwait.simulator.busybox.os.syscalls import Await, Call, Effect, Process, Read, Write
+from pytest_kwait.simulator.busybox.shell.lexer import is_name
+from pytest_kwait.simulator.busybox.shell.variables import (
+    FunctionReturn,
+    LoopControl,
+    ReadOnlyVariableError,
+    ShellExit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from pytest_kwait.simulator.busybox.shell.shell_state import ShellState
+    from pytest_kwait.simulator.busybox.os.process_table import Task
+    from pytest_kwait.simulator.busybox.shell.shell import ShellState
 
-__all__ = ["VARIABLE_BUILTINS"]
+__all__ = ["BUILTINS", "JOB_BUILTINS", "SPECIAL", "VARIABLE_BUILTINS", "parse_signal"]
+
+
+def parse_signal(text: str) -> int | None:
+    """The number of a signal that is named or numbered; None where there is none."""
+    if text.isdigit():
+        return int(text) if int(text) < 65 else None
+    return SIGNALS.get(text.upper().removeprefix("SIG"))
+
+
+def _trap(shell: ShellState, args: list[str]) -> Process:
+    args = args[1:] if args[:1] == ["--"] else args
+    if not args:
+        order = {"EXIT": 0, **SIGNALS}
+        for name in sorted(shell.traps, key=lambda one: order.get(one, 0)):
+            script = shell.traps[name].replace("'", "'\"'\"'")
+            yield Write(1, f"trap -- '{script}' {name}\n".encode())
+        return 0
+    # A number first means that all of them are taken back.
+    all_back = args[0].isdigit() or len(args) == 1
+    script = "-" if all_back else args[0]
+    names = args if all_back else args[1:]
+    code = 0
+    for name in names:
+        number = 0 if name.upper() == "EXIT" else parse_signal(name)
+        if number is None:
+            yield shell.make_message(f"{name}: invalid signal specification", "trap")
+            code = 1
+            continue
+        signal = next((known for known, value in SIGNALS.items() if value == number), "EXIT")
+        if script == "-":
+            shell.traps.pop(signal, None)
+        else:
+            shell.traps[signal] = script
+    return code
+
+
+def _find_job(shell: ShellState, text: str) -> Task | None:
+    """The background process of `%1` or a number; None where the shell has none."""
+    if text.startswith("%"):
+        jobs = list(shell.children.values())
+        if text in ("%", "%%", "%+"):
+            return jobs[-1] if jobs else None
+        number = int(text[1:]) if text[1:].isdigit() else 0
+        return jobs[number - 1] if 0 < number <= len(jobs) else None
+    return shell.children.get(int(text)) if text.isdigit() else None
+
+
+def _wait(shell: ShellState, args: list[str]) -> Process:
+    if not args:
+        yield Await(
+            lambda: all(one.code is not None for one in shell.children.values()), signals=True
+        )
+        if shell.interrupted:
+            return 128 + shell.interrupted
+        shell.children.clear()
+        return 0
+    code = 0
+    for arg in args:
+        task = _find_job(shell, arg)
+        if task is None:
+            code = 127
+            continue
+        yield Await(task.ended, signals=True)
+        if shell.interrupted and not task.ended():
+            return 128 + shell.interrupted
+        code = task.code or 0
+        yield from shell.report_signal_end(task)
+        shell.children.pop(task.pid, None)
+    return code
+
+
+def _kill(shell: ShellState, args: list[str]) -> Process:
+    number, rest = 15, list(args)
+    if rest and rest[0] == "-l":
+        return (yield from _list_traps(shell, rest[1:]))
+    if rest and rest[0] == "-s" and len(rest) > 1:
+        rest = ["-" + rest[1], *rest[2:]]
+    if rest and rest[0].startswith("-") and rest[0] != "--":
+        name = rest.pop(0)[1:]
+        found = parse_signal(name)
+        if found is None:
+            yield shell.make_message(f"bad signal name '{name}'")
+            return 1
+        number = found
+    rest = rest[1:] if rest[:1] == ["--"] else rest
+    if not rest:
+        yield shell.make_message("you need to specify whom to kill")
+        return 1
+    code = 0
+    for target in rest:
+        task = _find_job(shell, target) if target.startswith("%") else None
+        text = str(task.pid) if task is not None else target
+        if not text.lstrip("-").isdigit():
+            yield shell.make_message(f"invalid number '{target}'")
+            code = 1
+            continue
+        sent = shell.around.tasks.signal(abs(int(text)), number)
+        if not sent and (task is None or task.code is None):
+            yield shell.make_message(f"can't kill pid {text}: No such process")
+            code = 1
+    return code
+
+
+def _list_traps(shell: ShellState, names: list[str]) -> Process:
+    if not names:
+        for name, number in SIGNALS.items():
+            yield Write(1, f"{number:2}) {name}\n".encode())
+    for name in names:
+        if name.isdigit():
+            number = int(name) - 128 if int(name) > 128 else int(name)
+            text = next((known for known, value in SIGNALS.items() if value == number), name)
+        else:
+            text = str(parse_signal(name) or "")
+        if not text:
+            yield shell.make_message(f"unknown signal '{name}'")
+            return 1
+        yield Write(1, f"{text}\n".encode())
+    return 0
+
+
+def _jobs(shell: ShellState, args: list[str]) -> Process:
+    running = [one for one in shell.children.values() if one.code is None]
+    for number, task in enumerate(running, start=1):
+        mark = "+" if task is running[-1] else "-" if task is running[-2] else " "
+        text = f"{task.pid}" if args == ["-p"] else f"[{number}]{mark}  Running                    "
+        yield Write(1, f"{text}\n".encode())
+    return 0
+
+
+JOB_BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
+    "jobs": _jobs, "kill": _kill, "trap": _trap, "wait": _wait,
+}  # fmt: skip
+
 
 _OPTIONS = {
     "errexit": "e", "noglob": "f", "nounset": "u", "xtrace": "x", "noexec": "n", "noclobber": "C",
@@ -313,3 +454,217 @@ VARIABLE_BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
     "export": _export, "getopts": _getopts, "local": _local, "read": _read,
     "readonly": _readonly, "set": _set, "shift": _shift, "unset": _unset,
 }  # fmt: skip
+
+
+_MAX_DIGITS = 19
+_KEYWORDS = frozenset(
+    "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
+)
+
+
+def _parse_exit_code(digits: str) -> int:
+    """What an exit code amounts to; 0 for what is beyond all numbers."""
+    return int(digits) % 256 if len(digits.lstrip("0")) < _MAX_DIGITS else 0
+
+
+def _exit(shell: ShellState, args: list[str]) -> Process:
+    if args and not args[0].isdigit():
+        yield shell.make_message(f"Illegal number: {args[0]}", "exit")
+        raise ShellExit(2)
+    raise ShellExit(_parse_exit_code(args[0]) if args else shell.status)
+
+
+def _return(shell: ShellState, args: list[str]) -> Process:
+    if args and not args[0].isdigit():
+        yield shell.make_message(f"Illegal number: {args[0]}", "return")
+        raise ShellExit(2)
+    raise FunctionReturn(_parse_exit_code(args[0]) if args else shell.status)
+
+
+def _make_loop_control(word: str) -> Callable[[ShellState, list[str]], Process]:
+    def leave(shell: ShellState, args: list[str]) -> Process:
+        if args and (not args[0].isdigit() or not int(args[0])):
+            yield shell.make_message(f"Illegal number: {args[0]}", word)
+            raise ShellExit(2)
+        if shell.loops:
+            raise LoopControl(word, int(args[0]) if args else 1)
+        return 0
+
+    return leave
+
+
+def _eval(shell: ShellState, args: list[str]) -> Process:
+    def run() -> Process:
+        yield from shell.evaluate(" ".join(args), "eval")
+        return shell.status
+
+    call = Call(run())
+    yield call
+    return call.code
+
+
+def _dot(shell: ShellState, args: list[str]) -> Process:
+    if not args:
+        return 0
+    path = args[0]
+    where = [path] if "/" in path else [
+        *(f"{folder}/{path}" for folder in (shell.variables.get("PATH") or "").split(":")), path,
+    ]  # fmt: skip
+    files = shell.around.files
+    contents = (files.read(shell.around.path(one)) for one in where)
+    found = next((data for data in contents if data is not None), None)
+    if found is None:
+        yield shell.make_message(f"can't open '{path}': No such file or directory", ".")
+        raise ShellExit(2)
+    script = found.decode(errors="surrogateescape")
+    kept, before = shell.arguments, shell.reading
+    shell.reading = path
+    if args[1:]:
+        shell.arguments = tuple(args[1:])
+
+    def run() -> Process:
+        yield from shell.lines(script, 1)
+        return shell.status
+
+    call = Call(run())
+    try:
+        yield call
+    except FunctionReturn as end:
+        return end.code
+    finally:
+        shell.arguments, shell.reading = kept, before
+    return call.code
+
+
+def _exec(shell: ShellState, args: list[str]) -> Process:
+    if not args:
+        return 0
+    # Loading programs is what starting one does.
+    from pytest_kwait.simulator.busybox.applets import has_program
+
+    if not has_program(shell.around, args[0]):
+        yield shell.make_message(f"{args[0]}: not found", "exec")
+        raise ShellExit(127)
+    # The program takes the shell's place, its traps with it.
+    shell.traps.clear()
+    shell.around.task.handler = shell.around.task.traps = None
+    raise ShellExit((yield from shell.call(args)))
+
+
+def _cd(shell: ShellState, args: list[str]) -> Process:
+    args = [arg for arg in args if arg not in ("-P", "-L", "--")]
+    target = args[0] if args else shell.variables.get("HOME") or ""
+    if target == "-":
+        target = shell.variables.get("OLDPWD") or shell.around.cwd
+        yield Write(1, f"{target}\n".encode())
+    path = shell.around.path(target).rstrip("/") or "/"
+    found = shell.around.files.find(path)
+    if not isinstance(found, Directory):
+        why = "No such file or directory" if found is None else "Not a directory"
+        yield shell.make_message(f"can't cd to {target}: {why}", "cd")
+        return 2
+    shell.variables.set("OLDPWD", shell.around.cwd)
+    shell.around.cwd = path
+    shell.variables.set("PWD", path)
+    return 0
+
+
+def _pwd(shell: ShellState, _: list[str]) -> Process:
+    yield Write(1, f"{shell.around.cwd}\n".encode())
+    return 0
+
+
+def _type(shell: ShellState, args: list[str]) -> Process:
+    code = 0
+    for name in args:
+        found = _describe_command(shell, name)
+        if not found:
+            yield Write(1, f"{name}: not found\n".encode())
+            code = 127
+        else:
+            yield Write(1, f"{name} is {found}\n".encode())
+    return code
+
+
+def _describe_command(shell: ShellState, name: str) -> str:
+    """What a name is, as `type` says it; empty where it is nothing."""
+    from pytest_kwait.simulator.busybox.applets import has_program
+
+    if name in _KEYWORDS:
+        return "a shell keyword"
+    if name in shell.functions:
+        return "a function"
+    if name in BUILTINS:
+        return "a special shell builtin" if name in SPECIAL else "a shell builtin"
+    if "/" in name:
+        found = shell.around.files.find(shell.around.path(name))
+        return name if isinstance(found, File) else ""
+    return name if has_program(shell.around, name) else ""
+
+
+def _command(shell: ShellState, args: list[str]) -> Process:
+    if args and args[0] in ("-v", "-V"):
+        code = 0
+        for name in args[1:2]:
+            found = _describe_command(shell, name)
+            code = 0 if found else 127
+            if found:
+                text = name if args[0] == "-v" else f"{name} is {found}"
+                yield Write(1, f"{text}\n".encode())
+            elif args[0] == "-V":
+                yield Write(2, f"{name}: not found\n".encode())
+        return code
+    if not args:
+        return 0
+    builtin = BUILTINS.get(args[0])
+    if builtin is not None:
+        return (yield from builtin(shell, args[1:]))
+    return (yield from shell.call(args))
+
+
+def _let(shell: ShellState, args: list[str]) -> Process:
+    value = 0
+    if not args:
+        yield shell.make_message("expression expected", "let")
+        return 1
+    for arg in args:
+        value = yield from shell.expander.number(arg)
+    return int(not value)
+
+
+def _do_nothing(_: ShellState, __: list[str]) -> Process:
+    yield from ()
+    return 0
+
+
+def _umask(_: ShellState, args: list[str]) -> Process:
+    if not args:
+        yield Write(1, b"0022\n")
+    return 0
+
+
+def _refuse(name: str) -> Callable[[ShellState, list[str]], Process]:
+    def refuse(shell: ShellState, _: list[str]) -> Process:
+        yield shell.make_message("not simulated by the embedded kubelet", name)
+        return 2
+
+    return refuse
+
+
+BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
+    ":": _do_nothing, "break": _make_loop_control("break"), "cd": _cd, "command": _command,
+    "continue": _make_loop_control("continue"), "eval": _eval, "exec": _exec, "exit": _exit,
+   "hash": _do_nothing, "let": _let,
+    "pwd": _pwd,   "return": _return,
+  "source": _dot, ".": _dot, "type": _type, "umask": _umask,
+    **{name: _refuse(name) for name in ("alias", "unalias", "ulimit", "fg", "bg", "times")},
+    **JOB_BUILTINS,
+    **VARIABLE_BUILTINS,
+}  # fmt: skip
+
+SPECIAL = frozenset(
+    {
+        ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return",
+        "set", "shift", "source", "times", "trap", "unset",
+    }
+)  # fmt: skip

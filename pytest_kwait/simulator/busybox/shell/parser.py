@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.shell.lexer import Lexer
-from pytest_kwait.simulator.busybox.shell.shell_tokens import (
+from pytest_kwait.simulator.busybox.shell.lexer import (
     END,
     NEWLINE,
+    Lexer,
     Token,
     is_name,
     parse_assignment,

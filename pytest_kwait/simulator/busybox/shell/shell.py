@@ -1,15 +1,38 @@
-"""The shell of a container: runs a script's tree over the programs of `programs`."""
+"""What a shell is: its name, its arguments, its options, its variables, its traps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
-from pytest_kwait.simulator.busybox.os.process_table import SIGNALS, Interrupted
-from pytest_kwait.simulator.busybox.os.syscalls import STEP, Effect, Process, Read, Write
+from pytest_kwait.simulator.busybox.applets import run_program
+from pytest_kwait.simulator.busybox.libbb import find_longest_number
+from pytest_kwait.simulator.busybox.os.fds import (
+    CaptureEnd,
+    FileEnd,
+    OpenFile,
+    copy_fds,
+    make_pipe,
+    open_path,
+)
+from pytest_kwait.simulator.busybox.os.files import ENOENT, File, FileSystemError
+from pytest_kwait.simulator.busybox.os.process_table import SIGNALS, ForkError, Interrupted, Task
+from pytest_kwait.simulator.busybox.os.syscalls import (
+    STEP,
+    Await,
+    Call,
+    Effect,
+    Pipe,
+    Process,
+    ProcessContext,
+    Read,
+    Write,
+)
 from pytest_kwait.simulator.busybox.patterns import matches_glob
+from pytest_kwait.simulator.busybox.shell.builtins import BUILTINS, SPECIAL
+from pytest_kwait.simulator.busybox.shell.expansion import Expander
 from pytest_kwait.simulator.busybox.shell.parser import ShellSyntaxError, make_parser, parse
-from pytest_kwait.simulator.busybox.shell.shell_commands import ShellCommands
-from pytest_kwait.simulator.busybox.shell.shell_redirects import open_redirects, restore_fds
 from pytest_kwait.simulator.busybox.shell.tree import (
     AndOr,
     Background,
@@ -19,18 +42,489 @@ from pytest_kwait.simulator.busybox.shell.tree import (
     Function,
     Group,
     If,
+    Literal,
     Loop,
     Node,
     Not,
     Pipeline,
     Sequence,
+    Word,
 )
-from pytest_kwait.simulator.busybox.shell.variables import FunctionReturn, LoopControl, ShellExit
+from pytest_kwait.simulator.busybox.shell.variables import (
+    FunctionReturn,
+    LoopControl,
+    ReadOnlyVariableError,
+    ShellExit,
+    ShellVariables,
+    measure_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["Shell"]
+    from pytest_kwait.simulator.busybox.shell.tree import Redirect
+
+__all__ = [
+    "SavedFds",
+    "Shell",
+    "ShellCommands",
+    "ShellProcesses",
+    "ShellState",
+    "open_redirects",
+    "restore_fds",
+]
+
+
+class ShellState(ABC):
+    """One shell.
+
+    Args:
+        around: the process that it is.
+        name: what its messages begin with.
+        arguments: `$1` and so on.
+        file: whether it reads a file, whose lines its messages name.
+    """
+
+    def __init__(
+        self,
+        around: ProcessContext,
+        name: str = "sh",
+        arguments: tuple[str, ...] = (),
+        *,
+        file: bool = False,
+    ) -> None:
+        self.around = around
+        self.name = name
+        self.arguments = arguments
+        self.file = file
+        self.status = 0
+        self.line = 0
+        self.reading = ""
+        """What of the shell reads the script that runs: `eval`, or a file for `.`."""
+        self.pid = around.task.pid
+        self.last_job = 0
+        self.options: set[str] = set()
+        self.functions: dict[str, Node] = {}
+        self.traps: dict[str, str] = {}
+        self.children: dict[int, Task] = {}
+        self.loops = 0
+        self.option_offset = 0
+        self.variables = ShellVariables(around.env, around.tasks.account)
+        self.expander = Expander(self)
+        self._tested = 0
+        self._pending: list[int] = []
+        self.substituted = 0
+
+    # -- signals
+
+    def signal(self, number: int) -> bool:
+        """Note a signal; False where no trap waits for it."""
+        name = next((name for name, known in SIGNALS.items() if known == number), "")
+        if name not in self.traps:
+            return False
+        if self.traps[name]:
+            self._pending.append(number)
+        return True
+
+    def handles(self, number: int) -> bool:
+        """Whether a trap would be run for a signal."""
+        return any(self.traps.get(name) for name, known in SIGNALS.items() if known == number)
+
+    @property
+    def interrupted(self) -> int:
+        """The signal that a trap is still to be run for; 0 without."""
+        return self._pending[0] if self._pending else 0
+
+    def make_message(self, text: str, command: str = "") -> Write:
+        """A message as `ash` begins it; its own commands are named with a line."""
+        command = command or self.reading
+        where = f"{self.name}: {command}: " if command else f"{self.name}: "
+        if command or self.file:
+            where += f"line {self.line}: "
+        return Write(2, f"{where}{text}\n".encode(errors="surrogateescape"))
+
+    def subshell(self, around: ProcessContext) -> Self:
+        """The same shell in another process, or for a while in this one."""
+        inner = copy(self)
+        inner.around = around
+        inner.options = set(self.options)
+        inner.functions = dict(self.functions)
+        inner.traps = {name: "" for name, script in self.traps.items() if not script}
+        inner.children = {}
+        inner.variables = self.variables.copy()
+        inner.expander = Expander(inner)
+        inner._pending = []
+        inner.substituted = 0
+        return inner
+
+    # -- what it does
+
+    @abstractmethod
+    def node(self, node: Node) -> Generator[Effect, None, None]:
+        """Run a tree, leaving its exit code in `status`."""
+
+    @abstractmethod
+    def evaluate(self, script: str, command: str = "") -> Generator[Effect, None, None]:
+        """Run a script as `eval` and traps do."""
+
+    @abstractmethod
+    def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
+        """Run a script line by line."""
+
+    @abstractmethod
+    def call(self, words: list[str]) -> Process:
+        """Run a program that is none of the shell's own commands."""
+
+    @abstractmethod
+    def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
+        """Say how a process ended that a signal has ended."""
+
+    @abstractmethod
+    def substitute(self, script: Node) -> Generator[Effect, None, str]:
+        """What a script writes, without the newlines at its end."""
+
+
+_SIGNAL_MESSAGES = {
+    1: "Hangup", 3: "Quit", 4: "Illegal instruction", 6: "Aborted", 9: "Killed",
+    10: "User defined signal 1", 11: "Segmentation fault", 12: "User defined signal 2",
+    14: "Alarm clock", 15: "Terminated",
+}  # fmt: skip
+_MAX_JOBS = 512
+_CAT_WORD = Word(((Literal("cat"), False),))
+
+
+class ShellProcesses(ShellState):
+    """A shell that starts others of its kind."""
+
+    def _leave(self) -> Generator[Effect, None, None]:
+        script = self.traps.pop("EXIT", None)
+        if script:
+            status = self.status
+            try:
+                yield from self.evaluate(script)
+                self.status = status
+            except ShellExit as end:
+                self.status = end.code
+            except (FunctionReturn, LoopControl):
+                self.status = status
+
+    def ended(self, node: Node) -> Process:
+        """Run a whole (sub)shell."""
+        try:
+            try:
+                yield from self.node(node)
+            except (ShellExit, FunctionReturn) as end:
+                self.status = end.code
+            except LoopControl:
+                pass
+            yield from self._leave()
+        finally:
+            self.variables.close()
+        return self.status
+
+    def within(self, node: Node) -> Generator[Effect, None, None]:
+        """Run a subshell in this process, which has its files back afterwards."""
+        around = self.around
+        kept = copy_fds(around.fds)
+        inner = self.subshell(around.with_env(around.env))
+        call = Call(inner.ended(node))
+        try:
+            yield call
+        finally:
+            inner.variables.close()
+            for one in around.fds.values():
+                one.release()
+            around.fds.clear()
+            around.fds.update(kept)
+        self.status = call.code
+
+    def substitute(self, script: Node) -> Generator[Effect, None, str]:
+        """What a script writes, without the newlines at its end."""
+        fds = self.around.fds
+        if isinstance(script, Command) and not script.words and not script.assignments:
+            # `$(<file)`.
+            script = Command((_CAT_WORD,), (), script.redirects, script.line)
+        capture = CaptureEnd(self.around.tasks.account)
+        capture.retain()
+        kept = fds.get(1)
+        fds[1] = capture.retain()
+        try:
+            yield from self.within(script)
+            capture.release()
+            if kept is not None:
+                fds[1] = kept
+            else:
+                del fds[1]
+            kept = None
+            if capture.refs > 1:
+                # Somebody in the background may still write.
+                yield Await(lambda: capture.refs == 1)
+            text = capture.data.replace(b"\0", b"").decode(errors="surrogateescape")
+        finally:
+            if kept is not None:
+                fds[1] = kept
+            capture.release()
+        self.substituted = self.status
+        return text.rstrip("\n")
+
+    def fork(self, node: Node, fds: dict[int, OpenFile]) -> Task:
+        """Start a subshell as a process.
+
+        Raises:
+            Exit: the container has too many processes.
+        """
+
+        def make(around: ProcessContext) -> Process:
+            inner = self.subshell(around)
+            # Whoever is killed before its first turn closes nothing itself.
+            around.task.on_end.append(inner.variables.close)
+            around.task.handler, around.task.traps = inner.signal, inner.handles
+            return inner.ended(node)
+
+        around = self.around
+        return around.tasks.start(make, around, self.name, fds, parent=around.task.pid)
+
+    def _forked(self, node: Node, fds: dict[int, OpenFile]) -> Generator[Effect, None, Task]:
+        try:
+            return self.fork(node, fds)
+        except ForkError:
+            yield self.make_message("can't fork: Resource temporarily unavailable")
+            raise ShellExit(2) from None
+
+    def _pipeline(self, commands: tuple[Node, ...]) -> Generator[Effect, None, None]:
+        members: list[Task] = []
+        previous: OpenFile | None = None
+        for command in commands:
+            fds = copy_fds(self.around.fds)
+            if previous is not None:
+                _replace_fd(fds, 0, previous)
+                previous.release()
+                previous = None
+            if command is not commands[-1]:
+                reader, writer = make_pipe(Pipe())
+                previous = reader.retain()
+                _replace_fd(fds, 1, writer)
+            try:
+                members.append((yield from self._forked(command, fds)))
+            except ShellExit:
+                if previous is not None:
+                    previous.release()
+                raise
+        yield Await(lambda: all(one.code is not None for one in members))
+        codes = [one.code or 0 for one in members]
+        self.status = codes[-1]
+        if "pipefail" in self.options:
+            self.status = next((code for code in reversed(codes) if code), 0)
+        yield from self.report_signal_end(members[-1])
+
+    def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
+        """Say how a process ended that a signal has ended."""
+        if task.signalled in _SIGNAL_MESSAGES:
+            yield Write(2, f"{_SIGNAL_MESSAGES[task.signalled]}\n".encode())
+
+    def _background(self, command: Node) -> Generator[Effect, None, None]:
+        fds = copy_fds(self.around.fds)
+        account = self.around.tasks.account
+        null = open_path(self.around.files, "/dev/null", "r", account, self.around.now, {})
+        _replace_fd(fds, 0, null)
+        task = yield from self._forked(command, fds)
+        self.children[task.pid] = task
+        self.last_job = task.pid
+        self.status = 0
+        if len(self.children) > _MAX_JOBS:
+            for pid in [pid for pid, one in self.children.items() if one.code is not None]:
+                del self.children[pid]
+
+
+def _replace_fd(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
+    old = fds.pop(number, None)
+    fds[number] = one.retain()
+    if old is not None:
+        old.release()
+
+
+SavedFds = list[tuple[int, OpenFile | None]]
+"""What was open under the numbers that were changed, in that order."""
+
+_MODES = {"<": "r", ">": "w", ">|": "w", ">>": "a", "<>": "+", "&>": "w"}
+
+
+def open_redirects(
+    shell: ShellState, redirects: tuple[Redirect, ...]
+) -> Generator[Effect, None, SavedFds | None]:
+    """Open what redirections say; what was open before, None where that failed."""
+    saved: SavedFds = []
+    for redirect in redirects:
+        opened_one = yield from _open_redirect(shell, redirect)
+        if opened_one is False:
+            restore_fds(shell, saved)
+            return None
+        for stream in (1, 2) if redirect.operator == "&>" else (redirect.stream,):
+            saved.append((stream, shell.around.fds.pop(stream, None)))
+            if isinstance(opened_one, OpenFile):
+                shell.around.fds[stream] = opened_one.retain()
+    return saved
+
+
+def restore_fds(shell: ShellState, saved: SavedFds) -> None:
+    """Have the files open again that were before."""
+    fds = shell.around.fds
+    for stream, before in reversed(saved):
+        now = fds.pop(stream, None)
+        if before is not None:
+            fds[stream] = before
+        if now is not None:
+            now.release()
+    saved.clear()
+
+
+def _open_redirect(
+    shell: ShellState, redirect: Redirect
+) -> Generator[Effect, None, OpenFile | bool | None]:
+    """The open file; None to close, False where that failed and has been told."""
+    around, operator = shell.around, redirect.operator
+    if operator in ("<<", "<<-"):
+        try:
+            text = yield from shell.expander.text(redirect.target)
+        except ShellExit:
+            # What would end the shell elsewhere is a document that cannot be opened here.
+            return False
+        data = text.encode(errors="surrogateescape")
+        return FileEnd(File(data), None, around.now, "r")
+    target = yield from shell.expander.text(redirect.target)
+    if operator in (">&", "<&"):
+        if target == "-":
+            return None
+        if target.isdigit():
+            found = around.fds.get(int(target))
+            if found is None:
+                yield shell.make_message(f"{target}: Bad file descriptor")
+                return False
+            return found
+        if operator == "<&":
+            yield shell.make_message("ambiguous redirect")
+            return False
+    mode = _MODES.get(operator, "w")
+    exclusive = "C" in shell.options and operator == ">"
+    path = around.path(target) if target else ""
+    try:
+        if not path:
+            raise FileSystemError(ENOENT)
+        return open_path(
+            around.files, path, mode, around.tasks.account, around.now, around.fds,
+            exclusive=exclusive,
+        )  # fmt: skip
+    except FileSystemError as fault:
+        why = str(fault)
+        if mode == "r":
+            why = "no such file" if why == ENOENT else why
+            yield shell.make_message(f"can't open {target}: {why}")
+        else:
+            why = "nonexistent directory" if why == ENOENT else why
+            yield shell.make_message(f"can't create {target}: {why}")
+        return False
+
+
+class ShellCommands(ShellProcesses):
+    """A shell that runs programs and its own commands."""
+
+    def _assign(self, name: str, value: str) -> Generator[Effect, None, None]:
+        try:
+            self.variables.set(name, value)
+        except ReadOnlyVariableError as fault:
+            yield self.make_message(f"{fault.name}: is read only")
+            raise ShellExit(2) from None
+
+    def _command(self, node: Command) -> Generator[Effect, None, None]:
+        self.line = node.line
+        self.substituted = 0
+        words: list[str] = []
+        for word in node.words:
+            words += yield from self.expander.fields(word)
+        function = self.functions.get(words[0]) if words else None
+        special = bool(words) and function is None and words[0] in SPECIAL
+        saved = yield from open_redirects(self, node.redirects)
+        if saved is None:
+            self.status = 1
+            if special:
+                raise ShellExit(1)
+            return
+        kept: list[tuple[str, str | None, bool]] = []
+        account, held = self.around.tasks.account, measure_words(words)
+        try:
+            account.take(held)
+            traced: list[str] = []
+            for name, word in node.assignments:
+                value = yield from self.expander.text(word, assigned=True)
+                traced.append(f"{name}={value}")
+                if words and not special:
+                    exported = name in self.variables.exported
+                    kept.append((name, self.variables.get(name), exported))
+                yield from self._assign(name, value)
+                if words and not special:
+                    self.variables.export(name)
+            if "x" in self.options and (words or traced):
+                yield Write(2, f"+ {' '.join([*traced, *map(_quote_traced, words)])}\n".encode())
+            if words:
+                keeps = words[0] == "exec" and len(words) == 1 and function is None
+                yield from self._call(words, function)
+                if keeps:
+                    for _, one in saved:
+                        if one is not None:
+                            one.release()
+                    saved.clear()
+            else:
+                self.status = self.substituted
+        finally:
+            for name, value_before, exported in reversed(kept):
+                self.variables.unset(name)
+                if value_before is not None:
+                    self.variables.set(name, value_before)
+                if exported:
+                    self.variables.export(name)
+            restore_fds(self, saved)
+            account.give(held)
+
+    def _call(self, words: list[str], function: Node | None) -> Generator[Effect, None, None]:
+        if function is not None:
+            yield from self._function(function, tuple(words[1:]))
+            return
+        builtin = BUILTINS.get(words[0])
+        if builtin is not None:
+            try:
+                self.status = yield from builtin(self, words[1:])
+            except (OverflowError, ValueError):
+                yield self.make_message(f"Illegal number: {find_longest_number(words)}", words[0])
+                self.status = 2
+        else:
+            self.status = yield from self.call(words)
+
+    def _function(self, body: Node, arguments: tuple[str, ...]) -> Generator[Effect, None, None]:
+        kept, loops = self.arguments, self.loops
+        self.arguments, self.loops = arguments, 0
+        self.variables.enter()
+        try:
+            yield Call(self._bodied(body))
+        except FunctionReturn as end:
+            self.status = end.code
+        finally:
+            self.arguments, self.loops = self.variables.charge_arguments(kept), loops
+            self.variables.leave()
+
+    def _bodied(self, body: Node) -> Process:
+        yield from self.node(body)
+        return self.status
+
+    def call(self, words: list[str]) -> Process:
+        """Run a program that is none of the shell's own commands."""
+        self.around.env = self.variables.env
+        return run_program(self.around, words, self.make_message)
+
+
+def _quote_traced(word: str) -> str:
+    """A word as `set -x` shows it."""
+    plain = word and all(char.isalnum() or char in "_-+=./:,@%^" for char in word)
+    return word if plain else "'" + word.replace("'", "'\\''") + "'"
 
 
 class Shell(ShellCommands):

@@ -8,8 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.moments import Duration
-from pytest_kwait.simulator.cel.values import is_equal
+from pytest_kwait.simulator.cel.values import Duration, is_equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cel.values import OpaqueValue
-from pytest_kwait.simulator.codec.go_numbers import parse_uint
+from pytest_kwait.simulator.codec.go_text import parse_uint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

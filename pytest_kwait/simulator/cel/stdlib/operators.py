@@ -9,12 +9,13 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.moments import Duration, Timestamp, parse_duration, parse_timestamp
 from pytest_kwait.simulator.cel.values import (
     NO_OVERLOAD,
+    Duration,
     ErrorValue,
     MapList,
     SetList,
+    Timestamp,
     TypeName,
     Uint,
     get_kind,
@@ -22,8 +23,10 @@ from pytest_kwait.simulator.cel.values import (
     get_type_name,
     is_equal,
     is_number,
+    parse_duration,
+    parse_timestamp,
 )
-from pytest_kwait.simulator.codec.go_numbers import parse_int, parse_uint
+from pytest_kwait.simulator.codec.go_text import parse_int, parse_uint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

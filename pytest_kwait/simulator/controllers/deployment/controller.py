@@ -1,26 +1,555 @@
-"""The deployment controller: its queue, and which ReplicaSets belong to which Deployment."""
+"""What one look at one Deployment sees, and the writes that all its parts share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
-from pytest_kwait.simulator.controllers.deployment.rolling import Rollout
-from pytest_kwait.simulator.controllers.deployment.view import (
-    DEPLOYMENT_RESOURCE,
-    KIND,
-    REPLICA_SET_RESOURCE,
-    DeploymentView,
+from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.controllers.controller_refs import (
+    key_of,
+    make_controller_ref,
+    split_key,
 )
+from pytest_kwait.simulator.controllers.deployment import deployment_util
+from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.event_recorder import EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    get_condition,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    owner_of,
+    parse_timestamp,
+    uid_of,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = ["DeploymentController"]
+__all__ = [
+    "DEPLOYMENT_RESOURCE",
+    "KIND",
+    "REPLICA_SET_RESOURCE",
+    "DeploymentController",
+    "DeploymentView",
+    "ProgressSync",
+    "Revisions",
+    "Rollout",
+]
+
+KIND = ("apps/v1", "Deployment")
+REPLICA_SET_RESOURCE = "replicasets.apps"
+DEPLOYMENT_RESOURCE = "deployments.apps"
+
+
+class DeploymentView:
+    """A Deployment and its ReplicaSets; both follow what was written.
+
+    Args:
+        api: the cluster.
+        recorder: tells what was done.
+        deployment: a private copy.
+        sets: the ReplicaSets it owns.
+    """
+
+    def __init__(
+        self, api: SimulatedCluster, recorder: EventRecorder, deployment: Obj, sets: list[Obj]
+    ) -> None:
+        self.api = api
+        self.recorder = recorder
+        self.deployment = deployment
+        by_age = sorted(
+            sets,
+            key=lambda one: (parse_timestamp(one["metadata"]["creationTimestamp"]), name_of(one)),
+        )
+        template = deployment["spec"]["template"]
+        self.new_set = next((one for one in by_age if _has_same_template(one, template)), None)
+        self.old_sets = [one for one in by_age if one is not self.new_set]
+
+    @property
+    def all(self) -> list[Obj]:
+        """Every ReplicaSet, the newest one last."""
+        return [*self.old_sets, *([self.new_set] if self.new_set is not None else [])]
+
+    @property
+    def active_old(self) -> list[Obj]:
+        """The old ones that shall have pods."""
+        return [one for one in self.old_sets if one["spec"].get("replicas", 1) > 0]
+
+    def write_condition(self, status: str, reason: str, message: str) -> None:
+        """Set the Progressing condition and write the status."""
+        current = self.deployment.setdefault("status", {})
+        changed = deployment_util.make_condition(
+            "Progressing", status, reason, message, self.api.clock.stamp()
+        )
+        current["conditions"] = deployment_util.set_condition(
+            list(current.get("conditions") or ()), changed
+        )
+        self.write()
+
+    def write(self) -> None:
+        """Write the status, and the revision with it."""
+        self.deployment = clone(self.api.update_status(DEPLOYMENT_RESOURCE, self.deployment))
+
+    def tell(self, message: str) -> None:
+        """Tell of a change of size in an event."""
+        self.recorder.event(self.deployment, KIND, NORMAL, "ScalingReplicaSet", message)
+
+    def scale_set(self, replica_set: Obj, size: int, *, always: bool = False) -> bool:
+        """Give a ReplicaSet its size; True if that changed it."""
+        before = replica_set["spec"].get("replicas", 1)
+        if before == size and not always:
+            return False
+        wanted = deployment_util.get_desired_replicas(self.deployment)
+        surge, _ = deployment_util.resolve_fenceposts(self.deployment)
+        changed = clone(replica_set)
+        changed["spec"]["replicas"] = size
+        annotations = changed["metadata"].setdefault("annotations", {})
+        annotations[deployment_util.DESIRED_REPLICAS] = str(wanted)
+        annotations[deployment_util.MAX_REPLICAS] = str(wanted + surge)
+        if changed == replica_set:
+            return False
+        stored = self.api.update(REPLICA_SET_RESOURCE, changed)
+        if replica_set is self.new_set:
+            self.new_set = stored
+        else:
+            self.old_sets = [stored if one is replica_set else one for one in self.old_sets]
+        if before == size:
+            return False
+        way = "up" if before < size else "down"
+        self.tell(f"Scaled {way} replica set {name_of(stored)} from {before} to {size}")
+        return True
+
+
+def _has_same_template(replica_set: Obj, template: Obj) -> bool:
+    """Whether the ReplicaSet was made from `template`, its hash label aside."""
+    theirs = clone(replica_set["spec"]["template"])
+    (theirs.get("metadata") or {}).get("labels", {}).pop(deployment_util.HASH_LABEL, None)
+    ours = clone(template)
+    (ours.get("metadata") or {}).get("labels", {}).pop(deployment_util.HASH_LABEL, None)
+    return bool(theirs == ours)
+
+
+class ProgressSync:
+    """Writes the status, and has the Deployment looked at when its deadline ends."""
+
+    def __init__(self, view: DeploymentView, queue: Workqueue[str]) -> None:
+        self.view = view
+        self._queue = queue
+
+    def sync(self, *, only_counts: bool = False) -> None:
+        """Write the status where it changed, and look again when the progress deadline ends.
+
+        Source: kube-controller-manager, progress.go, `syncRolloutStatus`.
+        """
+        deployment = self.view.deployment
+        stamp = self.view.api.clock.stamp()
+        status = deployment_util.calculate_status(
+            deployment, self.view.all, self.view.new_set, stamp
+        )
+        if not only_counts and not is_being_deleted(deployment):
+            status["conditions"] = self._progress(status, stamp)
+            status["conditions"] = self._failures(status["conditions"])
+        if status != deployment.get("status"):
+            deployment["status"] = status
+            self.view.write()
+        else:
+            self._requeue_at_deadline(status)
+
+    def _progress(self, status: Obj, stamp: str) -> list[Obj]:
+        deployment, conditions = self.view.deployment, status["conditions"]
+        others: list[Obj] = [one for one in conditions if one["type"] != "Progressing"]
+        if deployment_util.get_progress_deadline(deployment) is None:
+            return others
+        current = get_condition(deployment, "Progressing")
+        if (
+            status.get("replicas", 0) == status.get("updatedReplicas", 0)
+            and current is not None
+            and current.get("reason") == "NewReplicaSetAvailable"
+        ):
+            return list(conditions)
+        new_set = self.view.new_set
+        subject = (
+            f'ReplicaSet "{name_of(new_set)}"'
+            if new_set is not None
+            else f'Deployment "{name_of(deployment)}"'
+        )
+        if deployment_util.is_complete(deployment, status):
+            message = f"{subject} has successfully progressed."
+            told = deployment_util.make_condition(
+                "Progressing", "True", "NewReplicaSetAvailable", message, stamp
+            )
+            return deployment_util.set_condition(conditions, told)
+        if deployment_util.is_progressing(deployment, status):
+            message = f"{subject} is progressing."
+            told = deployment_util.make_condition(
+                "Progressing", "True", "ReplicaSetUpdated", message, stamp
+            )
+            if current is not None and current["status"] == "True":
+                told["lastTransitionTime"] = current["lastTransitionTime"]
+            # Written anew even for its update time alone: the deadline counts from that.
+            return [*others, told]
+        if deployment_util.has_timed_out(deployment, status, self.view.api.clock.time()):
+            message = f"{subject} has timed out progressing."
+            told = deployment_util.make_condition(
+                "Progressing", "False", "ProgressDeadlineExceeded", message, stamp
+            )
+            return deployment_util.set_condition(conditions, told)
+        return list(conditions)
+
+    def _failures(self, conditions: list[Obj]) -> list[Obj]:
+        sets = [
+            *([self.view.new_set] if self.view.new_set is not None else []),
+            *self.view.old_sets,
+        ]
+        for one in sets:
+            found = get_condition(one, "ReplicaFailure")
+            if found is not None:
+                told = {"lastUpdateTime": found["lastTransitionTime"], **found}
+                return deployment_util.set_condition(conditions, told)
+        return [one for one in conditions if one["type"] != "ReplicaFailure"]
+
+    def _requeue_at_deadline(self, status: Obj) -> None:
+        deadline = deployment_util.get_progress_deadline(self.view.deployment)
+        current = get_condition(self.view.deployment, "Progressing")
+        if (
+            deadline is None
+            or current is None
+            or current.get("reason") == "ProgressDeadlineExceeded"
+            or deployment_util.is_complete(self.view.deployment, status)
+        ):
+            return
+        # A second more, as stamps are cut to seconds.
+        after = (
+            parse_timestamp(current["lastUpdateTime"]) + deadline + 1 - self.view.api.clock.time()
+        )
+        self._queue.add_after(key_of(self.view.deployment), max(after, 0.1), scaled=False)
+
+
+class Revisions:
+    """Finds or makes the newest ReplicaSet."""
+
+    def __init__(self, view: DeploymentView) -> None:
+        self.view = view
+
+    def sync(self, *, create: bool) -> None:
+        """Find or make the ReplicaSet of the present template, and keep the revision numbers.
+
+        Source: kube-controller-manager, sync.go, `getNewReplicaSet`.
+        """
+        number = deployment_util.calculate_next_revision(self.view.old_sets)
+        if self.view.new_set is not None:
+            self._update_new_set(number)
+        elif create:
+            self._create_new_set(number)
+
+    def _update_new_set(self, number: int) -> None:
+        new_set = clone(self.view.new_set)
+        annotations = new_set["metadata"].setdefault("annotations", {})
+        annotations.update(deployment_util.select_annotations(self.view.deployment))
+        last = deployment_util.get_revision(new_set)
+        if last < number:
+            if last:
+                history = annotations.get(deployment_util.REVISION_HISTORY)
+                annotations[deployment_util.REVISION_HISTORY] = (
+                    f"{history},{last}" if history else str(last)
+                )
+            annotations[deployment_util.REVISION] = str(number)
+        min_ready = self.view.deployment["spec"].get("minReadySeconds")
+        if min_ready:
+            new_set["spec"]["minReadySeconds"] = min_ready
+        else:
+            new_set["spec"].pop("minReadySeconds", None)
+        if new_set != self.view.new_set:
+            # Upstream has a conflict with its own write here, and goes on in the next try.
+            new_set = self.view.new_set = self.view.api.update(REPLICA_SET_RESOURCE, new_set)
+        changed = self._set_revision(deployment_util.get_revision(new_set))
+        if (
+            deployment_util.get_progress_deadline(self.view.deployment) is not None
+            and get_condition(self.view.deployment, "Progressing") is None
+        ):
+            message = f'Found new replica set "{name_of(new_set)}"'
+            self.view.write_condition("True", "FoundNewReplicaSet", message)
+        elif changed:
+            self.view.write()
+
+    def _set_revision(self, number: int) -> bool:
+        annotations = self.view.deployment["metadata"].setdefault("annotations", {})
+        if annotations.get(deployment_util.REVISION) == str(number):
+            return False
+        annotations[deployment_util.REVISION] = str(number)
+        return True
+
+    def _create_new_set(self, number: int) -> None:
+        deployment, spec = self.view.deployment, self.view.deployment["spec"]
+        status = deployment.get("status") or {}
+        digest = deployment_util.compute_template_hash(
+            spec["template"], status.get("collisionCount") or 0
+        )
+        template = clone(spec["template"])
+        labels = template.setdefault("metadata", {}).setdefault("labels", {})
+        labels[deployment_util.HASH_LABEL] = digest
+        selector = clone(spec["selector"])
+        selector.setdefault("matchLabels", {})[deployment_util.HASH_LABEL] = digest
+        count = deployment_util.calculate_new_replicas(deployment, self.view.old_sets, None)
+        surge, _ = deployment_util.resolve_fenceposts(deployment)
+        annotations = {
+            **deployment_util.select_annotations(deployment),
+            deployment_util.DESIRED_REPLICAS: str(deployment_util.get_desired_replicas(deployment)),
+            deployment_util.MAX_REPLICAS: str(
+                deployment_util.get_desired_replicas(deployment) + surge
+            ),
+            deployment_util.REVISION: str(number),
+        }
+        new_set: Obj = {
+            "metadata": {
+                "name": f"{name_of(deployment)}-{digest}",
+                "namespace": namespace_of(deployment),
+                "labels": dict(labels),
+                "annotations": annotations,
+                "ownerReferences": [make_controller_ref(deployment, *KIND)],
+            },
+            "spec": {"replicas": count, "selector": selector, "template": template},
+        }
+        if spec.get("minReadySeconds"):
+            new_set["spec"]["minReadySeconds"] = spec["minReadySeconds"]
+        try:
+            self.view.new_set = self.view.api.create(
+                REPLICA_SET_RESOURCE, new_set, namespace_of(deployment)
+            )
+        except StatusError as error:
+            self._creation_refused(error, name_of(new_set))
+            raise
+        if count > 0:
+            self.view.tell(f"Scaled up replica set {name_of(self.view.new_set)} from 0 to {count}")
+        self._set_revision(number)
+        if deployment_util.get_progress_deadline(deployment) is not None:
+            message = f'Created new replica set "{name_of(self.view.new_set)}"'
+            self.view.write_condition("True", "NewReplicaSetCreated", message)
+        else:
+            self.view.write()
+
+    def _creation_refused(self, error: StatusError, name: str) -> None:
+        if error.reason == "AlreadyExists":
+            # Another template has this name: the next try computes another one.
+            status = self.view.deployment.setdefault("status", {})
+            status["collisionCount"] = (status.get("collisionCount") or 0) + 1
+            self.view.write()
+        elif not is_namespace_terminating(error):
+            message = f'Failed to create new replica set "{name}": {error.message}'
+            if deployment_util.get_progress_deadline(self.view.deployment) is not None:
+                self.view.write_condition("False", "ReplicaSetCreateError", message)
+            self.view.recorder.event(
+                self.view.deployment, KIND, WARNING, "ReplicaSetCreateError", message
+            )
+
+
+class Rollout:
+    """Takes the next step of the Deployment that `view` shows.
+
+    Args:
+        view: the Deployment.
+        pods: the cluster's pods by owner.
+        queue: where the Deployment is looked at again.
+    """
+
+    def __init__(
+        self, view: DeploymentView, pods: ControllerRefManager, queue: Workqueue[str]
+    ) -> None:
+        self.view = view
+        self._pods = pods
+        self._revisions = Revisions(view)
+        self._progress = ProgressSync(view, queue)
+
+    def run(self) -> None:
+        """Look, act, write."""
+        if is_being_deleted(self.view.deployment):
+            self._progress.sync()
+            return
+        self._check_paused()
+        spec = self.view.deployment["spec"]
+        if spec.get("paused") or self._was_scaled():
+            self._revisions.sync(create=False)
+            self._scale()
+            self._clean_up_if_complete(paused=bool(spec.get("paused")))
+            self._progress.sync(only_counts=True)
+        elif (spec.get("strategy") or {}).get("type") == "Recreate":
+            self._recreate()
+        else:
+            self._roll()
+
+    def _check_paused(self) -> None:
+        """Tell that progress is not measured while the rollout is paused.
+
+        Source: kube-controller-manager, sync.go, `checkPausedConditions`.
+        """
+        if deployment_util.get_progress_deadline(self.view.deployment) is None:
+            return
+        current = get_condition(self.view.deployment, "Progressing")
+        if current is not None and current.get("reason") == "ProgressDeadlineExceeded":
+            return
+        was_paused = current is not None and current.get("reason") == "DeploymentPaused"
+        paused = bool(self.view.deployment["spec"].get("paused"))
+        if paused and not was_paused:
+            self.view.write_condition("Unknown", "DeploymentPaused", "Deployment is paused")
+        elif not paused and was_paused:
+            self.view.write_condition("Unknown", "DeploymentResumed", "Deployment is resumed")
+
+    def _was_scaled(self) -> bool:
+        wanted = str(deployment_util.get_desired_replicas(self.view.deployment))
+        return any(
+            (one["metadata"].get("annotations") or {}).get(deployment_util.DESIRED_REPLICAS, wanted)
+            != wanted
+            for one in self.view.all
+            if one["spec"].get("replicas", 1) > 0
+        )
+
+    def _scale(self) -> None:
+        """Bring the sizes to a changed `spec.replicas` without rolling on.
+
+        Source: kube-controller-manager, sync.go, `scale`.
+        """
+        wanted = deployment_util.get_desired_replicas(self.view.deployment)
+        active = [*self.view.active_old]
+        if self.view.new_set is not None and self.view.new_set["spec"].get("replicas", 1) > 0:
+            active.append(self.view.new_set)
+        newest = self.view.new_set
+        if newest is None and self.view.old_sets:
+            newest = self.view.old_sets[-1]
+        if len(active) <= 1:
+            one = active[0] if active else newest
+            if one is not None:
+                self.view.scale_set(one, wanted, always=True)
+            return
+        if self._saturated(wanted):
+            for old in self.view.active_old:
+                self.view.scale_set(old, 0)
+            return
+        if (self.view.deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
+            sizes = deployment_util.calculate_proportions(self.view.deployment, active)
+            for one in active:
+                self.view.scale_set(one, sizes[name_of(one)], always=True)
+
+    def _saturated(self, wanted: int) -> bool:
+        new_set = self.view.new_set
+        return (
+            new_set is not None
+            and new_set["spec"].get("replicas", 1) == wanted
+            and (new_set["metadata"].get("annotations") or {}).get(deployment_util.DESIRED_REPLICAS)
+            == str(wanted)
+            and (new_set.get("status") or {}).get("availableReplicas", 0) == wanted
+        )
+
+    def _recreate(self) -> None:
+        """All old pods go before the first new one comes.
+
+        Source: kube-controller-manager, recreate.go.
+        """
+        self._revisions.sync(create=False)
+        scaled = [self.view.scale_set(old, 0) for old in self.view.active_old]
+        if any(scaled) or self._old_pods_run():
+            self._progress.sync()
+            return
+        if self.view.new_set is None:
+            self._revisions.sync(create=True)
+        if self.view.new_set is not None:
+            self.view.scale_set(
+                self.view.new_set, deployment_util.get_desired_replicas(self.view.deployment)
+            )
+        self._clean_up_if_complete()
+        self._progress.sync()
+
+    def _old_pods_run(self) -> bool:
+        if deployment_util.sum_replicas(self.view.old_sets, "replicas") > 0:
+            return True
+        return any(
+            (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+            for old in self.view.old_sets
+            for pod in self._pods.of(uid_of(old))
+        )
+
+    def _roll(self) -> None:
+        """Let new pods come and old ones go within the fenceposts, one step per look.
+
+        Source: kube-controller-manager, rolling.go.
+        """
+        self._revisions.sync(create=True)
+        if self._grow_new_set() or self._shrink_old_sets():
+            self._progress.sync()
+            return
+        self._clean_up_if_complete()
+        self._progress.sync()
+
+    def _grow_new_set(self) -> bool:
+        new_set = self.view.new_set
+        if new_set is None:
+            return False
+        wanted, size = (
+            deployment_util.get_desired_replicas(self.view.deployment),
+            new_set["spec"].get("replicas", 1),
+        )
+        if size == wanted:
+            return False
+        if size > wanted:
+            return self.view.scale_set(new_set, wanted)
+        return self.view.scale_set(
+            new_set,
+            deployment_util.calculate_new_replicas(self.view.deployment, self.view.all, new_set),
+        )
+
+    def _shrink_old_sets(self) -> bool:
+        if (
+            deployment_util.sum_replicas(self.view.old_sets, "spec") == 0
+            or self.view.new_set is None
+        ):
+            return False
+        _, unavailable = deployment_util.resolve_fenceposts(self.view.deployment)
+        least = deployment_util.get_desired_replicas(self.view.deployment) - unavailable
+        coming = self.view.new_set["spec"].get("replicas", 1) - deployment_util.sum_replicas(
+            [self.view.new_set], "availableReplicas"
+        )
+        removable = deployment_util.sum_replicas(self.view.all, "spec") - least - coming
+        if removable <= 0:
+            return False
+        scaled = False
+        # Pods that do not work go first, whatever their age.
+        for old in self.view.active_old:
+            size = old["spec"].get("replicas", 1)
+            broken = min(removable, size - deployment_util.sum_replicas([old], "availableReplicas"))
+            if broken > 0:
+                scaled = self.view.scale_set(old, size - broken) or scaled
+                removable -= broken
+        spare = deployment_util.sum_replicas(self.view.all, "availableReplicas") - least
+        for old in self.view.active_old:
+            size = old["spec"].get("replicas", 1)
+            count = min(size, spare)
+            if count > 0:
+                scaled = self.view.scale_set(old, size - count) or scaled
+                spare -= count
+        return scaled
+
+    def _clean_up_if_complete(self, *, paused: bool = False) -> None:
+        """Forget the oldest empty ReplicaSets beyond the history limit."""
+        limit = self.view.deployment["spec"].get("revisionHistoryLimit", 10)
+        if paused or not deployment_util.is_complete(
+            self.view.deployment, self.view.deployment.get("status") or {}
+        ):
+            return
+        empty = [
+            one
+            for one in sorted(self.view.old_sets, key=deployment_util.get_revision)
+            if one["spec"].get("replicas", 1) == 0
+            and not (one.get("status") or {}).get("replicas")
+            and not is_being_deleted(one)
+        ]
+        for one in empty[: max(0, len(self.view.old_sets) - limit)]:
+            self.view.api.delete(
+                REPLICA_SET_RESOURCE, name_of(one), namespace_of(one), propagation="Background"
+            )
 
 
 class DeploymentController:

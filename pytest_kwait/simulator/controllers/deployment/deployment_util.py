@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.simulator.conditions import get_condition, parse_timestamp
+from pytest_kwait.simulator.objects import get_condition, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

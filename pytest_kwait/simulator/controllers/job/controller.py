@@ -1,32 +1,464 @@
-"""The job controller: its queue, and which pods belong to which Job."""
+"""Counting a Job's pods in its status without losing one or counting one twice.
+
+The order of writes is the point: pods that ended are noted in the status before the finalizer that
+keeps them is removed, and counted after.
+
+Source: kube-controller-manager, job_controller.go, `trackJobStatusAndRemoveFinalizers`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
+from pytest_kwait.simulator.controllers.job import indexed_jobs, policies
 from pytest_kwait.simulator.controllers.job.policies import BackoffRecord
 from pytest_kwait.simulator.controllers.job.sync_context import (
     FINALIZER,
     KIND,
     SYNC_BATCH_PERIOD,
     JobControllerContext,
+    JobOutcome,
     SyncJobContext,
     is_finished,
     remove_finalizer,
+    set_count,
 )
-from pytest_kwait.simulator.controllers.job.tracking import JobSync
-from pytest_kwait.simulator.controllers.pod_control import PodControl
+from pytest_kwait.simulator.controllers.pod_control import (
+    PodControl,
+    SlowStartError,
+    is_active,
+    is_namespace_terminating,
+    is_ready,
+    is_terminating,
+    make_pod_from_template,
+    rank_for_deletion,
+    slow_start_batch,
+)
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.event_recorder import EventRecorder
-from pytest_kwait.simulator.objects import clone, name_of, namespace_of, owner_of, uid_of
+from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    get_condition,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    owner_of,
+    uid_of,
+)
 
 if TYPE_CHECKING:
+    from pytest_kwait.simulator.api_errors import StatusError
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
-    from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["JobController"]
+__all__ = ["FinalizerTracking", "JobController", "JobPods", "JobSync"]
+
+_MAX_UNCOUNTED_PODS = 500
+
+
+@dataclass(slots=True)
+class FinalizerTracking:
+    """What a look writes."""
+
+    view: SyncJobContext
+
+    def track(self, flush: bool) -> None:
+        """Note who ended, write, let them go, count them, write again.
+
+        Source: `trackJobStatusAndRemoveFinalizers`, `flushUncountedAndRemoveFinalizers`.
+        """
+        tracked = {uid_of(pod) for pod in self.view.pods if self.view.tracked(pod)}
+        flush = self._count_released(tracked) or flush
+        release, noted, full = self._note_ended()
+        flush = flush or noted
+        if self.view.indexed:
+            flush = self._write_counted_indexes(release) or flush
+        ending = self.view.ending
+        if ending is not None and ending.kind in ("FailureTarget", "SuccessCriteriaMet"):
+            flush = (
+                self.view.set_condition(ending.kind, "True", ending.reason, ending.message) or flush
+            )
+            ending.kind = "Failed" if ending.kind == "FailureTarget" else "Complete"
+        if flush:
+            self.view.write()
+            self.view.retries = self.view.next_retries
+        for pod in release:
+            remove_finalizer(self.view.context.api, pod)
+            tracked.discard(uid_of(pod))
+        flush = self._count_released(tracked)
+        finished = not full and ending is not None and self._finish(ending)
+        if flush or finished:
+            self.view.write()
+        if finished and ending is not None:
+            if ending.kind == "Complete":
+                self.view.tell(NORMAL, "Completed", "Job completed")
+            else:
+                self.view.tell(WARNING, ending.reason, ending.message)
+
+    def _count_released(self, tracked: set[str]) -> bool:
+        """Count the noted pods that no finalizer keeps any more; True where there were some."""
+        status, changed = self.view.status, False
+        for kind in ("succeeded", "failed"):
+            uids = self.view.uncounted(kind)
+            left = [uid for uid in uids if uid in tracked]
+            if len(left) != len(uids):
+                changed = True
+                set_count(status, kind, status.get(kind, 0) + len(uids) - len(left))
+                if left:
+                    status["uncountedTerminatedPods"][kind] = left
+                else:
+                    del status["uncountedTerminatedPods"][kind]
+        return changed
+
+    def _note_ended(self) -> tuple[list[Obj], bool, bool]:
+        """Return the pods to let go, whether the status changed, and whether it is full."""
+        release: list[Obj] = []
+        noted = False
+        for pod in (
+            sorted(self.view.pods, key=lambda one: indexed_jobs.get_completion_index(one) or 0)
+            if self.view.indexed
+            else self.view.pods
+        ):
+            if not self.view.tracked(pod):
+                continue
+            failed = policies.is_failed(pod, self.view.job)
+            if not self._may_release(pod, failed):
+                continue
+            release.append(pod)
+            noted = self._note(pod, failed) or noted
+            if (
+                len(self.view.uncounted("succeeded")) + len(self.view.uncounted("failed"))
+                >= _MAX_UNCOUNTED_PODS
+            ):
+                return release, noted, True
+        return release, noted, False
+
+    def _may_release(self, pod: Obj, failed: bool) -> bool:
+        if is_being_deleted(self.view.job) or self.view.ending is not None:
+            return True
+        if (pod.get("status") or {}).get("phase") == "Succeeded":
+            return True
+        if not failed:
+            return False
+        index = indexed_jobs.get_completion_index(pod)
+        delayed = (
+            self.view.delayed.get(index) if self.view.per_index and index is not None else None
+        )
+        return delayed is None or uid_of(delayed) != uid_of(pod)
+
+    def _note(self, pod: Obj, failed: bool) -> bool:
+        uid, uncounted = uid_of(pod), self.view.status["uncountedTerminatedPods"]
+        valid = (
+            not self.view.indexed
+            or indexed_jobs.get_valid_index(pod, self.view.completions) is not None
+        )
+        if (pod.get("status") or {}).get("phase") == "Succeeded" and uid not in self.view.uncounted(
+            "failed"
+        ):
+            if self.view.indexed or uid in self.view.uncounted("succeeded"):
+                return False
+            uncounted.setdefault("succeeded", []).append(uid)
+            return True
+        given_up = self.view.ending is not None and self.view.ending.kind not in (
+            "SuccessCriteriaMet",
+            "Complete",
+        )
+        if not (failed or given_up) or uid in self.view.uncounted("failed") or not valid:
+            return False
+        if not policies.match_failure_policy(self.view.spec.get("podFailurePolicy"), pod).counts:
+            return False
+        uncounted.setdefault("failed", []).append(uid)
+        return True
+
+    def _write_counted_indexes(self, release: list[Obj]) -> bool:
+        status = self.view.status
+        counted = self.view.before | {
+            index
+            for pod in release
+            if (pod.get("status") or {}).get("phase") == "Succeeded"
+            and (index := indexed_jobs.get_valid_index(pod, self.view.completions)) is not None
+        }
+        text = indexed_jobs.format_indexes(counted)
+        changed = bool(text != status.get("completedIndexes", ""))
+        if text:
+            status["completedIndexes"] = text
+        set_count(status, "succeeded", len(counted))
+        if self.view.failed_indexes is not None:
+            failed = indexed_jobs.format_indexes(self.view.failed_indexes)
+            changed = changed or bool(failed != status.get("failedIndexes"))
+            status["failedIndexes"] = failed
+        return changed
+
+    def _finish(self, ending: JobOutcome) -> bool:
+        """Set the last condition, unless pods are still to be counted or going."""
+        if (
+            self.view.uncounted("succeeded")
+            or self.view.uncounted("failed")
+            or self.view.terminating > 0
+        ):
+            return False
+        self.view.set_condition(ending.kind, "True", ending.reason, ending.message)
+        if ending.kind == "Complete":
+            self.view.status["completionTime"] = self.view.context.api.clock.stamp()
+        return True
+
+
+# Upstream makes up to 500 side by side; here they are made in turn, and requests served between.
+_MAX_PODS_PER_SYNC = 100
+
+
+@dataclass(slots=True)
+class JobPods:
+    """What a look does to pods.
+
+    Source: kube-controller-manager, job_controller.go, `manageJob`.
+    """
+
+    view: SyncJobContext
+
+    def remove_active(self) -> None:
+        """Delete what runs; the finalizers stay until it is counted."""
+        for pod in self.view.active:
+            self.view.context.control.delete(pod, self.view.job)
+            self.view.ready -= is_ready(pod)
+            self.view.terminating += 1
+
+    def _remove(self, pods: list[Obj]) -> int:
+        """Delete pods that are too many: they do not count."""
+        for pod in pods:
+            remove_finalizer(self.view.context.api, pod)
+            self.view.context.control.delete(pod, self.view.job)
+            self.view.ready -= is_ready(pod)
+            self.view.terminating += 1
+        return len(pods)
+
+    def manage(self) -> tuple[int, StatusError | None]:
+        """Make and remove pods; how many are active then, and what was refused."""
+        spec, active = self.view.spec, len(self.view.active)
+        if spec.get("suspend"):
+            return active - self._remove(self._removable(active)), None
+        parallelism = spec.get("parallelism", 1)
+        if spec.get("completions") is None:
+            wanted = active if self.view.succeeded > 0 else parallelism
+        else:
+            wanted = max(0, min(parallelism, spec["completions"] - self.view.succeeded))
+        removable = self._removable(max(0, active - wanted))[:_MAX_PODS_PER_SYNC]
+        if removable:
+            return active - self._remove(removable), None
+        terminating = (
+            self.view.terminating if policies.has_failed_replacement_policy(self.view.job) else 0
+        )
+        missing = min(wanted - terminating - active, _MAX_PODS_PER_SYNC)
+        if missing <= 0:
+            return active, None
+        if not self.view.per_index:
+            wait = self._wait_for(self.view.next_retries.failures, self.view.next_retries.last)
+            if wait > 0:
+                self.view.look_again.append(wait)
+                return 0, None
+        if not self.view.indexed:
+            return self._create([None] * missing, active)
+        chosen, wait = self._next_indexes(missing)
+        if wait > 0:
+            self.view.look_again.append(wait)
+            return 0, None
+        return self._create(list(chosen), active)
+
+    def _removable(self, least: int) -> list[Obj]:
+        remove: list[Obj] = []
+        keep = self.view.active
+        if self.view.indexed:
+            remove, keep = indexed_jobs.split_duplicates(self.view.active, self.view.completions)
+        if len(remove) < least:
+            remove = remove + rank_for_deletion(keep, {})[: least - len(remove)]
+        return remove
+
+    def _wait_for(self, failures: int, last: float) -> float:
+        """Real seconds until the next try may be made, at least the batch period if any."""
+        clock = self.view.context.api.clock
+        left = (
+            last + policies.calculate_backoff(failures) * clock.scale - clock.time()
+            if failures
+            else 0.0
+        )
+        return max(left, SYNC_BATCH_PERIOD * clock.scale) if left > 0 else 0.0
+
+    def _next_indexes(self, count: int) -> tuple[list[int], float]:
+        taken = set(self.view.succeeded_indexes) | (self.view.failed_indexes or set())
+        taken |= {
+            index
+            for pod in self.view.active
+            if (index := indexed_jobs.get_completion_index(pod)) is not None
+        }
+        if policies.has_failed_replacement_policy(self.view.job):
+            going = [pod for pod in self.view.pods if is_terminating(pod)]
+            taken |= {
+                index
+                for pod in going
+                if (index := indexed_jobs.get_completion_index(pod)) is not None
+            }
+        chosen = indexed_jobs.first_pending_indexes(count, self.view.completions, taken)
+        if not self.view.per_index:
+            return chosen, 0.0
+        waits: dict[int, float] = {}
+        for index in chosen:
+            last = self.view.delayed.get(index)
+            if last is not None:
+                failures = indexed_jobs.get_index_failure_count(last, ignored_too=True) + 1
+                waits[index] = self._wait_for(failures, self.view.context.ended(last))
+        due = [index for index in chosen if waits.get(index, 0.0) <= 0]
+        return (due, 0.0) if due else ([], min(waits.values(), default=0.0))
+
+    def _create(self, chosen: list[int | None], active: int) -> tuple[int, StatusError | None]:
+        template = self.view.spec["template"]
+        plain = make_pod_from_template(template, self.view.job, *KIND)
+        finalizers = plain["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+
+        def create(number: int) -> None:
+            index = chosen[number]
+            pod = clone(plain)
+            if index is not None:
+                self._place_index(pod, index)
+            self.view.context.control.create(pod, self.view.job)
+
+        try:
+            return active + slow_start_batch(len(chosen), 1, create), None
+        except SlowStartError as error:
+            refusal = None if is_namespace_terminating(error.cause) else error.cause
+            return active + error.done, refusal
+
+    def _place_index(self, pod: Obj, index: int) -> None:
+        metadata, spec, name = pod["metadata"], pod["spec"], name_of(self.view.job)
+        metadata["generateName"] = f"{name[: 63 - 7 - len(str(index))]}-{index}-"
+        metadata.setdefault("annotations", {})[indexed_jobs.INDEX] = str(index)
+        metadata.setdefault("labels", {})[indexed_jobs.INDEX] = str(index)
+        spec["hostname"] = f"{name}-{index}"
+        source = {"fieldRef": {"fieldPath": f"metadata.labels['{indexed_jobs.INDEX}']"}}
+        for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
+            variables = container.setdefault("env", [])
+            if all(one["name"] != "JOB_COMPLETION_INDEX" for one in variables):
+                variables.append({"name": "JOB_COMPLETION_INDEX", "valueFrom": clone(source)})
+        if self.view.per_index:
+            last = self.view.delayed.get(index)
+            counted, ignored = 0, 0
+            if last is not None:
+                counted = indexed_jobs.get_index_failure_count(last)
+                ignored = indexed_jobs.get_index_failure_count(last, ignored_too=True) - counted
+                counts = policies.match_failure_policy(
+                    self.view.spec.get("podFailurePolicy"), last
+                ).counts
+                counted, ignored = counted + counts, ignored + (not counts)
+            metadata["annotations"][indexed_jobs.FAILURE_COUNT] = str(counted)
+            if ignored:
+                metadata["annotations"][indexed_jobs.IGNORED_FAILURE_COUNT] = str(ignored)
+
+
+@dataclass(slots=True)
+class JobSync:
+    """Decides what becomes of the Job that `view` shows."""
+
+    view: SyncJobContext
+    changes: JobPods = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.changes = JobPods(self.view)
+
+    def run(self) -> None:
+        """Look, decide, act, write."""
+        status = self.view.status
+        status.setdefault("uncountedTerminatedPods", {})
+        self.view.active = [pod for pod in self.view.pods if is_active(pod)]
+        self.view.ready = sum(is_ready(pod) for pod in self.view.active)
+        self.view.terminating = sum(is_terminating(pod) for pod in self.view.pods)
+        self.view.count_ended()
+        flush = False
+        if "startTime" not in status and not self.view.spec.get("suspend"):
+            status["startTime"] = self.view.context.api.clock.stamp()
+            flush = True
+        self.view.ending = self._decided() or self._failure()
+        self.view.count_indexes()
+        active = len(self.view.active)
+        refusal: StatusError | None = None
+        if self.view.ending is not None:
+            self.changes.remove_active()
+            active = 0
+        else:
+            managed = not is_being_deleted(self.view.job)
+            if managed:
+                active, refusal = self.changes.manage()
+            if self._is_complete(active):
+                message = "Reached expected number of succeeded pods"
+                self.view.ending = JobOutcome("SuccessCriteriaMet", "CompletionsReached", message)
+            elif managed:
+                flush = self._note_suspension() or flush
+        flush = flush or active != status.get("active", 0)
+        flush = (
+            flush
+            or self.view.ready != status.get("ready")
+            or self.view.terminating != status.get("terminating")
+        )
+        set_count(status, "active", active)
+        status["ready"] = self.view.ready
+        status["terminating"] = self.view.terminating
+        FinalizerTracking(self.view).track(flush)
+        if refusal is not None:
+            raise refusal
+
+    def _decided(self) -> JobOutcome | None:
+        """Return what an earlier look decided and has not finished yet."""
+        met = get_condition(self.view.job, "SuccessCriteriaMet")
+        if met is not None and met["status"] == "True":
+            return JobOutcome("SuccessCriteriaMet", met["reason"], met["message"])
+        target = get_condition(self.view.job, "FailureTarget")
+        if target is not None and target["status"] == "True":
+            return JobOutcome("Failed", target["reason"], target["message"])
+        message = policies.find_failed_job_message(self.view.job, self.view.pods)
+        return JobOutcome("FailureTarget", "PodFailurePolicy", message) if message else None
+
+    def _failure(self) -> JobOutcome | None:
+        limit = self.view.spec.get("backoffLimit", 6)
+        if self.view.failed > limit or policies.has_exceeded_restart_limit(
+            self.view.job, self.view.pods
+        ):
+            message = "Job has reached the specified backoff limit"
+            return JobOutcome("FailureTarget", "BackoffLimitExceeded", message)
+        left = policies.seconds_until_deadline(self.view.job, self.view.context.api.clock.time())
+        if left is not None and left <= 0:
+            message = "Job was active longer than specified deadline"
+            return JobOutcome("FailureTarget", "DeadlineExceeded", message)
+        if left is not None:
+            self.view.look_again.append(left)
+        return None
+
+    def _is_complete(self, active: int) -> bool:
+        completions = self.view.spec.get("completions")
+        if completions is None:
+            return self.view.succeeded > 0 and active == 0
+        return self.view.succeeded >= completions and active == 0
+
+    def _note_suspension(self) -> bool:
+        """Keep the Suspended condition; True where it changed."""
+        status = self.view.status
+        if self.view.spec.get("suspend"):
+            if not self.view.set_condition("Suspended", "True", "JobSuspended", "Job suspended"):
+                return False
+            status.pop("startTime", None)
+            self.view.tell(NORMAL, "Suspended", "Job suspended")
+            return True
+        if get_condition(self.view.job, "Suspended") is None:
+            return False
+        if not self.view.set_condition("Suspended", "False", "JobResumed", "Job resumed"):
+            return False
+        # The deadline counts from the last resumption.
+        status["startTime"] = self.view.context.api.clock.stamp()
+        self.view.tell(NORMAL, "Resumed", "Job resumed")
+        return True
+
 
 _CONTROLLER = "kubernetes.io/job-controller"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.controller_refs import (
     key_of,
     make_controller_ref,
@@ -17,7 +16,14 @@ from pytest_kwait.simulator.controllers.controller_refs import (
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    is_being_deleted,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster

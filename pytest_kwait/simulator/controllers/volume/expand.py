@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_value
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
-from pytest_kwait.simulator.controllers.volume.provisioning import HOST_PATH
+from pytest_kwait.simulator.controllers.volume.persistent_volume import HOST_PATH
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, uid_of

@@ -1,38 +1,237 @@
-"""The controller that binds claims and volumes, and makes volumes where a class asks for it.
+"""Which volume suits which claim, on plain objects.
 
-Source: kube-controller-manager, persistentvolume/pv_controller.go.
+Source: component-helpers, storage/volume/pv_helpers.go; kube-controller-manager,
+persistentvolume/pv_controller.go, `checkVolumeSatisfyClaim`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.quantities import parse_value
+from pytest_kwait.simulator.admission.volume_claims import find_default_class, has_no_class
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
-from pytest_kwait.simulator.controllers.volume.matching import (
-    find_matching_volume,
-    find_mismatch,
-    get_storage_class,
-    is_bound_to_claim,
-)
 from pytest_kwait.simulator.controllers.volume.protection import list_pod_claims
-from pytest_kwait.simulator.controllers.volume.provisioning import (
-    BOUND_BY_CONTROLLER,
-    HOST_PATH,
-    VolumeProvisioner,
-    is_binding_delayed,
-)
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import Obj, clone, labels_of, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
-__all__ = ["PersistentVolumeController"]
+__all__ = [
+    "BOUND_BY_CONTROLLER",
+    "HOST_PATH",
+    "SELECTED_NODE",
+    "PersistentVolumeController",
+    "VolumeProvisioner",
+    "find_matching_volume",
+    "find_mismatch",
+    "get_storage_class",
+    "is_binding_delayed",
+    "is_bound_to_claim",
+]
+
+_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+def get_storage_class(obj: Obj) -> str:
+    """Return the storage class of a claim or volume; empty for none."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return str(annotations.get(_CLASS) or obj["spec"].get("storageClassName") or "")
+
+
+def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
+    """Whether the volume names the claim, by its UID where it names one."""
+    reference = volume["spec"].get("claimRef")
+    if not reference:
+        return False
+    named = (reference.get("namespace"), reference.get("name"))
+    if named != (namespace_of(claim), name_of(claim)):
+        return False
+    return not reference.get("uid") or reference["uid"] == uid_of(claim)
+
+
+def _get_storage(amounts: Obj | None) -> int:
+    return parse_value((amounts or {}).get("storage", 0))
+
+
+def find_mismatch(volume: Obj, claim: Obj) -> str | None:
+    """Return why the volume is none for the claim; None where it is one."""
+    wanted, given = claim["spec"], volume["spec"]
+    if "deletionTimestamp" in volume["metadata"]:
+        return f'the volume is marked for deletion "{name_of(volume)}"'
+    if _get_storage(given.get("capacity")) < _get_storage(
+        (wanted.get("resources") or {}).get("requests")
+    ):
+        return "requested PV is too small"
+    if get_storage_class(volume) != get_storage_class(claim):
+        return "storageClassName does not match"
+    name = "volumeAttributesClassName"
+    if (wanted.get(name) or "") != (given.get(name) or ""):
+        return "volumeAttributesClassName does not match"
+    if wanted.get("volumeMode", "Filesystem") != given.get("volumeMode", "Filesystem"):
+        return "incompatible volumeMode"
+    if not set(wanted.get("accessModes") or ()) <= set(given.get("accessModes") or ()):
+        return "incompatible accessMode"
+    return None
+
+
+def find_matching_volume(
+    claim: Obj, volumes: Iterable[Obj], *, delayed: bool = False
+) -> Obj | None:
+    """Return the volume that is kept for the claim, else the smallest that suits it.
+
+    Args:
+        claim: an unbound claim.
+        volumes: the candidates.
+        delayed: whether only one that is kept for it will do.
+    """
+    best: Obj | None = None
+    selector = claim["spec"].get("selector")
+    for volume in volumes:
+        if volume["spec"].get("claimRef"):
+            if is_bound_to_claim(volume, claim) and find_mismatch(volume, claim) is None:
+                return volume
+            continue
+        if delayed or (volume.get("status") or {}).get("phase") != "Available":
+            continue
+        if selector is not None and not matches_selector(selector, labels_of(volume)):
+            continue
+        if find_mismatch(volume, claim) is None and (
+            best is None
+            or _get_storage(volume["spec"]["capacity"]) < _get_storage(best["spec"]["capacity"])
+        ):
+            best = volume
+    return best
+
+
+HOST_PATH = "kwait.dev/host-path"
+"""The provisioner that the cluster has of its own."""
+
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_CLASSES = "storageclasses.storage.k8s.io"
+_KIND = ("v1", "PersistentVolumeClaim")
+_PROVISIONERS = (
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/storage-provisioner",
+)
+
+
+def is_binding_delayed(api: SimulatedCluster, claim: Obj) -> bool:
+    """Whether the claim gets no volume before a pod that uses it has a node."""
+    annotations = claim["metadata"].get("annotations") or {}
+    name = get_storage_class(claim)
+    if SELECTED_NODE in annotations or not name:
+        return False
+    found = api.find(_CLASSES, name)
+    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+class VolumeProvisioner:
+    """Makes volumes of the cluster's own provisioner, and asks others for theirs.
+
+    Args:
+        api: the cluster.
+        recorder: tells what was done.
+
+    Source: kube-controller-manager, persistentvolume/pv_controller.go, `provisionClaim`.
+    """
+
+    def __init__(self, api: SimulatedCluster, recorder: EventRecorder) -> None:
+        self._api = api
+        self._recorder = recorder
+
+    def give_default_class(self, claim: Obj) -> bool:
+        """Give a claim that names no class the default one; whether that changed it."""
+        name = find_default_class(self._api) if has_no_class(claim) else None
+        if name is None:
+            return False
+        changed = clone(claim)
+        changed["spec"]["storageClassName"] = name
+        self._api.update("persistentvolumeclaims", changed)
+        return True
+
+    def provide(self, claim: Obj) -> None:
+        """Make a volume for the claim, or say why there will be none."""
+        name = get_storage_class(claim)
+        found = self._api.find(_CLASSES, name)
+        if found is None:
+            why = f'storageclass.storage.k8s.io "{name}" not found'
+            self._tell(claim, WARNING, "ProvisioningFailed", why)
+            return
+        provisioner = found["provisioner"]
+        if provisioner.startswith("kubernetes.io/"):
+            why = f"no volume plugin matched name: {provisioner}"
+            self._tell(claim, WARNING, "ProvisioningFailed", why)
+            return
+        annotations = claim["metadata"].get("annotations") or {}
+        if any(annotations.get(one) != provisioner for one in _PROVISIONERS):
+            changed = clone(claim)
+            told = dict.fromkeys(_PROVISIONERS, provisioner)
+            changed["metadata"].setdefault("annotations", {}).update(told)
+            claim = self._api.update("persistentvolumeclaims", changed)
+        message = (
+            "Waiting for a volume to be created either by the external provisioner "
+            f"'{provisioner}' or manually by the system administrator. If volume creation is "
+            "delayed, please verify that the provisioner is running and correctly registered."
+        )
+        self._tell(claim, NORMAL, "ExternalProvisioning", message)
+        if provisioner == HOST_PATH:
+            self._make(claim, found)
+
+    def _make(self, claim: Obj, storage_class: Obj) -> None:
+        spec, name = claim["spec"], f"pvc-{uid_of(claim)}"
+        about = f'External provisioner is provisioning volume for claim "{key_of(claim)}"'
+        self._tell(claim, NORMAL, "Provisioning", about)
+        volume: Obj = {
+            "metadata": {
+                "name": name,
+                "annotations": {"pv.kubernetes.io/provisioned-by": HOST_PATH},
+            },
+            "spec": {
+                "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+                "accessModes": list(spec["accessModes"]),
+                "volumeMode": spec.get("volumeMode", "Filesystem"),
+                "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+                "storageClassName": name_of(storage_class),
+                "hostPath": {"path": f"/var/lib/kwait/{name}", "type": "DirectoryOrCreate"},
+                "claimRef": {
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": namespace_of(claim),
+                    "name": name_of(claim),
+                    "uid": uid_of(claim),
+                    "apiVersion": "v1",
+                    "resourceVersion": claim["metadata"]["resourceVersion"],
+                },
+            },
+        }
+        node = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+        if node:
+            here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+            required = {"nodeSelectorTerms": [{"matchExpressions": [here]}]}
+            volume["spec"]["nodeAffinity"] = {"required": required}
+        try:
+            self._api.create("persistentvolumes", volume)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                why = f'failed to provision volume with StorageClass "{name_of(storage_class)}"'
+                self._tell(claim, WARNING, "ProvisioningFailed", f"{why}: {error.message}")
+            return
+        done = f"Successfully provisioned volume {name}"
+        self._tell(claim, NORMAL, "ProvisioningSucceeded", done)
+
+    def _tell(self, claim: Obj, severity: str, reason: str, message: str) -> None:
+        self._recorder.event(claim, _KIND, severity, reason, message)
+
 
 _CLAIMS = "persistentvolumeclaims"
 _VOLUMES = "persistentvolumes"
-_KIND = ("v1", "PersistentVolumeClaim")
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 # Seconds until a claim without a volume is looked at again.
 # Source: kube-controller-manager, `pvclaimbinder-sync-period`.

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.conditions import is_being_deleted
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import Obj, is_being_deleted, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster

@@ -1,49 +1,379 @@
-"""Which containers of a pod run, which are started next, and what keeps one from starting."""
+"""Ending containers: their preStop hooks, their turns, the signal, and the end of their grace.
+
+Source: kuberuntime_container.go, `killContainer`; kuberuntime_termination_order.go.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
+from pytest_kwait.simulator.kubelet.allocation import needs_restart, record_resize
 from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
-from pytest_kwait.simulator.kubelet.container_probes import ContainerProbes
 from pytest_kwait.simulator.kubelet.environment import (
     ContainerConfigError,
     expand,
+    get_hostname,
     make_environment,
+    make_hosts_file,
 )
 from pytest_kwait.simulator.kubelet.handlers import start_hook
-from pytest_kwait.simulator.kubelet.host_names import get_hostname, make_hosts_file
-from pytest_kwait.simulator.kubelet.image_pulls import ImageManager
-from pytest_kwait.simulator.kubelet.resizes import needs_restart, record_resize
-from pytest_kwait.simulator.kubelet.runtime.backoff import format_go_seconds
-from pytest_kwait.simulator.kubelet.runtime.container_slots import ContainerRecord, ContainerRecords
-from pytest_kwait.simulator.kubelet.runtime.container_stops import terminate_containers
+from pytest_kwait.simulator.kubelet.images import Image, ImageManager, is_busybox
+from pytest_kwait.simulator.kubelet.prober import ContainerProbes
 from pytest_kwait.simulator.kubelet.runtime.containers import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.runtime.restart_policy import (
+    format_go_seconds,
     is_sidecar,
     restarts_after_probe_failure,
+    restarts_all_containers,
     should_restart,
 )
-from pytest_kwait.simulator.kubelet.runtime.security import (
-    find_run_as_root_error,
-    find_seccomp_error,
+from pytest_kwait.simulator.kubelet.scripted_containers import ScriptedContainer
+from pytest_kwait.simulator.kubelet.volumes import (
+    PodVolumes,
+    find_read_only_paths,
+    get_persistent_folders,
+    make_container_files,
+    make_volume_files,
 )
-from pytest_kwait.simulator.kubelet.scratch import find_read_only_paths, make_container_files
-from pytest_kwait.simulator.kubelet.scripted_container import ScriptedContainer
-from pytest_kwait.simulator.kubelet.volumes import make_volume_files
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
-    from pytest_kwait.simulator.kubelet.outcomes import HandlerResult
+    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.kubelet.handlers import Handler, HandlerResult
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 
-__all__ = ["RuntimeManager"]
+__all__ = [
+    "ContainerRecord",
+    "ContainerRecords",
+    "RuntimeManager",
+    "find_run_as_root_error",
+    "find_seccomp_error",
+    "get_run_as_user",
+    "terminate_containers",
+]
+
+# Seconds that a container has between its signal and its end at least.
+# Source: kuberuntime_manager.go, `minimumGracePeriodInSeconds`.
+_MIN_GRACE = 2.0
+
+
+class _Termination:
+    """The end of one container, from its hook to its signal."""
+
+    def __init__(self, worker: PodWorker, container: Container, spec: Obj, grace: float) -> None:
+        self._worker = worker
+        self._began = worker.node.clock.monotonic()
+        self._grace = grace
+        self.container = container
+        self.hooked = True
+        self.signalled = False
+        self._action: Handler | None = None
+        self._timer: Timer | None = None
+        handler = (spec.get("lifecycle") or {}).get("preStop")
+        if handler and grace > 0:
+            self.hooked = False
+            self._action = start_hook(worker, spec, container, handler, self._hook_ended)
+        if grace > 0:
+            self._timer = worker.node.clock.call_later(grace, self._late, scaled=False)
+
+    def _hook_ended(self, outcome: HandlerResult) -> None:
+        if not outcome.good:
+            name = self.container.name
+            self._worker.container_event(name, WARNING, "FailedPreStopHook", "PreStopHook failed")
+        self.hooked = True
+        self._worker.resume_waiting()
+
+    def _late(self) -> None:
+        """The grace is over: neither the hook nor the others are waited for."""
+        self._timer = None
+        self.hooked = True
+        self._worker.resume_waiting()
+
+    @property
+    def late(self) -> bool:
+        """Whether the grace is over."""
+        return self._timer is None
+
+    def signal(self) -> None:
+        """Send SIGTERM, and SIGKILL once what is left of the grace is over."""
+        self.signalled = True
+        took = int(self._worker.node.clock.monotonic() - self._began)
+        self.container.stop(max(self._grace - took, _MIN_GRACE))
+
+    def close(self) -> None:
+        """Let go of what is under way."""
+        if self._action is not None:
+            self._action.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def terminate_containers(
+    worker: PodWorker, running: Sequence[Container], grace: float
+) -> Generator[float | None, None, None]:
+    """End containers at once, sidecars after those they serve and in the order against theirs.
+
+    Args:
+        worker: their pod.
+        running: what runs.
+        grace: seconds; a hook and the wait for others count into it.
+    """
+    if not running:
+        return
+    spec = worker.pod["spec"]
+    sidecars = [one["name"] for one in spec.get("initContainers") or () if is_sidecar(one)]
+    served = {one["name"] for one in spec["containers"]}
+    stops = {
+        one.name: _Termination(worker, one, worker.container_spec(one.name), grace)
+        for one in running
+    }
+
+    def alive(name: str) -> bool:
+        return name in stops and stops[name].container.running
+
+    def turn(name: str) -> bool:
+        if name not in sidecars:
+            return True
+        later = sidecars[sidecars.index(name) + 1 :]
+        return not any(alive(other) for other in (*served, *later))
+
+    try:
+        while any(alive(name) for name in stops):
+            for name, stop in stops.items():
+                if not stop.signalled and stop.hooked and (stop.late or turn(name)):
+                    stop.signal()
+            if any(alive(name) for name in stops):
+                yield None
+    finally:
+        for stop in stops.values():
+            stop.close()
+
+
+# Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
+_SECCOMP_PROFILES = "/var/lib/kubelet/seccomp"
+
+
+def _get_setting(pod: Obj, container: Obj, field: str) -> object:
+    """A field of the container's security context, or else of the pod's."""
+    own: Mapping[str, object] = container.get("securityContext") or {}
+    pods: Mapping[str, object] = pod["spec"].get("securityContext") or {}
+    return own[field] if own.get(field) is not None else pods.get(field)
+
+
+def get_run_as_user(pod: Obj, container: Obj) -> int:
+    """Return the number of the user that the container runs as."""
+    user = _get_setting(pod, container, "runAsUser")
+    return user if isinstance(user, int) else 0
+
+
+def find_run_as_root_error(pod: Obj, container: Obj, image: Image) -> str:
+    """Why the container may not run as it would; empty where it may.
+
+    busybox runs as root by itself; of other images nothing is known, so they are trusted.
+    """
+    if not _get_setting(pod, container, "runAsNonRoot"):
+        return ""
+    where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
+    of = f'(pod: "{where}", container: {container["name"]})'
+    user = _get_setting(pod, container, "runAsUser")
+    if user == 0:
+        return f"container's runAsUser breaks non-root policy {of}"
+    if user is None and is_busybox(image):
+        return f"container has runAsNonRoot and image will run as root {of}"
+    return ""
+
+
+def find_seccomp_error(pod: Obj, container: Obj) -> str:
+    """Why the container cannot be made with its seccomp profile; empty where it can.
+
+    Nothing confines simulated containers, and their nodes have no files of profiles: one that
+    is named is missing, as on a node where nobody has put it. A privileged container has none.
+    """
+    profile = _get_setting(pod, container, "seccompProfile")
+    if not isinstance(profile, dict) or profile.get("type") != "Localhost":
+        return ""
+    if (container.get("securityContext") or {}).get("privileged"):
+        return ""
+    path = f"{_SECCOMP_PROFILES}/{profile['localhostProfile']}"
+    return (
+        "failed to create containerd container: cannot load seccomp profile "
+        f'"{path}": open {path}: no such file or directory'
+    )
+
+
+@dataclass(slots=True)
+class ContainerRecord:
+    """What is known of one container."""
+
+    current: Container | None = None
+    last: Container | None = None
+    removed: Obj | None = None
+    """What is told of an instance that the container runtime no longer has."""
+    restarts: int = 0
+    trouble: tuple[str, str] | None = None
+    doomed: tuple[str, float] | None = None
+    """Why the running instance is to be ended, and the seconds of its grace."""
+    probed: bool = False
+    resized: bool = False
+    """Whether it was ended to start again with other resources."""
+    probes: ContainerProbes | None = None
+    configured: Obj = field(default_factory=dict)
+    """Its part of the pod's spec when the instance was made."""
+
+
+class ContainerRecords:
+    """The containers of one pod: instances that run and have run, and what keeps others from it.
+
+    Args:
+        worker: the pod.
+    """
+
+    def __init__(self, worker: PodWorker) -> None:
+        self.worker = worker
+        self.slots: dict[str, ContainerRecord] = {}
+        self.volumes = PodVolumes(get_persistent_folders(worker.api), worker.node.name)
+
+    def slot(self, name: str) -> ContainerRecord:
+        """Return what is known of a container."""
+        found = self.slots.get(name)
+        if found is None:
+            found = self.slots[name] = ContainerRecord()
+        return found
+
+    # -- what is
+
+    def current(self, name: str) -> Container | None:
+        """Return the newest instance, running or ended."""
+        return self.slot(name).current
+
+    def last(self, name: str) -> Container | None:
+        """Return the instance before the newest one."""
+        return self.slot(name).last
+
+    def trouble(self, name: str) -> tuple[str, str] | None:
+        """Reason and message of what kept the container from starting when it was last tried."""
+        return self.slot(name).trouble
+
+    def running(self) -> list[Container]:
+        """Return the instances that run."""
+        return [
+            slot.current
+            for slot in self.slots.values()
+            if slot.current is not None and slot.current.running
+        ]
+
+    def states(self) -> list[str]:
+        """Return what the container runtime says of every instance that is left."""
+        return [
+            "exited" if one.exited else "running" if one.running else "created"
+            for slot in self.slots.values()
+            for one in (slot.last, slot.current)
+            if one is not None
+        ]
+
+    def removed(self, name: str) -> Obj | None:
+        """Return what is told of an instance that is not even a dead one any more."""
+        return self.slot(name).removed
+
+    def resources(self, spec: Obj) -> Obj:
+        """Return the resources that the container has now, which may be changing."""
+        configured = self.slot(spec["name"]).configured or spec
+        found: Obj = configured.get("resources") or {}
+        return found
+
+    def restarts(self, name: str) -> int:
+        """How often the container was started again."""
+        return self.slot(name).restarts
+
+    def is_started(self, name: str) -> bool:
+        """Whether its startup probe, if any, has succeeded."""
+        probes = self.slot(name).probes
+        return probes is None or probes.started
+
+    def is_ready(self, name: str) -> bool:
+        """Whether its readiness probe, if any, holds."""
+        probes = self.slot(name).probes
+        return probes is None or probes.ready
+
+    def instance(self, name: str, *, previous: bool) -> Container | None:
+        """Return the instance whose log is asked for."""
+        slot = self.slots.get(name)
+        if slot is None:
+            return None
+        return slot.last if previous else slot.current
+
+    def only_sidecars_run(self) -> bool:
+        """Whether every regular container is done for good while others still run."""
+        pod, running = self.worker.pod, self.running()
+        return bool(running) and all(
+            (current := self.current(one["name"])) is not None
+            and current.exited
+            and not should_restart(pod, one, current.exit_code or 0)
+            for one in pod["spec"]["containers"]
+        )
+
+    def all_restart(self) -> bool:
+        """Whether a container ended so that all of them are to start again."""
+        return any(
+            (current := self.current(one["name"])) is not None
+            and current.exited
+            and restarts_all_containers(one, current.exit_code or 0)
+            for one in self.specs()
+        )
+
+    def specs(self) -> Iterator[Obj]:
+        """Return the parts of the pod's spec that are init and regular containers."""
+        spec = self.worker.pod["spec"]
+        yield from spec.get("initContainers") or ()
+        yield from spec["containers"]
+
+    # -- what they take of the node
+
+    def held(self, name: str) -> int:
+        """Return the bytes of memory that the container holds."""
+        current = self.slot(name).current
+        return current.held if current is not None and current.running else 0
+
+    def written(self, name: str) -> int:
+        """Return the bytes of the disk that the container has written beside volumes."""
+        current = self.slot(name).current
+        return current.around.files.written() if current is not None and current.running else 0
+
+    def logged(self, name: str) -> int:
+        """Return the bytes of the disk that the container's logs take."""
+        slot = self.slot(name)
+        return sum(one.log.size for one in (slot.last, slot.current) if one is not None)
+
+    # -- ending
+
+    def kill_all(self) -> None:
+        """End everything at once."""
+        self.stop_probes()
+        for container in self.running():
+            container.kill()
+
+    def stop_probes(self) -> None:
+        """Ask no probe any more."""
+        for slot in self.slots.values():
+            if slot.probes is not None:
+                slot.probes.stop()
+
+    def ended(self, container: Container) -> None:
+        """Take note that an instance has ended."""
+        slot = self.slot(container.name)
+        if slot.current is container and slot.probes is not None:
+            slot.probes.stop()
+            slot.probes = None
+        self.worker.resume_waiting()
+        self.worker.node.relist(self.worker)
+
 
 # Seconds, scaled: what making and starting a container takes.
 _CREATE_SECONDS = 0.1

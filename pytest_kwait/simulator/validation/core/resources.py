@@ -1,7 +1,7 @@
-"""Requests, limits and claims of containers and of pods as a whole.
+"""Amounts of resources: not below zero, and whole where they count things.
 
-Source: pkg/apis/core/validation/validation.go, validateResourceRequirements,
-validateResourceClaimNames, validatePodResources; pkg/apis/core/helper/helpers.go.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateResourceQuantityValue;
+pkg/apis/core/helper/helpers.go, IsIntegerResourceName.
 """
 
 from __future__ import annotations
@@ -9,20 +9,57 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.simulator.api_errors import invalid_value
 from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_label_texts, label_key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
+    "INTEGER_RESOURCES",
+    "is_domain_prefixed_resource",
     "validate_container_resource_name",
     "validate_overhead",
     "validate_pod_resources",
+    "validate_resource_quantity",
     "validate_resource_requirements",
 ]
+
+INTEGER_RESOURCES = frozenset(
+    (
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    )
+)
+"""The resources that are objects, and come whole."""
+
+
+def is_domain_prefixed_resource(name: str) -> bool:
+    """Whether the resource is one of somebody else's domain, `example.com/gpu`."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def validate_resource_quantity(name: str, text: str, at: str) -> list[FieldError]:
+    """Why there cannot be so much of the resource `name`."""
+    amount = parse_quantity(text)
+    errors = [invalid_value(at, str(amount), NEGATIVE)] if amount.amount < 0 else []
+    if (name in INTEGER_RESOURCES or is_domain_prefixed_resource(name)) and (
+        amount.amount * 1000
+    ) % 1000 != 0:
+        errors.append(invalid_value(at, str(amount), "must be an integer"))
+    return errors
+
 
 _STANDARD_RESOURCES = frozenset(
     [

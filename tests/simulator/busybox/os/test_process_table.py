@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.busybox.os.processor import CpuCredit, CpuScheduler, get_cpu_scheduler
+from pytest_kwait.simulator.busybox.os.process_table import (
+    CpuCredit,
+    CpuScheduler,
+    get_cpu_scheduler,
+)
 from tests.simulator.kubelet.container_harness import ContainerHarness
 from tests.simulator.manual_clock import ManualClock
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.simulator.busybox.programs_part import APPLETS, ENDLESS_APPLETS
+from pytest_kwait.simulator.busybox.applets import APPLETS, ENDLESS_APPLETS
 from tests.simulator.busybox.shell.generated_scripts import generate_scripts
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 

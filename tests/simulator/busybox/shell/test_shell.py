@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.busybox.programs_part import is_busybox_program
+from pytest_kwait.simulator.busybox.applets import is_busybox_program
 from pytest_kwait.simulator.busybox.shell.parser import ShellSyntaxError, parse
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 

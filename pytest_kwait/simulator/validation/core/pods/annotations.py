@@ -11,11 +11,11 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
-from pytest_kwait.simulator.validation.core.volumes.paths import validate_local_descending_path
+from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "APP_ARMOR_ANNOTATION_PREFIX",

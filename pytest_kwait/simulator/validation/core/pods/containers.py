@@ -1,7 +1,6 @@
-"""Containers of all three sorts.
+"""Probes, and what is done after a container's start and before its end.
 
-Source: pkg/apis/core/validation/validation.go, validateContainers, validateInitContainers,
-validateEphemeralContainers, validateContainerCommon.
+Source: pkg/apis/core/validation/validation.go, validateProbe, validateHandler, validateLifecycle.
 """
 
 from __future__ import annotations
@@ -10,19 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.validation.core.pods.environment import validate_env, validate_env_from
-from pytest_kwait.simulator.validation.core.pods.handlers import validate_lifecycle, validate_probes
-from pytest_kwait.simulator.validation.core.pods.mounts import (
-    validate_volume_devices,
-    validate_volume_mounts,
-)
-from pytest_kwait.simulator.validation.core.pods.restarts import (
-    validate_resize_policy,
-    validate_restart_policy,
-)
 from pytest_kwait.simulator.validation.core.pods.security import validate_container_security_context
 from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
+from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
 from pytest_kwait.simulator.validation.formats import (
     dns_label_texts,
+    header_name_texts,
     port_name_texts,
     port_number_texts,
 )
@@ -31,14 +23,261 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "ContainerContext",
     "validate_containers",
     "validate_ephemeral_containers",
     "validate_init_containers",
+    "validate_lifecycle",
+    "validate_probes",
+    "validate_resize_policy",
+    "validate_restart_policy",
+    "validate_volume_devices",
+    "validate_volume_mounts",
 ]
+
+_SCHEMES = ("HTTP", "HTTPS")
+_PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_LIFECYCLE_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
+
+
+def validate_probes(container: Obj, grace: int | None, at: str, found: ErrorList) -> None:
+    """A container's three probes."""
+    for field in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if field in container:
+            _validate_probe(container[field], field, grace, f"{at}.{field}", found)
+
+
+def _validate_probe(probe: Obj, field: str, grace: int | None, at: str, found: ErrorList) -> None:
+    _validate_handler(probe, _PROBE_HANDLERS, grace, at, found)
+    found.not_negative(
+        probe,
+        at,
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    )
+    own = probe.get("terminationGracePeriodSeconds")
+    if own is not None and own <= 0:
+        found.invalid(f"{at}.terminationGracePeriodSeconds", own, "must be greater than 0")
+    if field == "readinessProbe":
+        if own is not None:
+            text = "must not be set for readinessProbes"
+            found.invalid(f"{at}.terminationGracePeriodSeconds", own, text)
+    elif probe.get("successThreshold", 0) != 1:
+        found.invalid(f"{at}.successThreshold", probe.get("successThreshold", 0), "must be 1")
+
+
+def validate_lifecycle(lifecycle: Obj, grace: int | None, at: str, found: ErrorList) -> None:
+    """A container's hooks."""
+    for field in ("postStart", "preStop"):
+        if field in lifecycle:
+            _validate_handler(lifecycle[field], _LIFECYCLE_HANDLERS, grace, f"{at}.{field}", found)
+
+
+def _validate_handler(
+    handler: Obj, kinds: tuple[str, ...], grace: int | None, at: str, found: ErrorList
+) -> None:
+    taken = False
+    for kind in kinds:
+        action = handler.get(kind)
+        if action is None:
+            continue
+        if taken:
+            found.forbidden(f"{at}.{kind}", "may not specify more than 1 handler type")
+            continue
+        taken = True
+        if kind == "exec":
+            if not action.get("command"):
+                found.required(f"{at}.exec.command")
+        elif kind == "httpGet":
+            _validate_http_get(action, f"{at}.httpGet", found)
+        elif kind == "sleep":
+            seconds = action.get("seconds", 0)
+            if grace is not None and not 0 <= seconds <= grace:
+                text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+                found.invalid(f"{at}.sleep", seconds, text)
+        else:
+            _validate_handler_port(action.get("port", 0), f"{at}.{kind}.port", found)
+    if not taken:
+        found.required(at, "must specify a handler type")
+
+
+def _validate_http_get(action: Obj, at: str, found: ErrorList) -> None:
+    if not action.get("path"):
+        found.required(f"{at}.path")
+    _validate_handler_port(action.get("port", 0), f"{at}.port", found)
+    scheme = action.get("scheme", "")
+    if scheme not in _SCHEMES:
+        found.unsupported(f"{at}.scheme", scheme, _SCHEMES)
+    for header in action.get("httpHeaders", ()):
+        name = header.get("name", "")
+        found.texts(f"{at}.httpHeaders", name, header_name_texts(name))
+
+
+def _validate_handler_port(port: int | str, at: str, found: ErrorList) -> None:
+    texts = port_name_texts(port) if isinstance(port, str) else port_number_texts(port)
+    found.texts(at, port, texts)
+
+
+_MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE_READ_ONLY_MODES = ("Disabled", "Enabled", "IfPossible")
+
+
+def validate_volume_mounts(
+    container: Obj, volumes: Mapping[str, Obj], at: str, found: ErrorList
+) -> None:
+    """The mounts of a container; what is wrong with sub paths stands at the list itself."""
+    devices = {one.get("name", ""): one for one in container.get("volumeDevices", ())}
+    device_paths = {one.get("devicePath", "") for one in devices.values()}
+    paths: set[str] = set()
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        name, path = mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            found.required(f"{at}[{index}].name")
+        if name not in volumes:
+            found.unknown(f"{at}[{index}].name", name)
+        if not path:
+            found.required(f"{at}[{index}].mountPath")
+        if path in paths:
+            found.invalid(f"{at}[{index}].mountPath", path, "must be unique")
+        paths.add(path)
+        if name in devices:
+            found.invalid(f"{at}[{index}].name", name, "must not already exist in volumeDevices")
+        if path in device_paths:
+            text = "must not already exist as a path in volumeDevices"
+            found.invalid(f"{at}[{index}].mountPath", path, text)
+        _validate_mount_options(container, mount, index, at, found)
+
+
+def _validate_mount_options(
+    container: Obj, mount: Obj, index: int, at: str, found: ErrorList
+) -> None:
+    if mount.get("subPath"):
+        validate_local_descending_path(mount["subPath"], f"{at}.subPath", found)
+    expression = mount.get("subPathExpr")
+    if expression:
+        if mount.get("subPath"):
+            text = "subPathExpr and subPath are mutually exclusive"
+            found.invalid(f"{at}[{index}].subPathExpr", expression, text)
+        validate_local_descending_path(expression, f"{at}.subPathExpr", found)
+    propagation, here = mount.get("mountPropagation"), f"{at}.mountPropagation"
+    if propagation is not None:
+        if propagation not in _MOUNT_PROPAGATIONS:
+            found.unsupported(here, propagation, _MOUNT_PROPAGATIONS)
+        privileged = (container.get("securityContext") or {}).get("privileged")
+        if propagation == "Bidirectional" and not privileged:
+            found.forbidden(
+                here, "Bidirectional mount propagation is available only to privileged containers"
+            )
+    recursive, here = mount.get("recursiveReadOnly"), f"{at}.recursiveReadOnly"
+    if recursive is None or recursive == "Disabled":
+        return
+    if recursive not in _RECURSIVE_READ_ONLY_MODES:
+        found.unsupported(here, recursive, _RECURSIVE_READ_ONLY_MODES)
+        return
+    if not mount.get("readOnly"):
+        found.forbidden(here, "may only be specified when readOnly is true")
+    if propagation not in (None, "None"):
+        text = "may only be specified when mountPropagation is None or not specified"
+        found.forbidden(here, text)
+
+
+def validate_volume_devices(
+    container: Obj, volumes: Mapping[str, Obj], at: str, found: ErrorList
+) -> None:
+    """The block devices of a container."""
+    mounts = {
+        one.get("name", ""): one.get("mountPath", "") for one in container.get("volumeMounts", ())
+    }
+    names: set[str] = set()
+    paths: set[str] = set()
+    for index, device in enumerate(container.get("volumeDevices", ())):
+        name, path = device.get("name", ""), device.get("devicePath", "")
+        at_name, at_path = f"{at}[{index}].name", f"{at}[{index}].devicePath"
+        volume = volumes.get(name)
+        if not name:
+            found.required(at_name)
+        if name in names:
+            found.invalid(at_name, name, "must be unique")
+        if volume is not None and not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
+            found.invalid(
+                at_name,
+                name,
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block "
+                "mode",
+            )
+        if volume is None:
+            found.unknown(at_name, name)
+        if not path:
+            found.required(at_path)
+        if path in paths:
+            found.invalid(at_path, path, "must be unique")
+        if ".." in path.split("/"):
+            found.invalid(at_path, path, "can not contain backsteps ('..')")
+        else:
+            paths.add(path)
+        if name in mounts:
+            found.invalid(at_name, name, "must not already exist in volumeMounts")
+        if path in mounts.values():
+            text = "must not already exist as a path in volumeMounts"
+            found.invalid(at_path, path, text)
+        if name:
+            names.add(name)
+
+
+_CONTAINER_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_ACTIONS = ("Restart", "RestartAllContainers")
+_OPERATORS = ("In", "NotIn")
+_MAX_RULES, _MAX_CODES = 20, 255
+_RESIZABLE_RESOURCES = ("cpu", "memory")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+
+
+def validate_restart_policy(container: Obj, at: str, found: ErrorList) -> None:
+    """A container's own policy, and the exit codes that it makes exceptions for."""
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", [])
+    if policy is None:
+        if rules:
+            text = "must specify restartPolicy when restart rules are used"
+            found.required(f"{at}.restartPolicy", text)
+    elif policy not in _CONTAINER_RESTART_POLICIES:
+        found.unsupported(f"{at}.restartPolicy", policy, _CONTAINER_RESTART_POLICIES)
+    if len(rules) > _MAX_RULES:
+        found.too_many(f"{at}.restartPolicyRules", len(rules), _MAX_RULES)
+    for index, rule in enumerate(rules):
+        here = f"{at}.restartPolicyRules[{index}]"
+        action, codes = rule.get("action", ""), rule.get("exitCodes")
+        if action not in _ACTIONS:
+            found.unsupported(f"{here}.action", action, _ACTIONS)
+        if codes is None:
+            found.required(f"{here}.exitCodes", "must be specified")
+            continue
+        operator, values = codes.get("operator", ""), codes.get("values", [])
+        if operator not in _OPERATORS:
+            found.unsupported(f"{here}.exitCodes.operator", operator, _OPERATORS)
+        if len(values) > _MAX_CODES:
+            found.too_many(f"{here}.exitCodes.values", len(values), _MAX_CODES)
+
+
+def validate_resize_policy(policies: list[Obj], of_pod: str, at: str, found: ErrorList) -> None:
+    """What a change of a resource does; `of_pod` is the pod's restart policy."""
+    here, seen = f"{at}.resizePolicy", set()
+    for index, one in enumerate(policies):
+        resource, policy = one.get("resourceName", ""), one.get("restartPolicy", "")
+        if resource in seen:
+            found.duplicate(f"{here}[{index}]", resource)
+        seen.add(resource)
+        found.one_of(here, resource, _RESIZABLE_RESOURCES)
+        found.one_of(here, policy, _RESIZE_POLICIES)
+        if of_pod == "Never" and policy != "NotRequired":
+            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            found.invalid(here, policy, text)
+
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")

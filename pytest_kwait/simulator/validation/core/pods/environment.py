@@ -11,7 +11,7 @@ from pytest_kwait.simulator.validation.core.volumes.downward_api import (
     validate_object_field_selector,
     validate_resource_field_selector,
 )
-from pytest_kwait.simulator.validation.core.volumes.paths import validate_path_no_backsteps
+from pytest_kwait.simulator.validation.core.volumes.sources import validate_path_no_backsteps
 from pytest_kwait.simulator.validation.formats import (
     config_key_texts,
     dns_label_texts,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_env", "validate_env_from", "validate_file_key_volumes"]
 

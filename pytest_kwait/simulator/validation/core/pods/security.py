@@ -11,13 +11,13 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.validation.core.pods.windows import validate_windows_options
-from pytest_kwait.simulator.validation.core.volumes.paths import validate_local_descending_path
+from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
 from pytest_kwait.simulator.validation.field_errors import format_internal
 from pytest_kwait.simulator.validation.formats import range_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_container_security_context", "validate_pod_security_context"]
 

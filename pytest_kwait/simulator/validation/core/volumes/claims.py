@@ -1,7 +1,6 @@
-"""Persistent volume claims: how much, of what, from where, and what may change.
+"""What a claim asks for: how much, of what, and with what in it.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaim,
-ValidatePersistentVolumeClaimUpdate; pkg/api/persistentvolumeclaim/util.go.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaimSpec.
 """
 
 from __future__ import annotations
@@ -9,14 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.simulator.api_errors import forbidden_field, invalid_value, not_supported
-from pytest_kwait.simulator.objects import annotations_of, clone
-from pytest_kwait.simulator.validation.core.quantities import INTEGER_RESOURCES
-from pytest_kwait.simulator.validation.core.volumes.claim_specs import (
-    validate_persistent_volume_claim_spec,
+from pytest_kwait.simulator.api_errors import (
+    Rendered,
+    forbidden_field,
+    invalid_value,
+    not_supported,
 )
-from pytest_kwait.simulator.validation.field_errors import diff_internal
-from pytest_kwait.simulator.validation.findings import ErrorList
+from pytest_kwait.simulator.objects import annotations_of, clone
+from pytest_kwait.simulator.validation.core.resources import INTEGER_RESOURCES
+from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
+    VOLUME_MODES,
+    validate_access_modes,
+)
+from pytest_kwait.simulator.validation.field_errors import ErrorList, diff_internal
+from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts
+from pytest_kwait.simulator.validation.objectmeta import (
+    annotation_errors,
+    label_errors,
+    selector_errors,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
@@ -25,9 +35,63 @@ if TYPE_CHECKING:
 __all__ = [
     "get_persistent_volume_claim_warnings",
     "validate_persistent_volume_claim",
+    "validate_persistent_volume_claim_spec",
     "validate_persistent_volume_claim_status_update",
+    "validate_persistent_volume_claim_template",
     "validate_persistent_volume_claim_update",
 ]
+
+
+def validate_persistent_volume_claim_spec(spec: Obj, at: str, found: ErrorList) -> None:
+    """The spec of a claim."""
+    modes = spec.get("accessModes", [])
+    if not modes:
+        found.required(f"{at}.accessModes", "at least 1 access mode is required")
+    if "selector" in spec:
+        found += selector_errors(spec["selector"], f"{at}.selector")
+    validate_access_modes(modes, f"{at}.accessModes", found)
+    storage = spec.get("resources", {}).get("requests", {}).get("storage")
+    if storage is None:
+        found.required(f"{at}.resources[storage]")
+    elif parse_quantity(storage).amount <= 0:
+        found.invalid(f"{at}.resources[storage]", storage, "must be greater than zero")
+    for field in ("storageClassName", "volumeAttributesClassName"):
+        if field == "volumeAttributesClassName":
+            _validate_data_sources(spec, at, found)
+        if spec.get(field):
+            found.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
+        if field == "storageClassName" and spec.get("volumeMode") not in (None, *VOLUME_MODES):
+            found.unsupported(f"{at}.volumeMode", spec["volumeMode"], VOLUME_MODES)
+
+
+def _validate_data_sources(spec: Obj, at: str, found: ErrorList) -> None:
+    source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
+    for field, value in (("dataSource", source), ("dataSourceRef", ref)):
+        if value is not None:
+            _validate_data_source(value, f"{at}.{field}", found)
+    if source is None or ref is None:
+        return
+    whole = Rendered("{}")
+    if ref.get("namespace"):
+        text = "may not be specified when dataSourceRef.namespace is specified"
+        found.invalid(at, whole, text)
+    elif any(source.get(field) != ref.get(field) for field in ("apiGroup", "kind", "name")):
+        found.invalid(at, whole, "must match dataSourceRef")
+
+
+def _validate_data_source(source: Obj, at: str, found: ErrorList) -> None:
+    for field in ("name", "kind"):
+        if not source.get(field):
+            found.required(f"{at}.{field}")
+    group, kind = source.get("apiGroup", ""), source.get("kind", "")
+    if not group and kind != "PersistentVolumeClaim":
+        text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        found.invalid(at, kind, text)
+    if group:
+        found.texts(f"{at}.apiGroup", group, dns_subdomain_texts(group))
+    if source.get("namespace"):
+        found.texts(f"{at}.namespace", source["namespace"], dns_label_texts(source["namespace"]))
+
 
 _BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 _SPEC_IMMUTABLE = (
@@ -160,3 +224,33 @@ def get_persistent_volume_claim_warnings(claim: Obj) -> list[str]:
                 "must be an integer"
             )
     return texts
+
+
+_FORBIDDEN_METADATA = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+_METADATA_DISPLAY_NAMES = {"uid": "uID"}
+
+
+def validate_persistent_volume_claim_template(template: Obj, at: str, found: ErrorList) -> None:
+    """A template's metadata, which has labels and annotations only, and its spec."""
+    metadata = template.get("metadata") or {}
+    found += annotation_errors(metadata.get("annotations", {}), f"{at}.metadata.annotations")
+    found += label_errors(metadata.get("labels", {}), f"{at}.metadata.labels")
+    for field in _FORBIDDEN_METADATA:
+        if metadata.get(field):
+            found.forbidden(
+                f"{at}.metadata.{_METADATA_DISPLAY_NAMES.get(field, field)}", "cannot be set"
+            )
+    validate_persistent_volume_claim_spec(template.get("spec") or {}, f"{at}.spec", found)

@@ -14,7 +14,7 @@ from pytest_kwait.simulator.validation.formats import label_key_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_object_field_selector", "validate_resource_field_selector"]
 

@@ -1,10 +1,7 @@
-"""What pods' volumes and persistent volumes can both be made of.
+"""Paths of files in volumes.
 
-Each rule gets a source, the path `at` which it stands, and the `ErrorList` that it adds to. Those of
-persistent volumes name the namespaces of their secrets as well.
-
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource,
-ValidatePersistentVolumeSpec.
+Source: pkg/apis/core/validation/validation.go, validateLocalDescendingPath,
+ValidateLocalNonReservedPath, validatePathNoBacksteps.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.validation.core.volumes.paths import validate_path_no_backsteps
 from pytest_kwait.simulator.validation.formats import (
     dns_label_texts,
     dns_subdomain_texts,
@@ -23,19 +19,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.findings import ErrorList
+    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
+    "FILE_MODE_MESSAGE",
     "MORE_THAN_ONE_SOURCE",
     "SHARED_SOURCES",
     "SOURCE_DISPLAY_NAMES",
     "require_fields",
     "validate_cinder",
     "validate_csi_driver_name",
+    "validate_file_mode",
     "validate_iscsi",
     "validate_iscsi_portal_length",
+    "validate_local_descending_path",
+    "validate_local_non_reserved_path",
+    "validate_path_no_backsteps",
     "validate_storage_os",
 ]
+
+FILE_MODE_MESSAGE = "must be a number between 0 and 0777 (octal), both inclusive"
+_MAX_FILE_MODE = 0o777
+
+
+def validate_path_no_backsteps(path: str, at: str, found: ErrorList) -> None:
+    """The path does not climb."""
+    if ".." in path.split("/"):
+        found.invalid(at, path, "must not contain '..'")
+
+
+def validate_local_descending_path(path: str, at: str, found: ErrorList) -> None:
+    """The path is relative, and does not climb."""
+    if path.startswith("/"):
+        found.invalid(at, path, "must be a relative path")
+    validate_path_no_backsteps(path, at, found)
+
+
+def validate_local_non_reserved_path(path: str, at: str, found: ErrorList) -> None:
+    """The path descends, and its first name is none that kubelets use themselves."""
+    validate_local_descending_path(path, at, found)
+    if path.startswith("..") and not path.startswith("../"):
+        found.invalid(at, path, "must not start with '..'")
+
+
+def validate_file_mode(mode: int | None, at: str, found: ErrorList) -> None:
+    """The permissions of a file are nothing but permissions."""
+    if mode is not None and not 0 <= mode <= _MAX_FILE_MODE:
+        found.invalid(at, mode, FILE_MODE_MESSAGE)
+
 
 MORE_THAN_ONE_SOURCE = "may not specify more than 1 volume type"
 """What is said of a second source."""

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.validation.core.pods.pod_status import validate_pod_status_update
-from pytest_kwait.simulator.validation.core.pods.pod_update import validate_pod_update
-from pytest_kwait.simulator.validation.findings import ErrorList
+from pytest_kwait.simulator.validation.core.pods.pod_update import (
+    validate_pod_status_update,
+    validate_pod_update,
+)
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 from tests.simulator.cluster import new_cluster, pod
 
 Obj = dict[str, Any]
