@@ -1,7 +1,4 @@
-"""What the embedded cluster does not carry yet: tests that need it run on a real one only.
-
-And the nodes that all tests share.
-"""
+"""The `needs` marker, and the nodes that have a kubelet."""
 
 from __future__ import annotations
 

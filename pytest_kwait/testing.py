@@ -1,4 +1,4 @@
-"""Public test doubles: what a suite needs to test its own waits without waiting."""
+"""Test doubles for suites that test their own waits without waiting."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The headless browser of this suite: found on the machine, or installed from Debian's packages.
+"""A headless Chromium, driven by the DevTools protocol.
 
-Debian has Chromium without windows as `chromium-headless-shell`, which is small; every other
-Chromium or Chrome does too. `python3 -m tools.program` installs it where there is none.
+It is found on the machine (Chromium or Chrome) or installed from Debian's packages by
+``python3 -m tools.browser``.
 """
 
 from __future__ import annotations

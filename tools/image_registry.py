@@ -1,8 +1,4 @@
-"""A registry that opens late: its one image cannot be pulled before, and can be after.
-
-A container runtime speaks plain HTTP with a registry on its own loopback, so this one is for nodes
-that run on the machine of the tests.
-"""
+"""An image registry that opens late: its one image cannot be pulled before."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Takes the pictures of docs/images anew: `python -m tools.pictures`.
+"""Regenerate the pictures of docs/images: `python -m tools.pictures`.
 
-The report page of a night that never happened, and a terminal in which a suite fails on the
-embedded cluster. Needs the headless browser of e2e/report (`python -m tools.program`).
+The terminal pictures show real runs on the embedded cluster. Needs a headless browser
+(`python -m tools.browser` installs one).
 """
 
 from __future__ import annotations

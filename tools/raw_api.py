@@ -1,4 +1,7 @@
-"""The raw HTTP endpoint that a kubeconfig names: requests as they are, answers as they came."""
+"""A raw HTTP client of the API server that a kubeconfig names.
+
+Requests are sent as given; responses are returned as received.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports that never happened: of a night on which some things went wrong, and long ones."""
+"""Sample reports: a run with a few failures, and very long ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the PNG of a browser small: a palette of 256 colours is enough for text on plain ground."""
+"""Shrink PNG screenshots to a palette of 256 colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/ from the code: `python -m docs.tables`. A test holds them current."""
+"""Generate the tables of docs/ from the code: `python -m tools.tables`. A test keeps them current."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One suite for any cluster: what a client sees of the API, recorded from a real API server.
+"""API transcripts: requests, and the responses that a real API server gave.
 
-What may enter: transcripts of requests (`transcripts/`), what a real server answered
-(`recordings/`), and the little that sends, records and compares them.
+What may enter: transcripts (`transcripts/`), recorded responses (`recordings/`), and the modules
+that send, record and compare them.
 """

@@ -1,4 +1,4 @@
-"""Records what a real API server answers to the transcripts.
+"""Record a real API server's responses to the transcripts.
 
 python -m conformance.api.record KUBECONFIG [NAME...]
 """

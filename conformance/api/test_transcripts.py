@@ -1,4 +1,4 @@
-"""Any cluster answers as a real API server did: same status, same body, step by step."""
+"""Responses to transcripts equal those recorded on a real API server, step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Answers without what differs from run to run: identities, revisions, times, random names."""
+"""Transcripts: requests in order, compared by status and normalized body.
+
+Normalization removes what differs from run to run: UIDs, resource versions, times, random names.
+"""
 
 from __future__ import annotations
 

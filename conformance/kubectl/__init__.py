@@ -1,5 +1,5 @@
-"""What people type: scripts of kubectl commands, recorded on a real cluster, run on any.
+"""kubectl scripts, recorded on a real cluster and run on any.
 
-What may enter: scripts (`scripts/`), what was printed on a real cluster (`recordings/`), and the
-little that runs, records and compares them.
+What may enter: scripts (`scripts/`), recorded output (`recordings/`), and the modules that run,
+record and compare them.
 """

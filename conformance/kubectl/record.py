@@ -1,4 +1,4 @@
-"""Records what kubectl prints on a real cluster.
+"""Record kubectl's output on a real cluster.
 
 python -m conformance.kubectl.record KUBECONFIG [NAME...]
 """

@@ -1,4 +1,8 @@
-"""The kubectl that the scripts are run with, of the version that they were recorded with."""
+"""Scripts of kubectl commands, compared by exit code and normalized output.
+
+kubectl must be of the version that recorded them. Normalization removes what differs from run to
+run and from cluster to cluster.
+"""
 
 from __future__ import annotations
 

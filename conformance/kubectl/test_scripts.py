@@ -1,4 +1,4 @@
-"""kubectl ends and prints as it does on a real cluster, command by command."""
+"""kubectl's exit codes and output equal those recorded on a real cluster."""
 
 from __future__ import annotations
 

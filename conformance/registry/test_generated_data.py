@@ -1,7 +1,4 @@
-"""What is committed of the registry of kinds is what a real server says.
-
-And what the embedded one says that serves it: discovery, documents and defaults.
-"""
+"""The committed resources, documents and defaults equal a real server's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Stories of workloads: the same manifest lives through the same on any cluster.
+"""Scenarios: lifecycles of workloads, recorded on a real cluster and played on any.
 
-What may enter: scenarios (`scripts/`), what they were seen to live through on a real cluster
-(`recordings/`), and the little that plays, records and compares them.
+What may enter: scenarios (`scripts/`), what was observed on a real cluster (`recordings/`), and the
+modules that play, record and compare them.
 """

@@ -1,4 +1,4 @@
-"""One run of a scenario beside its recording: what is missing, too much, too early or different."""
+"""Compare a run of a scenario with its recording: missing, extra, early or different milestones."""
 
 from __future__ import annotations
 

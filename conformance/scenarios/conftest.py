@@ -1,4 +1,4 @@
-"""Scenarios are played early, and looked at late: it takes a while, in which others can be busy."""
+"""Play scenarios first and compare them last, so that other tests run meanwhile."""
 
 from __future__ import annotations
 

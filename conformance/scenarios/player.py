@@ -1,4 +1,4 @@
-"""What changes on a whole cluster, as it comes: one stream for each kind of object."""
+"""Play scenarios in parallel, each in its own namespace, and watch the whole cluster."""
 
 from __future__ import annotations
 

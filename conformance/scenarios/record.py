@@ -1,4 +1,4 @@
-"""Records what scenarios live through on a real cluster.
+"""Record scenarios on a real cluster.
 
 python -m conformance.scenarios.record KUBECONFIG [NAME...] [--times N] [--keep DIR]
 """

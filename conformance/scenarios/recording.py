@@ -1,9 +1,4 @@
-"""What a scenario lives through on a real cluster, taken from several runs.
-
-Runs differ: a watch skips states that are short, and things that do not wait for each other come in
-any order. A recording has what was seen each time, what was seen at times, and the order that was
-never another. The end is one of those that were seen.
-"""
+"""Recordings: the timeline of a scenario on a real cluster, merged from several runs."""
 
 from __future__ import annotations
 

@@ -1,23 +1,4 @@
-"""Scenarios: objects, what is done to them when they have come so far, and when it is over.
-
-A scenario is a YAML mapping, in a namespace of its own:
-
-    about: what it is that it shows
-    objects: [...]                      made in this order
-    steps:                              each done when all that it waits for was seen
-    - when: [pod/web Ready=True]        what must have been seen (`Timeline.holds` has the grammar)
-      delete: pod/web                   what is done: one of these, with what belongs to it
-      grace: 0                          - delete: grace, propagation
-    - patch: deployment/web             - patch: body, type (merge | strategic | json), subresource
-      body: {spec: {replicas: 2}}
-    - evict: pod/web                    - evict: grace
-    - create: [...]                     - create: objects
-    over: [pod/web gone]                when all has been seen that matters
-
-`{ns}` is the namespace, `{node}` a node. What is the whole cluster's has the namespace in its name;
-a node that a scenario makes for itself has it as its name. Long ones are marked `first: true` and
-begin first.
-"""
+"""Scenarios: objects, the steps applied to them, and the end condition."""
 
 from __future__ import annotations
 

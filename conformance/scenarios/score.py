@@ -1,4 +1,4 @@
-"""Plays all scenarios several times, and says how far each time is what was recorded.
+"""Play all scenarios several times and print how far each run equals the recording.
 
 python -m conformance.scenarios.score [NAME...] [--kubeconfig FILE] [--times N]
 """

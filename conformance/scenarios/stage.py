@@ -1,4 +1,4 @@
-"""All scenarios, played once in a run of pytest, however many workers it has."""
+"""Play all scenarios once per pytest run, across all workers."""
 
 from __future__ import annotations
 

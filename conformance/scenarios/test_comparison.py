@@ -1,4 +1,4 @@
-"""What counts as a difference between a run of a scenario and its recording."""
+"""Differences between a run and its recording."""
 
 from __future__ import annotations
 

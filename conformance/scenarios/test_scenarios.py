@@ -1,8 +1,4 @@
-"""Workloads live through the same on any cluster as they did on a real one.
-
-All scenarios are played beside each other, by the first test of them that runs in any worker; the
-others find what was seen of theirs.
-"""
+"""Scenarios have the same timeline as recorded on a real cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How what was seen of a scenario is named, and what can be waited for."""
+"""Names of objects and milestones in timelines."""
 
 from __future__ import annotations
 

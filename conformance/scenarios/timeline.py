@@ -1,6 +1,6 @@
-"""What can be said of an object at one moment, as short texts: its milestones.
+"""Observed timelines: the milestones of each object in order, and its events.
 
-Times, identities, addresses and messages differ from run to run and are left out.
+A milestone is a short text that describes the state of an object at one moment.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The scheduler, compared with a real kube-scheduler."""

@@ -1,4 +1,4 @@
-"""Nodes, the pods on them and pods without a node, made up from a seed."""
+"""Clusters generated from a seed: nodes, their pods, and pending pods."""
 
 from __future__ import annotations
 

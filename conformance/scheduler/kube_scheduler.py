@@ -1,4 +1,4 @@
-"""A kube-scheduler that is asked where pods could go, and binds none."""
+"""A kube-scheduler that reports feasible nodes and scores, and binds no pods."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Our algorithm beside kube-scheduler: the same nodes fit, for the same reasons, as well.
+"""Our scheduling algorithm equals kube-scheduler's: feasible nodes, reasons and scores.
 
-Needs a control plane of its own: run by `python -m tools.controlplane run -- pytest e2e/placement`.
+Needs its own control plane: `python -m tools.controlplane run -- pytest conformance/scheduler`.
 """
 
 from __future__ import annotations

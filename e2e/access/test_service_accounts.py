@@ -1,4 +1,4 @@
-"""A suite that acts as somebody else: what they may do, and what they are told."""
+"""Acting as a service account: permissions and error messages."""
 
 from __future__ import annotations
 

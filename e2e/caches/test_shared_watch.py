@@ -1,4 +1,4 @@
-"""One watch of a collection for all in a process who follow it, counted at a proxy."""
+"""One watch per collection and process, shared by waits and informers, counted at a proxy."""
 
 from __future__ import annotations
 

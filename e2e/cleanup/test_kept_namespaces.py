@@ -1,4 +1,4 @@
-"""What a run has kept on purpose goes before it expires where somebody asks for it."""
+"""Namespaces kept on purpose are removed before they expire on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what a user may do: roles reach the authorizer a moment late."""
+"""Waiting for permissions: the authorizer sees new roles with a delay."""
 
 from __future__ import annotations
 

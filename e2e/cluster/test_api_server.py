@@ -1,4 +1,4 @@
-"""Waiting for the API server and for whoever else serves a part of the API."""
+"""Waiting for the API server and for aggregated APIs."""
 
 from __future__ import annotations
 

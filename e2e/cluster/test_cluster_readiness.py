@@ -1,4 +1,4 @@
-"""What a run waits for before its first test that uses a cluster which was there before it."""
+"""Readiness checks of an existing cluster before the first test."""
 
 from __future__ import annotations
 

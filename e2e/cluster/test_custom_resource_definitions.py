@@ -1,4 +1,4 @@
-"""Waiting for a custom kind: established, and really served."""
+"""Waiting for a custom resource definition to be established and served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run does by itself takes the role that docs/namespaces.md has to copy, and no other."""
+"""A run needs only the role that docs/namespaces.md documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is kept from, and told that it could not do: before anything is made."""
+"""Guards: contexts and identities that a run refuses before it creates anything."""
 
 from __future__ import annotations
 

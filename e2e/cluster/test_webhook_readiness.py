@@ -1,4 +1,4 @@
-"""Waiting for admission webhooks that really answer: a dry run shows it."""
+"""Waiting for admission webhooks, proven by a dry run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server makes of what webhooks answer: told by requests and by controllers alike."""
+"""Effects of webhook responses on requests of clients and controllers."""
 
 from __future__ import annotations
 

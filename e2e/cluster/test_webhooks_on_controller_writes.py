@@ -1,4 +1,4 @@
-"""What controllers write is shown to webhooks, and the cluster is there while they think."""
+"""Webhooks see the writes of controllers; the cluster stays responsive meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A webhook of the test's own: an HTTPS server on loopback that denies, annotates, converts."""
+"""A webhook server of a test: HTTPS on loopback, for admission and conversion."""
 
 from __future__ import annotations
 

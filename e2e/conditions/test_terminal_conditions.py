@@ -1,4 +1,4 @@
-"""Conditions that can no longer come, by what the object itself says."""
+"""Conditions that an object's own status rules out fail a wait early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods and jobs that will not become what is awaited, one for each state that ends a wait early."""
+"""Pods and jobs that cannot succeed: one for each state that fails a wait early."""
 
 from __future__ import annotations
 

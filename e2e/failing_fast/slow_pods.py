@@ -1,8 +1,4 @@
-"""Starts that take their time and come to a good end: none of them is hopeless.
-
-Each has something missing that comes late, or trips a few times before it stands. `after` is told
-in the cluster's own seconds: a real kubelet has by then tried, and said that it cannot.
-"""
+"""Pods that start slowly and succeed."""
 
 from __future__ import annotations
 

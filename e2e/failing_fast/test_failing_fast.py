@@ -1,4 +1,4 @@
-"""Waits that cannot come true stop in seconds, and say why."""
+"""Waits that cannot succeed fail within seconds and say why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed wait says: all that there is to know, in one message, and nothing secret."""
+"""Failure messages of waits: complete, and without secrets."""
 
 from __future__ import annotations
 

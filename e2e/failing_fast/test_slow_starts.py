@@ -1,4 +1,4 @@
-"""Slow starts are not hopeless: with default settings none of them is called doomed."""
+"""Slow starts do not fail a wait early with default settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can no longer come ends a wait within its grace, with default settings, and says why."""
+"""Waits fail within a terminal state's grace period, with defaults, and name the reason."""
 
 from __future__ import annotations
 

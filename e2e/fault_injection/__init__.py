@@ -1,1 +1,1 @@
-"""What a test breaks on purpose: each fault is seen by a wait, and none outlives its test."""
+"""Faults injected by tests: waits notice them, and none outlives its test."""

@@ -1,4 +1,4 @@
-"""What everybody on a cluster feels, run on one of their own by `test_breaking.py`."""
+"""Cluster-wide faults, run on a cluster of its own by `test_faults.py`."""
 
 from __future__ import annotations
 

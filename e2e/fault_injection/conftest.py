@@ -1,4 +1,4 @@
-"""Faults are the embedded cluster's; elsewhere there is one test, that says so."""
+"""Skip fault injection on clusters other than the embedded one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is there to be broken."""
+"""Pods and config maps for the suites here."""
 
 from __future__ import annotations
 

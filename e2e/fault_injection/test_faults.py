@@ -1,4 +1,4 @@
-"""Each fault that a test can ask for, as a wait of the package sees it."""
+"""Each fault that a test can inject, as a wait reports it."""
 
 from __future__ import annotations
 

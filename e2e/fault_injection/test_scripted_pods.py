@@ -1,4 +1,4 @@
-"""What containers do instead of their commands, for as long as a test lasts."""
+"""Scripted containers: exit codes, delays and image pull errors for one test."""
 
 from __future__ import annotations
 

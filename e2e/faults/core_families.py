@@ -1,4 +1,4 @@
-"""The families of waits, each with something of its own to wait for that a test can bring about."""
+"""The core families of waits: jobs, pods, deployments, endpoints, caches, deletions."""
 
 from __future__ import annotations
 

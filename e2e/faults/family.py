@@ -1,8 +1,4 @@
-"""Where the awaited objects are, and the objects themselves.
-
-Nothing here depends on how fast a cluster's scheduler or kubelet is: pods name a scheduler that
-does not exist, so they stay as they are until the test binds them or writes their status.
-"""
+"""A family of waits: its object, how a test changes it, and where it lives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Whatever happens to the connection, a wait ends with the right verdict.
-
-One test per fault, every family of waits in it at the same time, each over a proxy of its own.
-"""
+"""The core families of waits end with the right verdict under every fault."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The other families of waits outlive every fault, too.
-
-All faults at the same time: the waits of a test have the same object where they can, and a proxy
-each.
-"""
+"""Every other family of waits survives every fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits ask the API server for, counted at a proxy: two requests per resource they watch."""
+"""Requests that waits send, counted at a proxy: a list and a watch per resource."""
 
 from __future__ import annotations
 

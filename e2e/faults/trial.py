@@ -1,4 +1,7 @@
-"""How long the machine kept this process from running: what no wait can be blamed for."""
+"""One wait through a fault proxy in its own thread, and its punctuality.
+
+Time in which the machine did not run this process is not held against a wait.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Further namespaces, what holds one at the end of a run, and a user who may make none."""
+"""Further namespaces of a test, blocked deletions, and restricted users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many at once, one after the other, or none at all: runs share a cluster and trip over nothing."""
+"""Many runs on one cluster: namespace limits, retries, failing namespaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Talking to what runs in pods: commands, files, ports."""
+"""Commands, files and forwarded ports of pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node has room for: resizes that wait for it, files that go beyond it."""
+"""Pod resizes that are deferred or infeasible on their node."""
 
 from __future__ import annotations
 

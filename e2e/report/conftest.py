@@ -1,4 +1,4 @@
-"""A browser for the tests that look at a page."""
+"""A headless browser for tests of the report page."""
 
 from __future__ import annotations
 

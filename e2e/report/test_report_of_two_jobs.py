@@ -1,4 +1,4 @@
-"""`--kwait-report`: what one finds after two jobs, one of which lost a worker half-way."""
+"""`--kwait-report` of two jobs, one of which lost a worker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The page of a night on which four tests failed: read, clicked, and gone through by keyboard.
+"""The report page in a headless browser: reading, clicking, keyboard.
 
-Needs a headless browser (`python3 -m tools.program` installs one) and no cluster. Screenshots
-are in the tests' temporary folders; `--basetemp` says where.
+Needs a headless browser (`python3 -m tools.browser` installs one) and no cluster.
 """
 
 from __future__ import annotations

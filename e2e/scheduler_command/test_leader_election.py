@@ -1,4 +1,4 @@
-"""Two schedulers of one name: one acts, the other takes over."""
+"""Two schedulers of one name: one leads, the other takes over."""
 
 from __future__ import annotations
 

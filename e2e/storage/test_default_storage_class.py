@@ -1,4 +1,4 @@
-"""Claims that name no class: the cluster's default one is theirs, if it has one."""
+"""Claims without a class get the cluster's default storage class, if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims that get no volume as things are: told early, with the reason and who waits for it."""
+"""Unbindable claims fail a wait early, with the reason and the waiting pods."""
 
 from __future__ import annotations
 

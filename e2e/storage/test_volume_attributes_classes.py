@@ -1,7 +1,4 @@
-"""Waiting for another class of volume attributes.
-
-No driver changes volumes here: the tests write what one would report.
-"""
+"""Waiting for a claim's new volume attributes class."""
 
 from __future__ import annotations
 

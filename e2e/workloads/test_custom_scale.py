@@ -1,4 +1,4 @@
-"""Scaling custom resources: the scale says how many there are, and which pods are theirs."""
+"""Scaling custom resources by their scale subresource."""
 
 from __future__ import annotations
 

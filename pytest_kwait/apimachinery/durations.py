@@ -1,4 +1,4 @@
-"""Durations as people write them: seconds, `timedelta`, or Go's `1m30s`."""
+"""Durations: seconds, `timedelta`, or Go duration strings such as `1m30s`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kubernetes' dialect of JSONPath, said in the standard one for the library that evaluates it.
+"""Kubernetes' dialect of JSONPath, translated to RFC 9535 and evaluated by a library.
 
 Kubernetes knew JSONPath before RFC 9535: braces around a path, no `$` before it, dots escaped by a
-backslash in names, filters in parentheses that pass over what lacks the field.
+backslash in names, filters in parentheses that skip what lacks the field.
 
 Source: client-go util/jsonpath/parser.go; kubectl pkg/cmd/get/customcolumn.go,
 RelaxedJSONPathExpression.

@@ -1,4 +1,11 @@
-"""Label and field selectors as users write them, and as the API takes them."""
+"""Label and field selectors: validate, normalize, format and match.
+
+A selector is a string or a mapping, as users write it; the API takes the string. `LabelSelector`
+objects, as they stand in a spec, are formatted to the same string. Matching is for readers of a
+cache, who do not ask the server.
+
+Source: apimachinery/pkg/labels/selector.go, Parse and Requirement.Matches.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Local copies of what the server has, kept up to date by one list and one watch per resource.
+"""Client-go's `tools/cache`: local copies of collections, kept current by list and watch.
 
 What may enter: ported pieces of client-go `tools/cache` and its informer factory, over
-`api.Session`, with upstream's names in snake_case, used qualified as in Go
+`client.Session`, with upstream's names in snake_case, used qualified as in Go
 (`cache.wait_for_cache_sync`). Nothing here judges an object: what a state means is for the layers
 above.
 """

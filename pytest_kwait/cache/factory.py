@@ -1,4 +1,4 @@
-"""One informer per resource, started, awaited and stopped together.
+"""The informer factory: one informer per collection, started, awaited and stopped together.
 
 Ported from client-go `informers/factory.go` and `dynamic/dynamicinformer`.
 """

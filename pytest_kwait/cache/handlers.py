@@ -1,7 +1,9 @@
-"""Who is told of changes, and how: each handler has its own thread, queue and sync state.
+"""Event handlers: a thread, a queue, a sync state and a resync period each.
 
 Ported from client-go `tools/cache` (controller.go ResourceEventHandler, shared_informer.go
-processorListener).
+processorListener, resyncCheckPeriod, shouldResync, determineNextResync). Deliberately different:
+there is no common period at which all are checked, so a handler that is added late gets the period
+that it asked for, not a multiple of the others'.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading a cache as one reads the server: list by selector, get by name.
+"""Listers: read a cache by selector, namespace and name.
 
 Ported from client-go `tools/cache/listers.go` and its generated listers.
 """

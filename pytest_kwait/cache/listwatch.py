@@ -1,4 +1,4 @@
-"""What is listed and watched: one resource, in one namespace or all, narrowed by selectors.
+"""List and watch of one collection: a resource, a namespace, and selectors.
 
 Ported from client-go `tools/cache/listwatch.go`.
 """

@@ -1,7 +1,9 @@
-"""What an error of a list or a watch means for going on: pure functions of the error.
+"""The reflector: keeps a store like the server's collection by list and watch.
 
-Ported from client-go `tools/cache/reflector.go` (isExpiredError, isWatchErrorRetriable,
-VeryShortWatchError).
+Ported from client-go `tools/cache/reflector.go` (isExpiredError, isWatchErrorRetriable and
+VeryShortWatchError among it). Deliberately different: lists are consistent reads (upstream's first
+list may be old, and a test must see what it has just written), and 410 relists at once rather than
+after a pause, unless the watch before it brought nothing either.
 """
 
 from __future__ import annotations

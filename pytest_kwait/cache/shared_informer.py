@@ -1,4 +1,7 @@
-"""What a reflector brings, on its way into a store and to handlers: whole, and transformed."""
+"""Shared informers: one list and watch of a resource for any number of handlers.
+
+Ported from client-go `tools/cache/shared_informer.go`.
+"""
 
 from __future__ import annotations
 

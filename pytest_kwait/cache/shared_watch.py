@@ -1,4 +1,14 @@
-"""What is watched, and whether all of it comes by a watch of more."""
+"""Shared watches: one watch per collection and client, for all its followers in this process.
+
+An informer, which watches as long as it lives, publishes its watch. A follower lists for itself,
+so that it misses nothing written before, and then follows from the version of its list: it gets
+the same events that a watch of its own would bring from there. Versions of one API server are
+growing numbers (upstream promises it since 1.35); where they are not, nothing is shared. A shared
+watch ends with whatever ends the watch except its ordinary end. Its followers then continue from
+where they are, each by a watch of its own or by another shared one.
+
+A collection within a watched one (one namespace, one name, some labels) is filtered from it.
+"""
 
 from __future__ import annotations
 

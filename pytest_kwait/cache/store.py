@@ -1,6 +1,12 @@
-"""Keys: how a store tells objects apart, and how it groups them by namespace.
+"""Stores and indexers: objects by key, looked up by name or by index.
 
-Ported from client-go `tools/cache` (store.go, index.go, delta_fifo.go).
+Objects go in and come out by value. The store keeps the bytes that the server sent and decodes
+them for each reader, so no reader can change what others see, and 5,000 pods cost their JSON's
+size. A key is `namespace/name`.
+
+Ported from client-go `tools/cache` (store.go, index.go, thread_safe_store.go, delta_fifo.go), with
+one addition: identity is the UID, so a name that was deleted and created anew in between is two
+objects.
 """
 
 from __future__ import annotations

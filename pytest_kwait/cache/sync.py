@@ -1,4 +1,10 @@
-"""Events that can be awaited together: each tells who asked when it is set."""
+"""Wait until caches have synced, or until any set of `DoneChecker`s is done.
+
+A `Signal` is an event that calls back when it is set, so that one thread can wait for many.
+
+Ported from client-go `tools/cache/shared_informer.go` (WaitForCacheSync, WaitForNamedCacheSync,
+DoneChecker, IsDone, WaitFor).
+"""
 
 from __future__ import annotations
 

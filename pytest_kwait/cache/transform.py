@@ -1,4 +1,4 @@
-"""Changing objects before a store keeps them: to drop what nobody reads, or what none may see.
+"""Transforms: change objects before a store keeps them, to save memory or hide data.
 
 Ported from client-go `tools/cache` (shared_informer.go SetTransform, delta_fifo.go TransformFunc).
 """

@@ -1,7 +1,7 @@
 """The program `kwait`: one module per command.
 
-What may enter: arguments in, lines out, an exit status; everything else is called from below. Exit
-status 0 for done, 1 for what did not work, 2 for what cannot be meant.
+May enter: parsing of arguments, output, exit status; all work is done by the layers below.
+Exit status 0 is success, 1 failure, 2 invalid arguments.
 """
 
 from __future__ import annotations

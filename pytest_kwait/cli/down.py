@@ -1,4 +1,4 @@
-"""`kwait down`: the end of a cluster that `kwait up` has started."""
+"""`kwait down`: stop a cluster that `kwait up` has started."""
 
 from __future__ import annotations
 

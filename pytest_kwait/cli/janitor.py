@@ -1,4 +1,4 @@
-"""`kwait janitor`: what dead runs have left in a cluster goes away."""
+"""`kwait janitor`: remove objects of dead runs from a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kwait report merge`: reports of several jobs, or what a killed one has recorded, as one."""
+"""`kwait report merge`: merge reports of several jobs, or records of a killed run."""
 
 from __future__ import annotations
 

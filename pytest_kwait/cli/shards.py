@@ -1,4 +1,4 @@
-"""`kwait shards run`: the cluster itself runs a suite, one pod for each shard."""
+"""`kwait shards run`: run a suite in the cluster, one pod for each shard."""
 
 from __future__ import annotations
 

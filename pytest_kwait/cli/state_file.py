@@ -1,4 +1,8 @@
-"""Processes by id and start: told apart from those that got the same id later."""
+"""State file of `kwait up`: names the process that `kwait down` ends.
+
+It is beside the kubeconfig. A process is identified by id and start time, since ids are
+reused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kwait up`: an embedded cluster by hand."""
+"""`kwait up`: start an embedded cluster."""
 
 from __future__ import annotations
 

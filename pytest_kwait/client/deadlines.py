@@ -1,8 +1,9 @@
-"""Hard limits: one thread shuts the sockets of requests whose time is over.
+"""Hard deadlines: one thread shuts the sockets of requests whose time is over.
 
 A read timeout alone does not end a request whose answer trickles in, and closing a response from
 another thread blocks on the reader's own lock. Shutting the socket down does neither: the reader
-wakes at once with an error or an end of file, and finds the cause at its guard.
+wakes at once with an error or an end of file, and finds the cause at its guard. The guarded
+connections keep the user's own TLS and proxy settings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which resources a server has, and which of them a name means."""
+"""API discovery: the resources of a server, and the resource that a name means."""
 
 from __future__ import annotations
 

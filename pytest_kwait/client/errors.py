@@ -1,4 +1,8 @@
-"""Errors from answers and from answers that did not come, with the facts that policies need."""
+"""API errors from responses and broken connections, and a grace after an outage.
+
+An error carries the facts that retry policies need: status, reason, Retry-After. `StartupGrace`
+excuses refusals (401, 403) of a server that has only just started: its caches may be empty.
+"""
 
 from __future__ import annotations
 

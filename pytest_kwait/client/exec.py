@@ -1,4 +1,4 @@
-"""Commands in containers."""
+"""Run commands in containers."""
 
 from __future__ import annotations
 

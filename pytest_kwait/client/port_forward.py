@@ -1,4 +1,4 @@
-"""Ports of pods, reachable on the loopback address of this machine."""
+"""Forward local ports on the loopback address to pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holding a client back to so many requests per second."""
+"""Rate limiters: at most so many requests per second, by a token bucket."""
 
 from __future__ import annotations
 

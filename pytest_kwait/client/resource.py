@@ -1,4 +1,4 @@
-"""Resources: what the API calls a kind, where it lives, and the built-in ones."""
+"""Resources: names, group, version and paths of kinds, with the built-in ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes back: answers, objects, lists and events, as plain dicts beside their own bytes."""
+"""Responses of the API server: objects, lists and events, decoded beside their own bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any request of one client, and those that are answered with one object."""
+"""A session: verbs on resources over one client, dicts in and dicts out."""
 
 from __future__ import annotations
 

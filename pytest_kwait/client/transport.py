@@ -1,4 +1,4 @@
-"""One request to the server and back, as the user's client would send it, within hard limits."""
+"""The transport: send requests over the user's client, within hard limits."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The body of an answer in chunks, read from its socket: all that has come at one go.
+"""A watch: the events of one response, read from its socket until it ends.
 
-What an event of a busy watch costs is mostly the way to it: three calls through four layers for
-the size of its chunk, its bytes and what ends it. Here whatever the socket has is read into one
-buffer, and taken apart there.
+Most of the cost of an event on a busy watch is the way to it: three calls through four layers for
+the size of its chunk, its bytes and its end. `ChunkedBody` reads all that the socket has into one
+buffer and splits it there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WebSockets of the API: messages whose first byte says which channel they belong to."""
+"""WebSockets with channels: the first byte of a message names its channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent: bodies as JSON, patch types, and where an object is to be written."""
+"""Options and bodies of write requests: patch types, delete options, object paths."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Where a cluster comes from: one module per provider, all behind the protocol in `provider.py`.
+"""Providers of clusters: existing ones by kubeconfig, and the embedded one.
 
-What may enter: finding, starting, reaching and ending clusters, and reading kubeconfigs. What is
-done in a cluster is none of its business. Nothing here imports `kubernetes` before a client is
-asked for.
+May enter: finding, starting, connecting to and ending clusters, kubeconfigs, and the client
+of the embedded cluster's faults and pod scripts. Nothing here imports `kubernetes` before a
+client is requested.
 """
 
 from __future__ import annotations

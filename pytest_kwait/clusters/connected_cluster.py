@@ -1,4 +1,8 @@
-"""What a run asks for when it asks for a cluster."""
+"""A cluster reached through a kubeconfig: client, version, nodes, access check.
+
+`ClusterRequest` has the settings that a cluster is chosen by, each with its source for
+messages.
+"""
 
 from __future__ import annotations
 

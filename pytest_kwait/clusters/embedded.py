@@ -1,4 +1,4 @@
-"""The provider of the embedded cluster: a process of our own, on this machine, for this run."""
+"""The provider of the embedded cluster: a process on this machine, for this run."""
 
 from __future__ import annotations
 

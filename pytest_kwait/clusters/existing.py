@@ -1,4 +1,4 @@
-"""The provider of clusters that are there already."""
+"""The provider of existing clusters, found by kubeconfig."""
 
 from __future__ import annotations
 

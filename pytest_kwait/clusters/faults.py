@@ -1,4 +1,7 @@
-"""Asking an embedded cluster for faults: over a connection that they do not outlive."""
+"""Faults of an embedded cluster: what can be broken, and the client that requests it.
+
+The client holds a connection: the cluster ends all faults when it is closed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Private folders: where kubeconfigs and logs of a run live, and what is left of them: nothing."""
+"""Kubeconfig files: read, merged by kubectl's rules, validated; the temporary folder for ours.
+
+The temporary folder is readable by this user alone and is removed with the process.
+"""
 
 from __future__ import annotations
 

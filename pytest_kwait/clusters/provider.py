@@ -1,4 +1,4 @@
-"""What a cluster and a provider of clusters are, and which provider a run means."""
+"""`Cluster` and `Provider`, and the choice of a provider by the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rules for pods on the embedded cluster: what their containers do instead of their commands."""
+"""Scripted pods of the embedded cluster: the behaviour of containers in place of their
+commands.
+"""
 
 from __future__ import annotations
 

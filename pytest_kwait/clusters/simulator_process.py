@@ -1,4 +1,4 @@
-"""The embedded cluster as a process: started, awaited, and ended with its owner."""
+"""The process of the embedded cluster: started, awaited, and ended with its owner."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What is looked at and what was seen: verdicts, conditions, the waiter and its explanation.
+"""The wait engine: verdicts, conditions, watch and poll mode, and the waiter.
 
-Admitted here is what every kind of object shares. What done or broken means for one kind belongs
-to `resources`; how a request is made, to `api`; when to look again, to `wait`.
+What may enter: everything that waits of all kinds of object share. What done or broken means for
+one kind belongs to `framework`; how a request is made, to `client`; when to look again, to `wait`;
+the facts and the message of a failure, to `failure`.
 """

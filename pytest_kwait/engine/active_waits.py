@@ -1,7 +1,8 @@
-"""The waits of this process that are not over: what can be told of them while they last.
+"""Active waits of this process, listed for live status and observers.
 
-A wait is entered once and taken out once; nothing is done per event. What it was seen last to be
-is read off its timeline by whoever wants to tell it.
+A wait is added once and removed once; nothing is done per event. Its latest verdict is read from
+its timeline on demand. A run that waits for nothing loads this module alone of the engine, so it
+imports nothing that costs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The shape of what can be awaited: sources to look at, a state counted along, a verdict.
+"""Conditions: sources to watch, an incremental state, and a verdict.
 
-A condition is used for one wait: it keeps what it has counted. The waiter feeds its books from the
+A condition is used for one wait: it keeps what it has counted. The waiter feeds its sinks from the
 sources and asks for the verdict after each change, so both must cost the same however many objects
 there are.
 """

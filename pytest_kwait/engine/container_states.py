@@ -1,4 +1,4 @@
-"""Container statuses of a pod, read for people: pure functions on the API's JSON."""
+"""Container statuses of a pod, summarized for messages: pure functions on the API's JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
-"""A look that is taken only once what is awaited has been in want of something for a while.
+"""Deferred checks: requests that run only after a wait has been stuck for a while.
 
-What it asks is asked of no wait that goes well, so that those cost no more than what they watch.
+A wait that goes well pays nothing for them: it costs no more than what it watches.
+
+One check fails a wait whose namespace is terminating: what is not there yet cannot be created in
+it. No watch is opened for that: the namespace is read once the object has been missing for a
+while, and again at growing intervals. A set of objects counts as missing while it is empty: to
+list a large one anew would cost more than it tells. The other check lists the events about an
+object whose status does not explain why it makes no progress.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a condition's verdict at this moment to the wait's: graces, stability, what changed."""
+"""The evaluator: applies grace periods and stability to a condition's verdicts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Results of thousands of objects: their bytes, decoded when somebody looks at them.
+"""Incremental counters over many objects: every change costs the same, however many there are.
 
-A test that waits for 5,000 pods mostly goes on with a few of them, or with their number. To decode
-them all costs more than the whole wait, in time and in memory.
+A result of thousands of objects is a `LazyList`: bytes, each decoded on first access. A test that
+waits for 5,000 pods mostly continues with a few of them, or with their number; to decode them all
+costs more than the whole wait, in time and in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The options that every wait takes, and the checks on what else it is given."""
+"""Options that every wait takes, and validation of wait arguments.
+
+Objects are named `kind/name`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting by looking: every source is listed every `poll`, as the Go framework does."""
+"""Poll mode: list every source every `poll`, as the Go framework does."""
 
 from __future__ import annotations
 

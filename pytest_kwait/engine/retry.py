@@ -1,8 +1,9 @@
-"""What an error of the API means for a wait: try again, list anew, or stop. One policy for all.
+"""The retry policy for API errors: retry, relist or stop.
 
 Retried are errors that pass by themselves: no answer, a server that is busy, restarting or
-changing its leader. Final is what the server will say again however often it is asked. An answer
-that nobody understands is tried again a few times, and final if it repeats.
+changing its leader. Final are errors that the server will return again however often it is asked.
+An unreadable answer is retried a few times, and final if it repeats. Creation is retried like a
+read; where an answer got lost the object is looked up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
-"""How fast the events of a stream come, and so how long more of them may gather.
+"""Shared streams: one list and watch per collection for all waits of this process.
 
-Most of what an event costs is to be woken up for it. Where events come thick several are read at
-one go; the longer that lasts, the less the time of one of them matters.
+The list and the watch are the two requests that a quiet wait costs. The watch resumes after an
+ordinary end. The stream relists after 410, after a watch that ended at once without an event (a
+server that cannot serve our version ends it this way), and every few minutes in case an event was
+lost. Where an informer of this process watches the same collection, its watch is followed instead.
+
+Most of the cost of an event is to be woken up for it. Where events come fast, several are read at
+a time; `EventPace` decides how long they may gather.
 """
 
 from __future__ import annotations

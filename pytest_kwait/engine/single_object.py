@@ -1,4 +1,4 @@
-"""One named object over time: not there yet, there, gone, or another one of the same name."""
+"""One named object over time: not created yet, present, deleted, or re-created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of default limits and pauses, each with its source.
+"""Default timeouts and poll intervals, each with its source.
 
 The first 21 are the Go framework's `TimeoutContext`; the others are the constants that its helpers
 use beside it. Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.

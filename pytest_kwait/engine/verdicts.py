@@ -1,4 +1,4 @@
-"""What a condition answers when it is asked whether it holds: never a bare bool."""
+"""Verdicts: the answers of a condition, `Met`, `Pending` and `Failed`; never a bare bool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One wait from its options to its result, or to the error that explains it."""
+"""The waiter: run one wait from its options to its result or error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting by watching: the verdict is asked for in the moment an event has been read."""
+"""Watch mode: ask for the verdict as soon as an event has been read."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What done or broken means for each kind of object, and the waits made of it.
+"""Waits and verbs by kind of object, named as upstream's `test/e2e/framework`.
 
-Admitted here are pure functions on the API's JSON that judge one kind, and the `wait_for_*`
-functions over them. How an object is watched belongs to `engine`.
+A folder holds one kind, or one family of kinds: `fields` (readers of its JSON), `conditions`
+(pure verdicts on what was seen) and `wait` (the public functions). A kind that fits one module
+is a module at the root. `predicates`, `timers` and `named_objects` belong to no kind and import
+none. Watching objects is `engine`'s.
 """

@@ -1,4 +1,11 @@
-"""The pods of a DaemonSet, counted along with the nodes that they are on."""
+"""Conditions and waits on DaemonSets and their pods, counted by node.
+
+Which nodes must have a pod is decided by the DaemonSet controller, by taints, selectors and
+affinity: its status counts them, and is believed once it is of the present generation.
+Upstream's e2e tests compute it again with the controller's code.
+
+Source: kubernetes/test/e2e/framework/daemonset/fixtures.go and kubernetes/test/e2e/e2e.go.
+"""
 
 from __future__ import annotations
 

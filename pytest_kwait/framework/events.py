@@ -1,4 +1,10 @@
-"""What the events about objects of one kind say last, for waits whose objects do not say it."""
+"""Events: the last one about each object, and the wait for an event.
+
+The server shows the events of both APIs, core and `events.k8s.io`, as core ones: one list of
+those has all of them.
+
+Source: kubernetes/test/e2e/framework/events/events.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One named object that becomes what is awaited, or goes away, whatever its kind."""
+"""Objects known by name: conditions, UIDs, and `kind/name` targets of verbs."""
 
 from __future__ import annotations
 

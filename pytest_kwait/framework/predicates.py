@@ -1,4 +1,8 @@
-"""Tests that an object must pass for a time, by themselves or as parts of others."""
+"""Predicates of one object: kubectl's condition grammar, user callables, combinations.
+
+A predicate that must hold for a time (`HeldPredicate`) is a description: each wait makes its
+own copy, with its own timers, by `with_timers`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pods of any controller: there, or in phase Running, as many as it is to have."""
+"""Conditions and waits on ReplicationControllers, and on the pods of any controller.
+
+Source: kubernetes/test/utils/runners.go, kubernetes/test/e2e/kubectl/kubectl.go.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""The waits on the cluster itself and on its extensions, as rows of the catalogue: data alone.
+"""The registry of waits: fixtures, markers and documentation are generated from it.
 
-A row is name, arguments after client (and namespace, for those that have one), summary, module,
-limit. The condition is made by the function of the same module that has the wait's name without
-`wait_for_`.
+A row is name, arguments after client (and namespace, for namespaced waits), summary, module and
+default limit. The condition is made by the function of the same module that has the wait's name
+without `wait_for_`.
+
+Reading the registry imports no wait: a wait's module is imported when its function is first
+used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""What can be awaited of a ReplicaSet: what it is to have, and what of that is there."""
+"""Conditions and waits on ReplicaSets.
+
+Upstream's waits end at the first error of the API; these retry. A status of an older generation
+counts for none of them.
+
+Source: kubernetes/test/e2e/framework/replicaset/wait.go and
+kubernetes/test/e2e/apps/deployment.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How long things have held: one clock reading per verdict, one time per test and object."""
+"""Timers for conditions that must hold for a time, per predicate and object.
+
+One clock reading serves a whole verdict. An object may count differently without having
+changed, since its time is over: `TimedTally` counts such objects again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The context of one leadership: what the leader does must stop with it."""
+"""The leader elector: acquires a lock, renews it, and reports its loss.
+
+`LeadershipContext` is the context of one leadership: what the leader does must stop with it.
+`NewLeaderNotifier` calls back for each new leader, in order, from a thread that nothing waits for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock that is a Lease: its resourceVersion decides who was first."""
+"""A lock on a Lease: its resourceVersion decides between concurrent writers."""
 
 from __future__ import annotations
 

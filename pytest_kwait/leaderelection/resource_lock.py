@@ -1,4 +1,4 @@
-"""What a lock says about its holder, and what an election needs of a lock."""
+"""The election record, and the interface of a resource lock."""
 
 from __future__ import annotations
 

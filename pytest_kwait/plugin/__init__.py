@@ -1,10 +1,12 @@
-"""What pytest touches: hooks, options, fixtures and markers, thin over the rooms below.
+"""The pytest plugin: hooks, options, fixtures and markers over the layers below.
 
-Registered with pytest are at first this module, the fixtures and what must know each test from its
-beginning; the others are once a setting is given, or a test asks for something of ours. A suite
-that waits for nothing must not pay for waiting: loading imports the standard library and pytest
-alone. Each module owns its hooks and can be switched off by itself, as with
-`-p no:pytest_kwait.plugin.settings`.
+At startup pytest knows only this module, `run` and `fixtures`. The other modules are
+registered once a setting is given, or a test uses one of our fixtures or markers, so that a
+suite without waits pays nothing: loading imports the standard library, pytest and names
+alone. Each module owns its hooks and can be switched off, for example with `-p
+no:pytest_kwait.plugin.summary`.
+
+May enter: code that needs pytest. Everything else belongs to `suite`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,14 @@
-"""Artifacts of tests whose worker of pytest-xdist died: its controller gathers what they were at.
+"""Artifacts of failed tests: one folder each, with failure, evidence and dumps.
 
-A worker writes down where its tests work and what they wait for as it happens. When it dies its
-controller reads that, and looks into the namespaces beside the tests of the other workers, before
-what is left of the run is removed at its end.
+Each process writes the folders of its own tests as soon as a phase has failed: the objects
+of the test still exist then.
+
+Workers of pytest-xdist record where their tests work and what they wait for. When a worker
+dies, its controller reads that record and dumps the namespaces, beside the tests of other
+workers and before the end-of-run cleanup.
+
+pytest-timeout's thread method ends the process with the test: without pytest-xdist the
+artifacts are written before it does.
 """
 
 from __future__ import annotations

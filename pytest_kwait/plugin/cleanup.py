@@ -1,4 +1,4 @@
-"""The end of a run in the cluster: nothing of it stays that nobody wanted, and it is told."""
+"""Cleanup at the end of a run, and its lines in the summary."""
 
 from __future__ import annotations
 

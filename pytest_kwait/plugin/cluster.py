@@ -1,7 +1,8 @@
-"""One cluster for all workers of pytest-xdist: the controller owns it, workers ask for it.
+"""The cluster of the run: checked at the start, shared by all workers of pytest-xdist.
 
-The controller never collects tests, so it cannot know whether any of them needs a cluster: it
-starts one when the first worker asks. Without pytest-xdist the process asks itself.
+The controller owns the cluster and never collects tests, so it cannot know whether any test
+needs one: it starts the cluster when the first worker asks. Without pytest-xdist the
+process owns it.
 """
 
 from __future__ import annotations

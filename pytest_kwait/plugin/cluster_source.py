@@ -1,4 +1,8 @@
-"""What a run may not touch, and what it could not do anyway: said before anything is made."""
+"""Sources of the run's cluster: this process, or the controller of pytest-xdist.
+
+The context and the rights of the run's identity are checked before anything is created.
+Imported when a cluster is first requested, or when a worker is started.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Somebody looks at a test with a debugger: the clock of its waits stands still meanwhile.
+"""Debuggers: the clock of waits is stopped while a prompt waits for a command.
 
-It stands still while a prompt waits for a command, not while the command runs: a wait that is
-stepped over, or typed at the prompt, ends as it would without a debugger. The run's sign of life in
-the cluster has a clock of its own and goes on, and so do the informers' streams.
+It runs while the command runs: a wait that is stepped over, or typed at the prompt, ends as
+it would without a debugger. The run's Lease has a clock of its own and is renewed, and
+informers go on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is known of a failed test beside its text: carried by its report to whoever tells of it.
+"""Facts of a failed test, carried by its report to the processes that show them.
 
-A report arrives where the run is told of, even if the worker that made it dies later.
+A report arrives in the controller even if the worker that made it dies later.
 """
 
 from __future__ import annotations

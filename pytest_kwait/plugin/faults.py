@@ -1,4 +1,4 @@
-"""Faults of tests: whom they are for, and that none of them outlives its test."""
+"""Faults of tests: their scope, and their end with the test."""
 
 from __future__ import annotations
 

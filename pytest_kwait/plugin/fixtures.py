@@ -1,4 +1,9 @@
-"""One fixture per wait; the catalogue of waits, read on first use, says what each of them takes."""
+"""The fixtures, among them one per wait.
+
+Each can be overridden in a conftest; the others then use its value. Loaded with the plugin,
+so the code behind them is in other modules, imported when a test requests the fixture. The
+registry of waits is read on first use.
+"""
 
 from __future__ import annotations
 

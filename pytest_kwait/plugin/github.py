@@ -1,6 +1,6 @@
-"""What a run says to GitHub Actions, where it runs there: annotations, and its step's summary.
+"""GitHub Actions output of a run: annotations, and the step summary.
 
-Told by the controller, once the tests have ended; only of runs that had to do with us.
+Written by the controller after the tests, for runs that have used this plugin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What the fixture `kwait_informers` gives: informers of one test, synced, with their history."""
+"""The value of the fixture `kwait_informers`: starts synced informers that record their
+events.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failed test says of itself in the file of `--junitxml`: properties and attachments."""
+"""Properties and attachments of failed tests in the file of `--junitxml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The first line of a failure as pytest shows it: broken anew behind the name of the exception."""
+"""Kept namespaces: which ones a failed test keeps, and their lines in the summary.
+
+Failures of waits are shown by their message, without the traceback in this package.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What a run says of its waits while they last: a live line, a heartbeat, a list on demand.
+"""Status of running waits: a live line, a periodic line, a list on SIGUSR1.
 
-All of it is written to a descriptor of its own: pytest's capture is left as it is, and so is what
-the tests print meanwhile.
+It is written to a file descriptor of its own: pytest's capture and the output of tests are
+not touched. SIGUSR1 is taken only where no other handler is installed. Under pytest-xdist
+the controller draws for its workers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Serial tests alone on the cluster: the lock that each test holds from before its own time begins.
+"""Serial tests: each test holds the cluster lock from before its own timeout begins.
 
-What is waited for here counts for nobody's timeout: pytest-timeout starts its timer, whichever
-method it uses, inside of the hook that is wrapped here. What goes wrong is an error of the setup.
+The wait for the lock counts for no test's timeout: pytest-timeout starts its timer,
+whichever method it uses, inside of the hook that is wrapped here. Errors of the lock are
+errors of the setup.
 """
 
 from __future__ import annotations

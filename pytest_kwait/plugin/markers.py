@@ -1,7 +1,10 @@
-"""The check that every marker can be meant, made when tests are collected.
+"""Markers: checked when tests are collected, carried out before a test starts.
 
-A bad marker becomes a failed collection report of its test: an exception in a collection hook would
-be an internal error under pytest-xdist.
+An invalid marker becomes a failed collection report of its test: an exception in a
+collection hook would be an internal error under pytest-xdist.
+
+Before a test, fixtures are set up first, manifests are applied next, and waits come last,
+so that objects made by the user's fixtures can be awaited.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the fixtures give: benches, namespaces and bound waits, made for a test and taken down."""
+"""Namespaces, `Kwait` objects and bound waits: made for a test, removed after it."""
 
 from __future__ import annotations
 

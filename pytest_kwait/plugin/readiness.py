@@ -1,8 +1,7 @@
-"""Tests that use a cluster that was there before the run start once it is ready for them.
+"""Wait for an existing cluster to be ready before the first test that uses it.
 
-What is awaited is awaited outside of every test's own timeout, by the process that owns the
-cluster, before the first test that names a fixture of ours. Tests that use no cluster are run
-whatever comes of it.
+The process that owns the cluster waits, outside of every test's own timeout, before the
+first test that uses one of our fixtures. Tests that use no cluster run in any case.
 """
 
 from __future__ import annotations

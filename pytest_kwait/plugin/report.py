@@ -1,7 +1,7 @@
-"""`--kwait-report`: every process records its waits, the controller makes the reports of them.
+"""`--kwait-report`: every process records its waits, the controller writes the reports.
 
-What is recorded is in files, a line for each thing as it happens: a process that is killed takes
-nothing with it but what was not over.
+Each record is one line of a file, written as it happens: a process that is killed loses
+only what was not complete.
 """
 
 from __future__ import annotations

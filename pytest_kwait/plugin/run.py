@@ -1,7 +1,8 @@
-"""The test that runs now, and its own limit: waits end before it, which would take evidence away.
+"""Shared state of the run: current test, its time limit, run id.
 
-Shared benches and clients look settings and limits up by it. Registered from the beginning: a limit
-is set before it is known that the test will wait.
+Shared clients and namespaces look settings and limits up by the current test. Waits end
+before the test's own timeout, which would end the test without evidence. Registered from
+the start: a limit is set before it is known whether the test will wait.
 """
 
 from __future__ import annotations

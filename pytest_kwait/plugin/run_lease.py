@@ -1,6 +1,7 @@
-"""Who says in the cluster that the run lives: the process that owns it, for its workers as well.
+"""The Lease of this run, held by the process that owns the run.
 
-Imported when a namespace is first made.
+It is held for the workers of pytest-xdist as well. With the first renewal the janitor runs.
+Imported when a namespace is first created.
 """
 
 from __future__ import annotations

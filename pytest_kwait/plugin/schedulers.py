@@ -1,4 +1,4 @@
-"""What the fixture `kwait_scheduler` gives: schedulers that run for one test."""
+"""The value of the fixture `kwait_scheduler`: starts schedulers that run for one test."""
 
 from __future__ import annotations
 

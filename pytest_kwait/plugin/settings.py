@@ -1,6 +1,7 @@
-"""Where values come from: ini file, environment, command line; each nearer one wins.
+"""Settings of the run: read from ini file, environment and command line.
 
-The only module of the package that reads them.
+A later source overrides an earlier one. No other module of the package reads these sources.
+The header names each setting that differs from its default, with its source.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The part of the suite that this run is asked for; all of it unless somebody asks.
+"""The shard of this run: selects its tests; without a shard all tests run.
 
-Under pytest-xdist the controller finds out which part it is and what is known of durations, and
-hands both to its workers: they see the same even if a file or a variable changes meanwhile.
+Under pytest-xdist the controller determines the shard and the recorded durations, and
+passes both to its workers, which therefore agree even if a file or a variable changes
+meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One line at the end of a run: how long it waited, how often, and what became of it."""
+"""The summary line of a run: number, duration and outcome of its waits."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Deciding where a pod runs.
+"""The scheduler: selects a node for each pod and binds it.
 
-What may enter: the algorithm; the loop that takes pods from the queue, asks the algorithm and binds
-(`scheduler`, made by `config`); queue, cache and the watches that fill them; what is written about
-pods (bindings, conditions, events); the command and what it serves. The embedded cluster shares
-the algorithm, so nothing in `algorithm` may know how objects are read or written. Names are
-resolved on first use: who needs the algorithm alone does not pay for the rest.
+What may enter: the algorithm with its types (`framework`) and plugins; the loop that takes pods
+from the queue, runs the algorithm and binds (`scheduler`, made by `config_factory`); queue,
+cache and the event handlers that fill them; writes about pods (bindings, conditions, events);
+the command. The embedded cluster shares `algorithm`, `framework` and `plugins`, so these do not
+know how objects are read or written. Names resolve on first use, so that importing the
+algorithm alone does not import the rest.
 
 Source: kube-scheduler (1.36).
 """

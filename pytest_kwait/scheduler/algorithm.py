@@ -1,4 +1,13 @@
-"""How kube-scheduler says that a pod fits nowhere."""
+"""The scheduling algorithm: filter nodes by predicates, then score them by priorities.
+
+Pure: no requests and no clock. No state outlives a call but the sums in `NodeInfo` and the node
+at which an `Algorithm` starts its next search. `FitError` has the text of the FailedScheduling
+event and of the PodScheduled condition.
+
+The names that users need to write predicates and priorities are importable from here.
+
+Source: kube-scheduler, schedule_one.go (`schedulePod`), framework/types.go (`FitError`).
+"""
 
 from __future__ import annotations
 

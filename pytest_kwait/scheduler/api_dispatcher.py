@@ -1,4 +1,7 @@
-"""Threads that send requests while the scheduling goes on, in order for each object."""
+"""The API dispatcher: sends requests in threads, in order for each object.
+
+Source: kube-scheduler, backend/api_dispatcher.
+"""
 
 from __future__ import annotations
 

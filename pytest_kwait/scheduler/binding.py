@@ -1,4 +1,7 @@
-"""Telling the server which node a pod goes to, while the next pod is being scheduled."""
+"""The binding cycle: binds pods in other threads while the next pod is scheduled.
+
+Source: kube-scheduler, schedule_one.go (`bindingCycle`).
+"""
 
 from __future__ import annotations
 

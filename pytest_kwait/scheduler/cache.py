@@ -1,4 +1,10 @@
-"""What runs where, as the watch says it and as the scheduler already assumes it."""
+"""The scheduler's cache: nodes with their bound and assumed pods.
+
+`SharedLister` is the algorithm's view of it, with the labels of namespaces and the selectors of
+services and controllers.
+
+Source: kube-scheduler, backend/cache.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a scheduler is made of, and the factory that makes it."""
+"""The parts of a scheduler, and the factory that makes them."""
 
 from __future__ import annotations
 

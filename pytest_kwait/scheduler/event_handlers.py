@@ -1,4 +1,7 @@
-"""What the watches of pods and nodes mean to the queue and the cache."""
+"""Event handlers that update the queue and the cache from pod and node informers.
+
+Source: kube-scheduler, eventhandlers.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scheduler counts, without saying how it is shown."""
+"""The interface through which a scheduler reports its metrics."""
 
 from __future__ import annotations
 

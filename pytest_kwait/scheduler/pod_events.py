@@ -1,4 +1,7 @@
-"""The events that a scheduler writes about pods, those that repeat as one series."""
+"""The recorder of the scheduler's pod events; repeated events become one series.
+
+Source: client-go, tools/events/event_broadcaster.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Which changes of pods and nodes can let a pod fit that did not: pure functions of old and new."""
+"""Queueing hints: which changes of pods and nodes can make a pod schedulable.
+
+Pure functions of the old and the new object.
+
+Source: kube-scheduler, framework/events.go.
+"""
 
 from __future__ import annotations
 

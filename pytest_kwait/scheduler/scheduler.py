@@ -1,4 +1,7 @@
-"""The loop that takes one pod after the other and finds a node for it."""
+"""The scheduling loop: takes one pod after the other and selects a node.
+
+Source: kube-scheduler, scheduler.go, schedule_one.go.
+"""
 
 from __future__ import annotations
 

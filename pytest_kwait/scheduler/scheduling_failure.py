@@ -1,4 +1,7 @@
-"""The condition that says of a pod why it is not scheduled."""
+"""Handling of pods that could not be scheduled: event, condition, another attempt.
+
+Source: kube-scheduler, schedule_one.go (`handleSchedulingFailure`).
+"""
 
 from __future__ import annotations
 

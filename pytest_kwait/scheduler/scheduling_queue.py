@@ -1,4 +1,7 @@
-"""A pod on its way through the queue, and what is read of it there."""
+"""The scheduling queue: active, backing off, unschedulable and gated pods.
+
+Source: kube-scheduler, backend/queue/scheduling_queue.go.
+"""
 
 from __future__ import annotations
 

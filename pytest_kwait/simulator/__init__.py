@@ -1,11 +1,11 @@
 """The embedded cluster: an API server, controllers, a scheduler and kubelets in one process.
 
-What may enter: what Kubernetes itself does on its side of the HTTP connection, written from
-Kubernetes' behaviour. Nothing here may know our waits: `api`, `engine`, `resources` and the
-official client are never imported.
-
-- the store and the rules of kinds are in this folder; `cluster_api` is their one entrance;
-- `http/` speaks HTTP over it;
-- `controllers/` and `kubelet/` act on it in-process;
-- `process` is the program.
+What may enter: what Kubernetes does on its side of the HTTP connection, written from Kubernetes'
+behaviour. Nothing here may know our waits: `client`, `cache`, `engine`, `framework` and the
+official client are never imported. `cluster` is the one entrance to the objects.
+- `apiserver/` speaks HTTP; `authentication/`, `authorization/` and `admission/` guard the requests;
+- `registry/` is the write path, `store` holds the objects, `validation/` holds the API's rules;
+- `scheme`, `codec/`, `managedfields/`, `patch` and `apiextensions/` know types and schemas;
+- `aggregator/`, `controllers/` and `kubelet/` act on the cluster in-process;
+- `server_main` is the program.
 """

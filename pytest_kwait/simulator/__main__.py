@@ -1,4 +1,4 @@
-"""`python -m pytest_kwait.simulator`: see `process`."""
+"""Run the embedded cluster: `python -m pytest_kwait.simulator`, see `server_main`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's `Status` failures, with the server's own reasons and texts.
+"""The API's `Status` failures and field errors, with the server's reasons and messages.
 
 Source: k8s.io/apimachinery pkg/api/errors/errors.go, pkg/util/validation/field/errors.go.
 """

@@ -1,7 +1,7 @@
-"""The embedded cluster's time: the machine's own, with the controllers' constants scaled.
+"""The embedded cluster's clock: real time, with the controllers' constants scaled.
 
 Wall clock and monotonic clock run at their real pace, so that stamps, `sleep 5` in a container
-and clients' own time agree. What is scaled are the pauses that controllers make.
+and clients' own time agree. Only the pauses that controllers make are scaled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Renewing leases: what every node does all the time, so it costs next to nothing."""
+"""The embedded cluster's objects: read, follow, create, update, delete.
+
+This is what HTTP requests, controllers and kubelets call. All calls are synchronous and made from
+one thread. Returned objects must not be changed; passed objects are taken over.
+Renewing a lease is a path of its own, because every node does it all the time. The controller of
+CustomResourceDefinitions is imported with the first definition: most clusters have none.
+"""
 
 from __future__ import annotations
 

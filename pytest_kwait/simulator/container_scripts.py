@@ -1,6 +1,6 @@
-"""Scripts of containers: what a test says that they do, where it is not their command.
+"""Container scripts: scripted behaviour in place of a container's command.
 
-A script is a line of `key=value`, as an annotation holds it and as rules send it.
+A script is a line of `key=value`, in an annotation or in a rule set by a test.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Autoscalers of version 2, which are stored, as version 1 shows them, and back.
+"""Convert objects between the versions of their kind.
 
-What version 1 has no field for is kept in annotations, which version 2 does not show.
-
-Source: k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go.
+HorizontalPodAutoscalers are stored as autoscaling/v2; what v1 has no field for is kept in
+annotations, which v2 does not show. Events rename fields between v1 and events.k8s.io/v1.
+Source: k8s.io/kubernetes pkg/apis/autoscaling/v1/conversion.go, pkg/apis/events/v1/conversion.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When cron jobs run: five fields or a word with an at sign, and a time zone.
+"""Cron schedules: five fields or an @word, and a time zone.
 
 Source: github.com/robfig/cron v3 parser.go (`ParseStandard`), spec.go;
 pkg/apis/batch/validation/validation.go (`validateScheduleFormat`, `validateTimeZone`).

@@ -1,7 +1,9 @@
-"""Writing Events the way the recorders of Kubernetes' own components do.
+"""Record Events as Kubernetes' own components do.
 
-Repeated ones are counted in one object, many similar ones about one object are combined, and an
-object that causes more than a burst of them is cut off: the owner of 1,000 pods writes a handful.
+Repeated events are counted in one object, many similar events about one object are combined, and
+an object that causes more than a burst of them is cut off: the owner of 1,000 pods writes a
+handful.
+Source: k8s.io/client-go tools/record/events_cache.go, tools/events/event_recorder.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the API server asks of a node's kubelet."""
+"""The interface of a kubelet to the API server: logs, exec, attach, port forwarding, statistics."""
 
 from __future__ import annotations
 

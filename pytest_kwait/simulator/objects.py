@@ -1,6 +1,7 @@
-"""Objects of the API as plain dictionaries, and the few things that are done to any of them.
+"""API objects as plain dictionaries: accessors, copies, conditions, generated names.
 
-What the store holds is never changed in place: take a `clone`, change that, write it.
+Stored objects are never changed in place: take a `clone`, change that, write it.
+Source: k8s.io/apiserver pkg/storage/names/generate.go (generated names).
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Merge patch and JSON patch.
+"""JSON patch, merge patch and strategic merge patch.
 
-Source: RFC 7386, RFC 6902, k8s.io/apiserver pkg/endpoints/handlers/patch.go.
+A strategic merge patch merges the lists of built-in kinds by their merge keys. Its result is read
+back as the kind's Go type, with messages of its own for values that do not fit.
+Source: RFC 6902, RFC 7386, k8s.io/apiserver pkg/endpoints/handlers/patch.go; k8s.io/apimachinery
+pkg/util/strategicpatch/patch.go, pkg/runtime/converter.go (fromUnstructured).
 """
 
 from __future__ import annotations

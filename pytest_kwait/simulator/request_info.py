@@ -1,4 +1,4 @@
-"""Users, as authentication finds them and authorization judges them.
+"""Users and the circumstances of one request: user, field manager, dry run, warnings.
 
 Source: k8s.io/apiserver pkg/authentication/user, pkg/authentication/serviceaccount/util.go.
 """

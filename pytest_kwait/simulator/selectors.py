@@ -1,6 +1,9 @@
-"""Label selectors: the query parameter's grammar, the object form, and what they match.
+"""Label and field selectors: parse and match.
 
-Source: k8s.io/apimachinery pkg/labels/selector.go, pkg/apis/meta/v1/helpers.go.
+Labels: the query parameter's grammar and the object form. Fields: the grammar and the fields that
+each kind can be selected by.
+Source: k8s.io/apimachinery pkg/labels/selector.go, pkg/fields/selector.go,
+pkg/apis/meta/v1/helpers.go; the label conversions of each kind in k8s.io/kubernetes pkg/apis.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The embedded cluster as a program.
 
     python -m pytest_kwait.simulator --nodes 2 --timing fast --port 0 --kubeconfig FILE
-
-It writes the kubeconfig when its nodes are Ready, says so on `--ready-fd`, and ends when
+It writes the kubeconfig when its nodes are Ready, reports that on `--ready-fd`, and ends when
 `--owner-fd` closes, on SIGTERM or on SIGINT.
 """
 

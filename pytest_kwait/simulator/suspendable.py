@@ -1,11 +1,10 @@
-"""Strands: pieces of the cluster's work that can be laid aside until somebody else has answered.
+"""Suspendable tasks: yield the event loop while a webhook answers.
 
-What stores and follows objects is made in one go, on the event loop's thread. A piece of it that
-may have to ask a webhook runs on a thread of its own instead, and the loop's thread stands still
-until that ends or lays itself aside. So there is still never more than one of them at work, and
-while one waits for its answer the loop serves others, the webhook's own requests among them.
-
-Strands cost a change of threads each, and are used only while the cluster has webhooks.
+The store and the controllers work synchronously on the event loop's thread. Work that may call a
+webhook runs on a thread of its own instead, and the loop's thread stands still until that work
+ends or suspends itself. So only one of them ever runs, and while a task waits for its answer the
+loop serves others, the webhook's own requests among them.
+A suspendable task costs two thread switches; it is used only while the cluster has webhooks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a run owns: its settings, its namespaces, the objects it made, the bench a test works at.
+"""Everything that a test run owns: settings, namespaces, created objects, locks, artifacts,
+reports.
 
-Everything here can be used without pytest: values come in as arguments, nothing reads options, the
-environment or ini files.
+May enter: code that works without pytest. Values come in as arguments; nothing here reads
+options, the environment or ini files (that is `plugin.settings`).
 """
 
 from __future__ import annotations

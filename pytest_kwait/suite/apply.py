@@ -1,4 +1,4 @@
-"""Writing manifests into a cluster so that nothing of them outlives the bench."""
+"""Apply and create manifests; track the objects that the namespace does not take with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A wait bound to a cluster, a namespace and settings: what fixtures hand out and markers run."""
+"""A wait bound to a client, a namespace and settings.
+
+Fixtures return bound waits, and markers call them before a test starts.
+"""
 
 from __future__ import annotations
 

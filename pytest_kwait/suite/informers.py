@@ -1,4 +1,4 @@
-"""The informers of one test, by the names of their resources, and what they were told."""
+"""The informers of a test, by resource name, and the history of their events."""
 
 from __future__ import annotations
 

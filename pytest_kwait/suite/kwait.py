@@ -1,4 +1,9 @@
-"""Where verbs act: a client, a namespace, and the terms in force when one is called."""
+"""`Kwait`: a client, a namespace, and the verbs and waits of a test in it.
+
+Requests are retried within their limit. The verbs on workloads (`scale`, `restart`,
+`rolling_update`, `delete_and_wait`) return once the change is complete. Arguments of
+`create_namespace` are checked before anything is created.
+"""
 
 from __future__ import annotations
 

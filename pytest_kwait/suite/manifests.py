@@ -1,4 +1,4 @@
-"""Manifests: files, YAML text, dicts and lists become objects that know where they stood."""
+"""Manifests: parse files, YAML text, dicts and lists into objects with their source position."""
 
 from __future__ import annotations
 

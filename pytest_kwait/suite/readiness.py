@@ -1,4 +1,4 @@
-"""Whether a cluster that was there before the run is ready for tests: found out once, told once.
+"""Readiness of an existing cluster: nodes, system pods and daemon sets, checked once per run.
 
 Source: kubernetes/test/e2e/e2e.go setupSuite.
 """

@@ -1,4 +1,4 @@
-"""Delay functions: the next interval as a call."""
+"""Backoff: pauses that grow, jitter, and stop growing; and delay functions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Contexts: how a wait learns that it must stop, by hand or by deadline, from its callers' callers.
+"""Contexts: cancel a wait and all waits below it, by hand or by deadline.
 
-A deadline is noticed by whoever looks (`err`, `wait`); no thread and no timer runs for it.
+A deadline is noticed by the caller of `err` or `wait`; no thread and no timer runs for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a wait ends without its condition: timed out, cancelled, past its deadline."""
+"""Errors of a wait that ends without its condition: timed out, canceled, deadline exceeded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups: several threads whose end is awaited together."""
+"""Groups: start several threads and wait for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one loop of the package."""
+"""The loop that every repeated call of the package goes through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking every interval until a condition is true.
+"""Poll a condition every interval until it is true.
 
 Two families. `poll_until_context_cancel` and `poll_until_context_timeout` are the current ones:
 their error is the context's own, and nothing is called after the deadline. The others keep

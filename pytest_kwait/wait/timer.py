@@ -1,4 +1,4 @@
-"""Timers: the pauses of the loop. They know when to look next; the context waits for it."""
+"""Timers: decide when the loop looks again; the context does the waiting."""
 
 from __future__ import annotations
 

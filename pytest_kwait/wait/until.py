@@ -1,4 +1,4 @@
-"""Doing something again and again until told to stop."""
+"""Repeat a function with pauses until it is told to stop."""
 
 from __future__ import annotations
 

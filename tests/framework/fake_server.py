@@ -1,4 +1,4 @@
-"""A server of which only answers to requests matter: by path, the same until they are changed."""
+"""A fake server that answers requests by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One object of each kind that waits read, with about every field that any of them reads."""
+"""Samples of each kind that waits read, with nearly every field that they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the cluster itself will not be as awaited, as a cluster of Kubernetes 1.36 showed it."""
+"""Samples of cluster objects in terminal states, as Kubernetes 1.36 reported them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods and jobs that will not be what is awaited, as a cluster of Kubernetes 1.36 showed them."""
+"""Samples of pods and jobs in terminal states, as a Kubernetes 1.36 cluster reported them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From raw objects to verdicts: DaemonSets, and the nodes that their pods are on."""
+"""Verdicts on raw DaemonSets, their pods and nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first line of every failure, one row per wait: it must read as a sentence."""
+"""The first line of every failure message, one row per wait."""
 
 from __future__ import annotations
 

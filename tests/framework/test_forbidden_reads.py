@@ -1,4 +1,4 @@
-"""What may not be read ends every wait at once, in both modes, and names verb, resource, user."""
+"""A forbidden read fails every wait at once, in both modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No wait trips over what a server leaves out, has as null, or adds: it goes on as waits do."""
+"""Waits on objects with fields missing, null or unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From raw objects to verdicts: ReplicationControllers, and the pods of any controller."""
+"""Verdicts on raw ReplicationControllers, and on the pods of any controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From raw objects to verdicts: every row is a ReplicaSet, its pods, and what a wait says."""
+"""Verdicts on raw ReplicaSets and their pods."""
 
 from __future__ import annotations
 

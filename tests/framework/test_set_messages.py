@@ -1,4 +1,4 @@
-"""The whole message of waits and verbs on sets that can no longer come true."""
+"""Golden failure messages of waits and verbs on sets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The whole message of every state that ends a wait on pods, jobs or the cluster: `messages/`.
-
-`python -m tests.framework.test_terminal_messages` writes them anew, to be read before they are kept.
-"""
+"""Golden failure messages of waits on pods, jobs and the cluster, in `messages/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads as JSON, and conditions that are shown them."""
+"""Sample workloads as JSON, and helpers that feed them to conditions."""
 
 from __future__ import annotations
 

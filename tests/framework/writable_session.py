@@ -1,4 +1,4 @@
-"""A session without a server that can be written to: what is written is noted, then happens."""
+"""A fake session that records writes and applies them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line of e2e/controlplane says where it cannot start anything."""
+"""Error messages of `python -m tools.controlplane` where it cannot start a cluster."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""A real Kubernetes for our own checks: built from pinned Go modules, started and stopped here.
+"""A real Kubernetes control plane for our own checks, built from pinned Go modules.
 
-``python -m tools.controlplane --help`` from the root of the repository tells the rest. What may enter
-this folder: what builds, starts, watches and ends that cluster. It imports nothing of the product.
+``python -m tools.controlplane --help`` from the root of the repository lists the commands. What may
+enter this folder: building, starting, watching and stopping that cluster. It imports nothing of the
+product.
 """

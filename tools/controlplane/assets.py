@@ -1,4 +1,4 @@
-"""The programs of the control plane, built once from go.mod into a cached folder."""
+"""Build the control plane's programs from go.mod, once, into a cached folder."""
 
 from __future__ import annotations
 

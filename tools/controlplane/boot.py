@@ -1,8 +1,4 @@
-"""The first process of a node: mounts, containerd, images, kubelet.
-
-When one of these ends, so does it. It runs in the node's own pid and mount namespaces and hides
-what this machine has at the usual places, so that two nodes, or a node and a Docker, do not meet.
-"""
+"""The init process of a node: mounts, containerd, images, kubelet."""
 
 from __future__ import annotations
 

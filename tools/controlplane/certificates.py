@@ -1,4 +1,4 @@
-"""One certificate authority and what it signs."""
+"""A certificate authority and the certificates that it signs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cluster in one folder: who runs it, what it started, and how to end all of that."""
+"""A cluster in a folder: its supervisor, its processes, and their cleanup."""
 
 from __future__ import annotations
 

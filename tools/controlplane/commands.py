@@ -1,4 +1,4 @@
-"""The commands that start, tell of and end clusters."""
+"""The commands that start, inspect and stop clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A control plane of a test's own, whose servers may be killed: no other test is on it."""
+"""A disposable control plane of one test, whose servers may be killed."""
 
 from __future__ import annotations
 

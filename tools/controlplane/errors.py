@@ -1,4 +1,4 @@
-"""The ways in which there is no cluster, and their exit codes."""
+"""Errors of the control plane commands, and their exit codes."""
 
 from __future__ import annotations
 

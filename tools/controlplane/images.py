@@ -1,4 +1,4 @@
-"""The two container images of a node, made from the busybox of this machine: nothing is pulled."""
+"""The two container images of a node, built from the local busybox without pulling."""
 
 from __future__ import annotations
 

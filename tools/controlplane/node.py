@@ -1,4 +1,8 @@
-"""A cgroup of its own for each node: two kubelets under one would kill each other's pods."""
+"""A real node: containerd and a kubelet in namespaces and a cgroup of their own.
+
+All processes end with the namespaces. Each node has its own cgroup: two kubelets under one would
+kill each other's pods.
+"""
 
 from __future__ import annotations
 

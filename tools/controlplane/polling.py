@@ -1,4 +1,4 @@
-"""The one place here that waits."""
+"""Polling and sleeping: the only module of this folder that does either."""
 
 from __future__ import annotations
 

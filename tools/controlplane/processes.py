@@ -1,4 +1,4 @@
-"""Child processes that end with their parent and are known by more than a number."""
+"""Child processes that end with their parent and are identified by more than a PID."""
 
 from __future__ import annotations
 

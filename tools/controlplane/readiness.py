@@ -1,4 +1,4 @@
-"""When a new cluster may be used."""
+"""Readiness checks of a new cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command lines of the control plane, and the users it knows."""
+"""Command lines and users of etcd and the control plane's servers."""
 
 from __future__ import annotations
 

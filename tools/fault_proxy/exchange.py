@@ -1,4 +1,4 @@
-"""The API server behind the proxy: how a client's own settings reach it, and how they reach us."""
+"""A proxied request to the API server, and what a fault may do to it."""
 
 from __future__ import annotations
 

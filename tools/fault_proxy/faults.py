@@ -1,4 +1,4 @@
-"""The faults: what each does to an open watch, and to the requests it meets."""
+"""The faults: what each does to an open watch and to new requests."""
 
 from __future__ import annotations
 

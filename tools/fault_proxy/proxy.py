@@ -1,4 +1,4 @@
-"""A TLS proxy on the loopback that counts requests and does harm when told to."""
+"""A TLS proxy on loopback that counts requests and injects faults."""
 
 from __future__ import annotations
 

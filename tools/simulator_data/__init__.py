@@ -1,4 +1,5 @@
-"""Makes the embedded cluster's registry of kinds from a running API server.
+"""Generators of `pytest_kwait/simulator/data`.
 
-What may enter: the script, the samples whose dry-run creates it learns from, and how it learns.
+What may enter: programs that read a running API server or the pinned Go modules, their Go sources,
+and the samples whose defaults are learned by dry-run creates.
 """

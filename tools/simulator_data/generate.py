@@ -1,8 +1,10 @@
-"""Learns, by dry-run creates, the defaults that OpenAPI does not tell.
+"""Generate the embedded cluster's resources, OpenAPI documents and defaults from an API server.
 
-Where the server adds a field to an object of some type whenever it is not given, and always with
-the same value, the value is that type's default. What only one kind gets is a fact of that kind.
-What differs from case to case is a rule, and rules are code of the embedded cluster.
+    python -m tools.simulator_data.generate KUBECONFIG
+
+asks the server for its discovery, its OpenAPI v3 documents and, by dry-run creates of the samples
+in `samples.yaml`, for the defaults that OpenAPI does not list, and writes them without prose to
+`pytest_kwait/simulator/data/`. Nothing is stored in the server but one namespace for the samples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What there is of a kind, where the one that was awaited by its name is not among it."""
+"""Evidence about a failed wait, gathered from the cluster within a few seconds.
+
+Pods, warning events, log tails, and the existing objects of the kind where the named one is
+missing. An error while gathering is a line of the evidence, never the failure.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What must not be shown, taken out of texts that are: credentials, tokens, the data of Secrets.
+"""Redaction: hide credentials, tokens and the data of Secrets in shown texts.
 
 Nothing that the package shows is read from Secrets; but logs, events, messages of webhooks and
-errors are written by others. What is known by its form is hidden, and so are the credentials that
-the run itself uses, wherever they turn up.
+errors are written by others. Secrets of a known form are hidden, and so are the credentials that
+the run itself uses, wherever they occur.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facts to text: the message of a wait that did not come true, pure and bounded."""
+"""The report of a failed wait: its facts, as JSON and as a bounded message."""
 
 from __future__ import annotations
 

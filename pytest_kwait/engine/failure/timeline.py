@@ -1,4 +1,4 @@
-"""What a wait has seen over time: one entry per change of its verdict, bounded."""
+"""The timeline of a wait: the changes of its verdict, bounded in number."""
 
 from __future__ import annotations
 

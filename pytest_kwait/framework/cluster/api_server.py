@@ -1,6 +1,7 @@
-"""Waiting for the API server itself: every check behind `/readyz` passes.
+"""Waits on the API server's `/readyz` checks and on the availability of APIServices.
 
-Source: kubernetes/staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go.
+Source: kubernetes/staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go,
+kubernetes/staging/src/k8s.io/kube-aggregator/pkg/controllers/status/remote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Waiting for rights: what a role grants reaches the authorizer a little after the role is there.
+"""Waits until the authorizer has followed a change of rights.
+
+A role's grants reach the authorizer some time after the role exists.
 
 Source: kubernetes/test/e2e/framework/auth/helpers.go.
 """

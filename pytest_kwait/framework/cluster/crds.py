@@ -1,7 +1,7 @@
-"""Waiting for a CustomResourceDefinition: established, and what it defines really served.
+"""Wait for a CustomResourceDefinition: established, and every served version answers.
 
-A definition says that it is established a little before the server knows its paths, and some time
-before discovery tells clients of them.
+A definition is reported as established a little before the server knows its paths, and some
+time before discovery tells clients of them.
 """
 
 from __future__ import annotations

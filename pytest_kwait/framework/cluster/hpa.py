@@ -1,4 +1,4 @@
-"""Waiting for a HorizontalPodAutoscaler: the replicas that it counts and wants lie in a range.
+"""Wait for a HorizontalPodAutoscaler: current and desired replicas lie in a range.
 
 Source: kubernetes/test/e2e/framework/autoscaling/autoscaling_utils.go.
 """

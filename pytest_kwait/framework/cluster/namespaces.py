@@ -1,4 +1,7 @@
-"""Namespaces that are on their way out: what keeps them, in the words of their own status."""
+"""Waits on namespaces: deleted with their contents, or provided with defaults.
+
+Source: kubernetes/test/e2e/framework/util.go.
+"""
 
 from __future__ import annotations
 

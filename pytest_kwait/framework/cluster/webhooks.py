@@ -1,4 +1,9 @@
-"""Objects made up to be seen by an admission webhook: created as a dry run, never stored."""
+"""Wait for an admission webhook that answers, proven by a dry run.
+
+That a configuration exists proves nothing about the server behind it; that its endpoints are
+ready does not prove that the API server calls it yet. A probe object is created as a dry run
+and never stored.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""What can be awaited of a Deployment.
+"""Conditions on a Deployment: complete, updated replicas, revision, rolling bounds.
 
-Its status counts only once it is of the present generation; then its revision names the ReplicaSet
-that makes the present pods. Pods of earlier ReplicaSets go anyway: whatever is wrong with them
-dooms nothing.
+Its status counts only once it is of the present generation; then its revision names the
+ReplicaSet that makes the present pods. Pods of earlier ReplicaSets are removed anyway: whatever
+is wrong with them fails no wait. `RollingUpdate` checks at every step that the bounds of the
+strategy hold.
+
+Source: kubernetes/test/utils/deployment.go checkRollingUpdateStatus.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Waits on Deployments.
 
-Source: kubernetes/test/e2e/framework/deployment/wait.go and kubernetes/test/utils/deployment.go.
-Those compare with an object that the caller has read, and end at the first error of the API; these
-take the spec that the server has at each moment, and hold the status against its generation.
+Upstream's functions compare with an object that the caller has read, and end at the first error
+of the API; these use the spec that the server has at each moment, and compare the status with
+its generation.
+
+Source: kubernetes/test/e2e/framework/deployment/wait.go and
+kubernetes/test/utils/deployment.go.
 """
 
 from __future__ import annotations

@@ -1,1 +1,5 @@
-"""To be described."""
+"""Waits on the endpoints of services, by their EndpointSlices.
+
+Admitted are conditions on EndpointSlices with the Service and pods behind them, and their
+waits.
+"""

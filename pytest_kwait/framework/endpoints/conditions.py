@@ -1,7 +1,10 @@
-"""The EndpointSlices of a service counted along: addresses, pods, ports and nodes.
+"""Conditions on a service's endpoints: number, pods, ports, node.
 
-Source: kubernetes/test/e2e/framework/endpointslice/wait.go; an endpoint that does not say whether
-it is ready is, by the API's own rule.
+The EndpointSlices decide. The Service and the pods that it selects are watched too, to explain
+why endpoints are missing and when they can no longer come. An endpoint that does not say
+whether it is ready is ready, by the API's own rule.
+
+Source: kubernetes/test/e2e/framework/endpointslice/wait.go.
 """
 
 from __future__ import annotations

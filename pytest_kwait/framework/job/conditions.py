@@ -1,7 +1,8 @@
-"""What can be awaited of a Job and of its pods.
+"""Conditions on a Job: its pods, its ready count, its status conditions, user callables.
 
-A Job that retries is pending for as long as it does: its own conditions say when it gives up. Its
-pods doom a wait only once so many of them are stuck for good that what is awaited is out of reach.
+A Job that retries is pending for as long as it does: its own conditions report when it gives
+up. Its pods fail a wait only once so many of them are stuck that what is awaited is out of
+reach. `JobOutcome` judges the conditions by which a Job ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a Job is, and how many of its pods can still become what is awaited: pure functions."""
+"""Job fields: selector, required completions, end and suspension. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Waits on Jobs.
+"""Waits on Jobs: their pods, their end, their status conditions, their deletion.
 
-A Job's pods are found by its own selector, which names its UID unless it was made by hand: pods of
-an earlier Job of the same name never count. A Job that is not there yet may still be created; one
-that was seen and is deleted, or created anew, ends the wait.
+A Job's pods are found by its own selector, which names its UID unless it was made by hand: pods
+of an earlier Job of the same name never count. A Job that is not there yet may still be
+created; one that was seen and is deleted, or created again, ends the wait. Deletion is awaited
+by UID.
 
 Source: kubernetes/test/e2e/framework/job/wait.go and rest.go.
 """

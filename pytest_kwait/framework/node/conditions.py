@@ -1,4 +1,4 @@
-"""One node, or all of them, become what is awaited."""
+"""Conditions on one node, on all nodes, and on the health of the cluster's nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node is: pure functions on the API's JSON, whole or trimmed to the fields named here.
+"""Node fields: pure functions on a node's JSON, whole or trimmed.
 
 Source: kubernetes/test/e2e/framework/node/resource.go and wait.go.
 """

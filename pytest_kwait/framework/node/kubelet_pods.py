@@ -1,4 +1,4 @@
-"""Waiting for what kubelets themselves say they run, whatever the API has of it.
+"""Wait for the pods that kubelets report as running, whatever the API shows.
 
 Source: kubernetes/test/e2e/node/kubelet.go waitTillNPodsRunningOnNodes.
 """

@@ -1,4 +1,9 @@
-"""Whether a host's agent knows a pod: asked of the kubelet, or of a fake."""
+"""Wait until each pod has a host whose kubelet knows it.
+
+A fake can stand for the kubelets (`FakePodInfo`).
+
+Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
+"""
 
 from __future__ import annotations
 

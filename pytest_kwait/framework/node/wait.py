@@ -1,4 +1,4 @@
-"""Waits on one node: its conditions, whether it takes pods, its heartbeat.
+"""Waits on nodes: one node's conditions, taints and heartbeat, or all nodes of a cluster.
 
 A node that is not there yet may still come; one that was seen and is deleted ends the wait.
 

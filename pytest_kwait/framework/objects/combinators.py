@@ -1,4 +1,4 @@
-"""Conditions made of conditions, for `wait_for`."""
+"""Combinators of conditions for `wait_for`: all, any, not, stable, consistently."""
 
 from __future__ import annotations
 

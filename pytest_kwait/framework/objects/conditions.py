@@ -1,6 +1,6 @@
-"""What one object says itself of whether it can still come to satisfy a test of the general wait.
+"""Conditions on one object of any kind, and on those that a selector matches.
 
-The general wait looks at no other object: what an object's pods or events say is for the waits that
+Terminal states are judged from the object alone: its pods and events are left to the waits that
 know its kind.
 """
 

@@ -1,4 +1,4 @@
-"""How many objects are awaited: exactly, at least or at most so many."""
+"""Counts of objects, and conditions on the list of objects that a selector matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Conditions around conditions: held for a time, or several objects under one limit."""
+"""`wait_for`: any condition on any kind of object, on one target or several.
+
+The condition grammar and the generation rule are those of `kubectl wait`. Missing and deleted
+objects are judged as by every wait: not there yet is pending, gone after it was seen is final.
+
+Source: kubectl pkg/cmd/wait.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""To be described."""
+"""Verbs that change objects and wait for the result, as kubectl's.
+
+Admitted are functions that write to the cluster, with the conditions that only they need.
+"""

@@ -1,4 +1,4 @@
-"""Creating an object, and waiting until it is what objects of its kind are made to be.
+"""Create an object and wait until it is ready in the sense of its kind.
 
 Source: kubernetes/test/e2e/framework/pod/pod_client.go CreateSync.
 """

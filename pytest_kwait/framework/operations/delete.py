@@ -1,4 +1,4 @@
-"""Deleting an object and waiting until it is gone, with the pods that it has made.
+"""Delete an object and wait until it and the pods that it made are gone.
 
 Source: kubernetes/test/e2e/framework/resource/resources.go DeleteResourceAndWaitForGC.
 """

@@ -1,4 +1,9 @@
-"""What a blocking rolling update waits for: as many pods again, or each one's ready successor."""
+"""The blocking rolling update: replace a controller's pods one by one.
+
+Each pod is deleted, then its successor is awaited.
+
+Source: kubernetes v0.7 pkg/kubecfg/kubecfg.go, Update.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""How far a rollout is, by the rules and in the words of `kubectl rollout status`.
+"""`kubectl rollout`: wait for the status of a rollout, and restart a workload.
 
-Pure functions on the API's JSON, whole or trimmed; only what was not observed, or cannot be told,
-differs from kubectl, and says so.
+Progress follows the rules and messages of `kubectl rollout status`, for Deployments, DaemonSets
+and StatefulSets; only states that kubectl does not observe or cannot decide differ. `restart`
+replaces the pods of a workload one after another, as `kubectl rollout restart` does.
 
-Source: kubectl/pkg/polymorphichelpers/rollout_status.go.
+Source: kubectl/pkg/polymorphichelpers/rollout_status.go,
+kubectl/pkg/cmd/rollout/rollout_status.go and kubectl/pkg/polymorphichelpers/objectrestarter.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What has been scaled has exactly the pods that it is to have, all of them ready."""
+"""Scale an object and wait until exactly its pods are there and ready.
+
+Source: kubernetes/test/e2e/framework/resource/resources.go ScaleResource,
+kubernetes/test/utils/update_resources.go ScaleResourceWithRetries.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What one pod can be awaited to be: pure functions from its JSON to a verdict.
+"""Conditions on one named pod: goals judged from its JSON, user callables, absence.
 
-A goal says whether it is met, and what can no longer become of it; what holds a pod up on the way
-is said by the families of `doom`.
+A goal says whether it is met and what has become impossible; what holds up a pod on the way is
+reported by `terminal_states`.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go.
 """

@@ -1,4 +1,7 @@
-"""What one container of a pod can be awaited to be: pure functions from the pod's JSON."""
+"""Conditions and waits on one container of a pod, by its name.
+
+Source: kubernetes/test/e2e/framework/pod/wait.go.
+"""
 
 from __future__ import annotations
 

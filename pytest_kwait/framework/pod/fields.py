@@ -1,4 +1,4 @@
-"""What a pod is: pure functions on the API's JSON, whole or trimmed to the fields named here."""
+"""Pod fields: pure functions on a pod's JSON, whole or trimmed."""
 
 from __future__ import annotations
 

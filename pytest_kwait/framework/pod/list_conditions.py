@@ -1,4 +1,9 @@
-"""Many pods: so many of them, or all of them, are what is awaited."""
+"""Conditions on lists of pods: a number of them, or all, with a property.
+
+`AlmostAllPods` also counts the replicas that controllers lack.
+
+Source: kubernetes/test/e2e/framework/pod/wait.go WaitForAlmostAllPodsReady.
+"""
 
 from __future__ import annotations
 

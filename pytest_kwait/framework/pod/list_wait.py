@@ -1,4 +1,4 @@
-"""Waits on the number of a namespace's pods: that are there, ready, held back by gates.
+"""Waits on lists of pods: by number, by label selector, or all of a namespace.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go.
 """

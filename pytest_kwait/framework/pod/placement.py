@@ -1,4 +1,4 @@
-"""Which pods are placed, and which of them their hosts' agents know."""
+"""Placement of pods: which have a node, and which of them their kubelets know."""
 
 from __future__ import annotations
 

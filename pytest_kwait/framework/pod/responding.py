@@ -1,4 +1,4 @@
-"""Waiting until pods answer: each is asked over HTTP, through the API server's pod proxy.
+"""Wait until pods respond: each is asked over HTTP through the API server's pod proxy.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go WaitForPodsResponding.
 """

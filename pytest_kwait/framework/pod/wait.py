@@ -1,7 +1,7 @@
-"""Waits on how far one pod has come: its phase, its readiness, its end.
+"""Waits on one pod: phase, readiness, scheduling, termination, absence.
 
-A pod that is not there yet may still be created; one that was seen and is deleted, or created anew
-under another UID, ends the wait. Upstream polls on to the limit.
+A pod that is not there yet may still be created. One that was seen and is deleted, or created
+again with another UID, ends the wait; upstream polls until the limit.
 
 Source: kubernetes/test/e2e/framework/pod/wait.go.
 """

@@ -1,6 +1,6 @@
-"""Waiting until a service answers: it is asked over HTTP, through the API server's service proxy.
+"""Wait until a service answers over HTTP, through the API server's service proxy.
 
-The proxy picks one of the ready pods itself: kube-proxy and cluster addresses have no part in it.
+The proxy picks one of the ready pods itself: kube-proxy and cluster IPs are not involved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waits on a service as an object: its load balancer, its finalizer, its end.
+"""Waits on a Service object: load balancer, finalizer, deletion.
 
 Source: kubernetes/test/e2e/framework/service/wait.go and jig.go, network/utils.go.
 """

@@ -1,1 +1,4 @@
-"""To be described."""
+"""Waits on StatefulSets.
+
+Admitted are conditions on a StatefulSet and its pods by ordinal, and their waits.
+"""

@@ -1,4 +1,12 @@
-"""What a StatefulSet and its pods are: pure functions on the API's JSON, whole or trimmed."""
+"""Conditions on a StatefulSet and its pods, by their ordinals.
+
+With the management policy OrderedReady the controller goes through the ordinals from the lowest
+on, and stops at one that is not Running and ready: pods above that are missing are not made,
+and none is removed or updated. With Parallel no pod waits for another.
+
+Source: kubernetes/pkg/controller/statefulset/stateful_set_control.go updateStatefulSet,
+processReplica.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Waits on StatefulSets and their pods.
 
-A pod belongs to a set by its controller's UID and by the ordinal in its name: what its selector
-matches besides does not count. With the management policy OrderedReady one pod that is stuck keeps
-all that come after it from being made; such waits end with that pod's reason.
+A pod belongs to a set by its controller's UID and by the ordinal in its name: what else the
+selector matches does not count. With the management policy OrderedReady a stuck pod keeps all
+pods after it from being made; such waits fail with that pod's reason.
 
 Source: kubernetes/test/e2e/framework/statefulset/wait.go.
 """

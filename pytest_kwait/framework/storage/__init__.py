@@ -1,1 +1,4 @@
-"""To be described."""
+"""Waits on PersistentVolumeClaims, PersistentVolumes and VolumeAttachments.
+
+Admitted are conditions on these kinds and their waits.
+"""

@@ -1,7 +1,7 @@
-"""What can be awaited of claims: a phase, to be bound, their end.
+"""Conditions on PersistentVolumeClaims: phase, bound, absence.
 
-While a claim has no volume its events are looked at too, since its status does not say why; once
-it looks doomed, the pods of the namespace, to name those that wait for it.
+While a claim has no volume its events are watched too, since its status gives no reason. Once
+it seems to have failed, the pods of the namespace are watched, to name those that wait for it.
 """
 
 from __future__ import annotations

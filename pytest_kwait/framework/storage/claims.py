@@ -1,6 +1,8 @@
-"""Waits on claims: their phase, their finalizers, their end.
+"""Waits on PersistentVolumeClaims: phase, finalizers, deletion, modification.
 
-Source: kubernetes/test/e2e/framework/pv/pv.go.
+A modification gives a claim another volume attributes class.
+
+Source: kubernetes/test/e2e/framework/pv/pv.go and wait.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Waiting until claims and volumes are bound to each other, in both directions and by UID.
+"""Waits on PersistentVolumes: phase, finalizers, deletion, binding to claims.
+
+A claim and a volume are bound only if each names the other, by UID.
 
 Source: kubernetes/test/e2e/framework/pv/pv.go.
 """

@@ -1,4 +1,4 @@
-"""Waits on the attachments of volumes to nodes.
+"""Waits on VolumeAttachments: created, attached, deleted.
 
 Source: kubernetes/test/e2e/framework/volume/fixtures.go.
 """

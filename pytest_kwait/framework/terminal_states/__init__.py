@@ -1,6 +1,6 @@
-"""States that do not become what is awaited, one module per family.
+"""Terminal states: object states from which an awaited condition can no longer come true.
 
-Admitted here are pure functions from an object's JSON to a `TerminalState` or None. Where a message does
-not say for sure that nothing will heal, the doom is one that may pass: to call hopeless what would
-have come is the worse error.
+Admitted are pure functions from an object's JSON to a `TerminalState` or None, one module per
+family. Where a message does not prove that the state is permanent, the state is one that may
+pass: failing a wait that would have succeeded is the worse error.
 """

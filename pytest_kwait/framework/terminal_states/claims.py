@@ -1,7 +1,7 @@
-"""Claims that get no volume: lost ones, and those that nobody can serve as things are.
+"""Terminal states of PersistentVolumeClaims: lost, or not provisionable as things are.
 
-What is wrong with a class or its provisioner only the controller's events say; a claim that asks
-for no class says so itself. A volume made by hand may still come, so all but a lost claim may pass.
+A wrong class or provisioner shows only in the controller's events; a claim without a class
+shows it itself. A volume may still be created by hand, so every state but Lost may pass.
 
 Source: kubernetes/pkg/controller/volume/persistentvolume/pv_controller.go, syncUnboundClaim,
 syncBoundClaim and provisionClaim.

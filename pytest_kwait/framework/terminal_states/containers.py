@@ -1,4 +1,10 @@
-"""Pods that have ended for good: Succeeded, Failed, Evicted, killed for their memory."""
+"""Terminal states of containers: ended, not startable, crash looping, image not available.
+
+Source: the reasons of failed starts are those of
+kubernetes/pkg/kubelet/kuberuntime/kuberuntime_container.go, the reasons of image failures those
+of kubernetes/pkg/kubelet/images/types.go. Messages of runtimes and registries are not listed
+anywhere: only those that are known to be final count as final.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions of custom resources whose names another one has already.
+"""Terminal states of CustomResourceDefinitions: names taken by another definition.
 
 Source: apiextensions-apiserver pkg/controller/status/naming_controller.go.
 """

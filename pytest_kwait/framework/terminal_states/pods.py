@@ -1,4 +1,4 @@
-"""Pods that the scheduler says no node can take."""
+"""Terminal states of pods: the first family of reasons that applies to a pod."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Controllers of pods to which the server refuses the pods that they make.
+"""Terminal states of workloads: refused pods, missed deadlines, paused Deployments.
 
-The condition keeps the words of the first refusal for as long as refusals go on. Jobs, StatefulSets
-and DaemonSets have no such condition: they tell of a refusal in events alone.
+A ReplicaFailure condition keeps the message of the first refusal for as long as refusals go on.
+Jobs, StatefulSets and DaemonSets have no such condition: they report a refusal in events alone.
 
-Source: kubernetes/pkg/controller/replicaset/replica_set_utils.go calculateStatus and, of the
-events, kubernetes/pkg/controller/controller_utils.go RealPodControl.createPods; the words are those
-of the admission plugins in apiserver and kubernetes/plugin/pkg/admission.
+Source: kubernetes/pkg/controller/replicaset/replica_set_utils.go calculateStatus and, of
+events, kubernetes/pkg/controller/controller_utils.go RealPodControl.createPods;
+kubernetes/pkg/controller/deployment/progress.go and sync.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The pods that a selector matches, each counted with those of the same owner."""
+"""Base of the conditions on a controller of pods: the object, its pods, refused pods.
+
+Pods are counted by owner: a selector is no ownership. Where a status does not report a refused
+pod, the controller's events do.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What makes pods: how a controller selects them, and how many it is to have."""
+"""Fields of the controllers of pods: selector, replicas, generation, revision, bounds.
+
+Pure functions on the API's JSON.
+"""
 
 from __future__ import annotations
 

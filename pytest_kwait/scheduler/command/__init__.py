@@ -1,6 +1,8 @@
-"""What the program `kwait-scheduler` is made of beside the scheduler itself.
+"""The command `kwait-scheduler`.
 
-What may enter: flags, the configuration they and a file make, the certificate, the server of health
-and metrics with its authentication and authorization, logs, and the order in which all of it
-starts. The scheduler knows none of it, and neither does whoever loads the plugin.
+What may enter: flags, the component configuration, the server of health checks and metrics with
+its authentication and authorization, logs, and the order in which the parts start. The
+scheduler imports nothing from here, and neither does the pytest plugin.
+
+Source: cmd/kube-scheduler.
 """

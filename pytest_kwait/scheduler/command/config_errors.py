@@ -1,4 +1,7 @@
-"""What is wrong with fields of a configuration, each and all of it, in the API's own form."""
+"""Errors of the command: of configuration fields, in the API's form, and fatal ones.
+
+Source: apimachinery, util/validation/field/errors.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""KubeSchedulerConfiguration v1: its fields, their defaults, and how each is written."""
+"""KubeSchedulerConfiguration v1: fields, defaults and encoding.
+
+Source: kube-scheduler, pkg/scheduler/apis/config.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""A configuration read from YAML: every unknown field and every wrong type at once."""
+"""Loading of the configuration: decode the file, apply flags and defaults, validate.
+
+Unknown fields, wrong types and all violations are reported at once, in Kubernetes' words. A
+lease duration that is too short is shown with its own value, where upstream shows the renew
+deadline's.
+
+Source: cmd/kube-scheduler/app/options/configfile.go; component-base
+config/validation/validation.go; pkg/scheduler/apis/config/validation/validation.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Answers kept for a while, so that each question is not asked anew."""
+"""Authentication and authorization of requests, delegated to the API server.
+
+Callers are identified by client certificate or by TokenReview, else they are anonymous. Paths
+are allowed always, to members of system:masters, or by SubjectAccessReview. Reviews are cached.
+
+Source: apiserver, pkg/authentication/authenticatorfactory, pkg/authorization/authorizerfactory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Feature gates: which there are, which can be turned, and what `--feature-gates` turns."""
+"""Feature gates: the known ones, their stages, and the flag `--feature-gates`.
+
+Source: component-base, featuregate.
+"""
 
 from __future__ import annotations
 

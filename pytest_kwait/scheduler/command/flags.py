@@ -1,4 +1,10 @@
-"""The kinds of values that flags take, refused in the words of Go's flag library."""
+"""The flags of `kwait-scheduler`, grouped as kube-scheduler shows them.
+
+First the types of values with the error texts of Go's flag library, then the parser and the
+help text by group, then the flags.
+
+Source: spf13/pflag; cmd/kube-scheduler/app/options.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as Go's flags and JSON read them, with the words in which they refuse."""
+"""Values as Go's flags and JSON parse them, with Go's error texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The plugins of Kubernetes' scheduler that this one has, and what each stands for here."""
+"""Scheduler profiles: known plugins, defaults, validation, and their predicates and priorities.
+
+Source: pkg/scheduler/apis/config/v1/default_plugins.go (`mergePluginSet`) and
+pkg/scheduler/framework/runtime/framework.go (`expandMultiPointPlugins`).
+"""
 
 from __future__ import annotations
 

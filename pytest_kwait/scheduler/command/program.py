@@ -1,4 +1,7 @@
-"""Clients of API servers, as kubeconfigs describe them."""
+"""The program from its configuration to its end: clients, informers, server, leader election.
+
+Source: cmd/kube-scheduler/app/server.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scheduler counts, under the names of Kubernetes' scheduler."""
+"""Prometheus metrics under the names of kube-scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Logs on stderr, in the form of Kubernetes' programs."""
+"""The entry point of `kwait-scheduler`, with its logs and its signal handlers.
+
+Logs go to stderr in klog's form. The first SIGTERM or SIGINT ends the program in order, the
+second one at once.
+
+Source: cmd/kube-scheduler.
+"""
 
 from __future__ import annotations
 

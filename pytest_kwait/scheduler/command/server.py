@@ -1,6 +1,11 @@
-"""Health: named checks, and what `/healthz`, `/livez` and `/readyz` say of them.
+"""The server of health checks, metrics and zpages: HTTPS, or HTTP at the insecure port.
 
-Source: apiserver pkg/server/healthz/healthz.go.
+One thread per connection: a slow or silent client blocks its own thread alone, the handshake
+included, and is dropped after a timeout; the server's end waits for no connection. The serving
+certificate is given, kept in a folder, or made for this run.
+
+Source: apiserver, pkg/server/healthz/healthz.go, pkg/server/options/serving.go; component-base,
+zpages.
 """
 
 from __future__ import annotations

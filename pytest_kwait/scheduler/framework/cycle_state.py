@@ -1,4 +1,7 @@
-"""One pod's look at all nodes: what predicates and priorities are given, and what they answer."""
+"""The state of one pod's scheduling cycle, and the types of predicates and priorities.
+
+Source: kube-scheduler, framework/interface.go, framework/cycle_state.go.
+"""
 
 from __future__ import annotations
 

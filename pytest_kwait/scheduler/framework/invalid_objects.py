@@ -1,4 +1,4 @@
-"""What is said of a pod or a node that cannot be read, and reading that says it."""
+"""Typed access to the fields of pods and nodes, and errors for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a label selector of the API selects."""
+"""Label selectors of the API, parsed once and matched often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which nodes a pod asks for by their labels and names."""
+"""Node selectors and node affinity: matching nodes by labels and names.
+
+Source: component-helpers, scheduling/corev1/nodeaffinity.
+"""
 
 from __future__ import annotations
 

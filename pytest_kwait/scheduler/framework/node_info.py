@@ -1,4 +1,7 @@
-"""What is already on a node, kept up to date pod by pod."""
+"""A node with its pods and their sums, updated pod by pod.
+
+Source: kube-scheduler, framework/types.go (`NodeInfo`).
+"""
 
 from __future__ import annotations
 

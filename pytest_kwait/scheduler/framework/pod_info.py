@@ -1,4 +1,9 @@
-"""Which pods a pod wants beside it, and which not, as the API has it."""
+"""A pod with its scheduling constraints parsed: affinity terms, requests, tolerations, ports.
+
+It is parsed once per pod, not once per node.
+
+Source: kube-scheduler, framework/types.go (`PodInfo`, `AffinityTerm`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a pod asks of a node: resources and host ports."""
+"""Resource requests and host ports of a pod.
+
+Source: component-helpers, resource/helpers.go.
+"""
 
 from __future__ import annotations
 

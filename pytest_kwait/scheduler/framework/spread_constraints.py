@@ -1,4 +1,8 @@
-"""How evenly a pod and its like are to be spread, as the API has it."""
+"""Topology spread constraints of a pod, its own and the default ones.
+
+Source: kube-scheduler, framework/plugins/podtopologyspread/common.go,
+framework/plugins/helper/spread.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taints of nodes and the tolerations of pods."""
+"""Taints of nodes and tolerations of pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods would have to leave a node for a more important one, and which node is best for that.
+"""The decisions of the DefaultPreemption plugin: victims on a node, and the best node.
 
 Source: kube-scheduler, framework/plugins/defaultpreemption/default_preemption.go,
 framework/preemption/preemption.go.

@@ -1,4 +1,7 @@
-"""Pods that want other pods beside them, or not: whether they may go to a node, and how well."""
+"""The InterPodAffinity plugin: affinity and anti-affinity to other pods.
+
+Source: kube-scheduler, framework/plugins/interpodaffinity.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Spreading pods of a kind evenly: whether a node would make it too uneven, and how much."""
+"""The PodTopologySpread plugin: even distribution of pods over topology domains.
+
+Source: kube-scheduler, framework/plugins/podtopologyspread.
+"""
 
 from __future__ import annotations
 

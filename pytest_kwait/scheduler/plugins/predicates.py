@@ -1,7 +1,7 @@
-"""Whether a pod fits a node: one function per question, each prepared once per pod.
+"""Predicates: whether a pod fits a node, one function per plugin.
 
-Each takes the `CycleState` and returns the check that is asked of every node, or None where there is
-nothing to ask, as upstream's PreFilter and Filter do together.
+Each takes the `CycleState` and returns the check to run on every node, or None if there is
+nothing to check, as upstream's PreFilter and Filter do together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How well nodes that fit suit a pod: one function per question, asked once per pod.
+"""Priorities: how well feasible nodes suit a pod, one function per plugin.
 
-Each takes the `CycleState` and the nodes that fit and returns their scores from 0 to 100 in the same
-order, or None where all score alike.
+Each takes the `CycleState` and the feasible nodes and returns their scores from 0 to 100 in the
+same order, or None if all score alike.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The predicates and priorities by name: upstream's plugins, and those that users add."""
+"""The registry of predicates and priorities: upstream's plugins and those of users."""
 
 from __future__ import annotations
 

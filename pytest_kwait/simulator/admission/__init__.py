@@ -1,7 +1,7 @@
-"""What the server adds to or refuses of an object because of other objects: admission.
+"""Admission: plugins that change or refuse an object before it is stored.
 
-What may enter: one module per upstream plugin, named after it, and what several of them measure
-(`pod_resources`, `quota_usage`). A plugin sees `Attributes` of one request and the cluster's
-objects; it stores nothing itself. `chain` calls them in upstream's order: all of them may change
-an object before it is validated, all of them may refuse it afterwards.
+What may enter: one module per upstream plugin, named after it, and what several of them share. A
+plugin sees `Attributes` of one request and the cluster's objects; it stores nothing itself. `chain`
+calls the plugins in upstream's order: all may change an object before it is validated, and all may
+refuse it afterwards.
 """

@@ -1,4 +1,4 @@
-"""What plugins are told of one request.
+"""Admission attributes: the request that a plugin sees.
 
 Source: k8s.io/apiserver pkg/admission/{attributes,errors,interfaces}.go.
 """

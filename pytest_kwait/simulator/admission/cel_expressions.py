@@ -1,6 +1,7 @@
-"""Expressions about requests: their variables, checked and evaluated.
+"""CEL expressions about requests: variables, compilation, evaluation, and mutations.
 
-Source: k8s.io/apiserver pkg/admission/plugin/cel, pkg/cel/environment.
+Source: k8s.io/apiserver pkg/admission/plugin/cel, pkg/cel/environment,
+pkg/admission/plugin/policy/mutating/patch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CertificateApproval, CertificateSigning, CertificateSubjectRestriction: who may have what signed.
+"""CertificateApproval, CertificateSigning, CertificateSubjectRestriction: signer permissions.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/certificates, pkg/certauthorization.
 """

@@ -1,4 +1,4 @@
-"""The plugins in their order.
+"""The admission chain: all plugins in upstream's order.
 
 Source: k8s.io/kubernetes pkg/kubeapiserver/options/plugins.go, `AllOrderedPlugins`.
 """

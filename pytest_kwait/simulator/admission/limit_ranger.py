@@ -1,4 +1,4 @@
-"""LimitRanger: what containers, pods and claims take at least, at most, and if they say nothing.
+"""LimitRanger: defaults, minimum and maximum of the resources of containers, pods and claims.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/limitranger/admission.go.
 """

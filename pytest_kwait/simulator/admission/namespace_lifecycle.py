@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing new where there is no namespace, or where it is on its way out.
+"""NamespaceLifecycle: nothing is created in a missing or terminating namespace.
 
 Source: k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
 """

@@ -1,4 +1,4 @@
-"""Pods that are resized: no more than their node has.
+"""PodResize: refuse a resize beyond the capacity of the node.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/podresize/admission.go.
 """

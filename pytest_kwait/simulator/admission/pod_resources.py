@@ -1,6 +1,6 @@
-"""What a pod requests and is limited to as a whole, in exact quantities.
+"""Total requests and limits of a pod, in exact quantities.
 
-The scheduler counts in whole numbers; here the notation stays, because refusals show it.
+The scheduler counts in whole numbers; here the notation is kept, because messages show it.
 
 Source: k8s.io/component-helpers resource/helpers.go, `PodRequests`, `PodLimits`.
 """

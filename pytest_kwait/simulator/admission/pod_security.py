@@ -1,6 +1,8 @@
-"""How strictly a namespace holds its pods, as its labels say.
+"""PodSecurity: enforce the pod security level of the namespace's labels.
 
-Source: k8s.io/pod-security-admission api/helpers.go, api/constants.go.
+Source: k8s.io/pod-security-admission admission/admission.go, policy/registry.go,
+api/{helpers,constants}.go; k8s.io/kubernetes
+plugin/pkg/admission/security/podsecurity/admission.go.
 """
 
 from __future__ import annotations

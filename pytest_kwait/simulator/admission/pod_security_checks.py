@@ -1,6 +1,6 @@
-"""What all checks of pod security share: who is at fault, in the server's words.
+"""The checks of the pod security levels `baseline` and `restricted`.
 
-Source: k8s.io/pod-security-admission policy/{helpers,visitor,checks}.go.
+Source: k8s.io/pod-security-admission policy/{helpers,visitor,checks}.go, policy/check_*.go.
 """
 
 from __future__ import annotations

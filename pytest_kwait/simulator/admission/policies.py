@@ -1,6 +1,9 @@
-"""Which policies a request is held to, by which bindings, and with which parameters.
+"""ValidatingAdmissionPolicy and MutatingAdmissionPolicy: policies written in CEL.
 
-Source: k8s.io/apiserver pkg/admission/plugin/policy/{generic,matching}.
+Bindings and parameters select the policies of a request. `cel_expressions` is loaded with the
+first policy.
+
+Source: k8s.io/apiserver pkg/admission/plugin/policy/{generic,matching,validating,mutating}.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether the expressions of a policy fit the kinds that it is about.
+"""Type checking of policy expressions against the kinds that a policy matches.
 
 Source: k8s.io/apiserver pkg/admission/plugin/policy/validating/typechecking.go.
 """

@@ -1,4 +1,4 @@
-"""Priority: the number behind the name of a pod's priority class.
+"""Priority: the value of a pod's priority class.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/priority/admission.go.
 """

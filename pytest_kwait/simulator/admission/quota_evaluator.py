@@ -1,6 +1,7 @@
-"""Which objects a quota with scopes counts.
+"""Quota evaluation: the usage of an object, and the scopes that it is in.
 
-Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core/{pods,persistent_volume_claims}.go.
+Source: k8s.io/apiserver pkg/quota/v1/{resources.go,generic/evaluator.go}, k8s.io/kubernetes
+pkg/quota/v1/evaluator/core.
 """
 
 from __future__ import annotations

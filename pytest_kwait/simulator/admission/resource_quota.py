@@ -1,4 +1,4 @@
-"""ResourceQuota: no more of a kind, or of what pods take, than a namespace may have.
+"""ResourceQuota: refuse what exceeds a quota of the namespace.
 
 Source: k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go, `CheckRequest`.
 """

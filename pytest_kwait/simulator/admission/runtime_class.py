@@ -1,4 +1,4 @@
-"""RuntimeClass: what a class of runtimes costs a pod, and where it has to run.
+"""RuntimeClass: overhead and scheduling constraints of a runtime class.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/runtimeclass/admission.go,
 pkg/util/tolerations/tolerations.go.

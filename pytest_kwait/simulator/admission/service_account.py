@@ -1,4 +1,4 @@
-"""ServiceAccount: every pod has an account, and its token where it wants one.
+"""ServiceAccount: the account of a pod, and its token volume.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/serviceaccount/admission.go.
 """

@@ -1,6 +1,8 @@
-"""DefaultTolerationSeconds: pods stay for five minutes on a node that went away.
+"""DefaultTolerationSeconds and TaintNodesByCondition: default tolerations and taints.
 
-Source: k8s.io/kubernetes plugin/pkg/admission/defaulttolerationseconds/admission.go.
+Pods tolerate an unreachable node for five minutes; a new node is tainted as not ready.
+
+Source: k8s.io/kubernetes plugin/pkg/admission/{defaulttolerationseconds,nodetaint}/admission.go.
 """
 
 from __future__ import annotations

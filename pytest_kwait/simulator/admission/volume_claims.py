@@ -1,4 +1,4 @@
-"""Claims: the class of those that name none, and whether they may grow.
+"""DefaultStorageClass and PersistentVolumeClaimResize: the class of a claim, and its expansion.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/storage/storageclass/setdefault/admission.go,
 plugin/pkg/admission/storage/persistentvolume/resize/admission.go.

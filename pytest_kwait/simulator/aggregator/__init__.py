@@ -1,5 +1,5 @@
-"""APIServices: which groups the server has itself, and which are served by somebody else.
+"""The API aggregator: APIServices, local and remote, and the proxy to remote ones.
 
-What may enter: what keeps the objects and the registry of groups in step, and what hands requests
-on. Nothing here decides who may do what: that is asked before.
+What may enter: what keeps APIServices and the scheme in step, and what proxies requests. Requests
+are authorized before they come here.
 """

@@ -1,7 +1,8 @@
-"""The APIServices of the groups that the server has itself, built-in and custom ones.
+"""Controllers of APIServices: auto-registration of local groups, availability of remote ones.
 
 Source: k8s.io/kubernetes pkg/controlplane/apiserver/aggregator.go,
-pkg/controlplane/controller/crdregistration.
+pkg/controlplane/controller/crdregistration; k8s.io/kube-aggregator
+pkg/controllers/status/remote/remote_available_controller.go.
 """
 
 from __future__ import annotations

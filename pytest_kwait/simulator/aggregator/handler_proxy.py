@@ -1,4 +1,4 @@
-"""Asking who serves a group elsewhere, and handing requests on to them.
+"""Proxy requests to remote API servers, and check that they answer.
 
 Source: k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go.
 """

@@ -1,5 +1,6 @@
-"""The group `metrics.k8s.io`, served once a pod says what it uses, as a metrics server does.
+"""The API group `metrics.k8s.io`, as a metrics server serves it.
 
+It is served once a pod reports usage.
 Source: kubernetes-sigs/metrics-server pkg/api.
 """
 

@@ -1,6 +1,6 @@
-"""Custom resources: what their definitions may say, and what that means for their objects.
+"""Custom resources: validation of definitions and of objects, conversion, serving.
 
-What may enter: rules for definitions and for objects of custom kinds, each from raw dicts to
-errors of fields or to changed dicts, and `serving`, which has the kinds served. Nothing here
-knows HTTP. It is loaded with the first definition.
+What may enter: what k8s.io/apiextensions-apiserver has, from raw dicts to field errors or to
+changed dicts, and `controller`, which registers the served kinds. Nothing here knows HTTP. It is
+loaded with the first definition.
 """

@@ -1,10 +1,11 @@
-"""What the rules of a definition may cost at most, and how much that is too much.
+"""CEL rules of a schema (`x-kubernetes-validations`): compilation, cost limits, evaluation.
 
-A rule costs what its expression costs for the largest value that its schema allows, as often as
-there can be such values: `maxItems`, `maxProperties` and `maxLength` make it cheap.
+A rule costs what its expression costs for the largest value that the schema allows, times the
+number of such values: `maxItems`, `maxProperties` and `maxLength` lower the cost. This module is
+loaded with the first rule, as it loads CEL.
 
-Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/{validation,
-cel_validation}.go, pkg/apiserver/schema/cel/compilation.go; k8s.io/apiserver
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel/{compilation,validation}.go,
+pkg/apis/apiextensions/validation/{validation,cel_validation}.go; k8s.io/apiserver
 pkg/cel/common/schemas.go.
 """
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions at work: what is defined is served, what is no longer is gone.
+"""The controller of CustomResourceDefinitions: establish, serve, finalize.
 
 Source: k8s.io/apiextensions-apiserver pkg/controller/{establish,finalizer,status}.
 """

@@ -1,4 +1,4 @@
-"""Custom kinds: their schema as a rule for decoding, and what their definition says beside it.
+"""The schema of one version of a custom kind: decode, prune, default and validate.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_handler.go,
 pkg/registry/customresource/{strategy,validator}.go.

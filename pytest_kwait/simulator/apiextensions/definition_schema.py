@@ -1,6 +1,11 @@
-"""Paths such as `.spec.name` or `.metadata['a.b']` into what a schema describes.
+"""Validation of the schema in a definition: structural form, extensions, rules' fields.
 
-Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, func ValidFieldPath.
+A schema is structural if each part of a value has one place that defines it. Field paths such as
+`.spec.name` or `.metadata['a.b']` are resolved in a schema.
+
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, func
+ValidateCustomResourceDefinitionOpenAPISchema; pkg/apiserver/schema/{convert,validation,
+complete}.go; pkg/apiserver/schema/cel/validation.go, func ValidFieldPath.
 """
 
 from __future__ import annotations

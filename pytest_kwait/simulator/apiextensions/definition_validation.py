@@ -1,7 +1,8 @@
-"""How a definition may have its objects converted from version to version.
+"""Validation of CustomResourceDefinitions: group, names, versions, columns, subresources, conversion.
 
-Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, func
-validateCustomResourceConversion.
+Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go (with
+validateCustomResourceConversion and validateCustomResourceDefinitionValidation),
+pkg/apiserver/schema/defaulting/validation.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A definition as the server has it in hand: what all versions share is said once.
+"""The internal version of a definition: fields shared by all versions are at the top.
 
-Messages name fields of that form and print parts of it, so both are needed for the server's texts.
+Messages name fields of the internal version and print parts of it.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/{types,types_jsonschema}.go,
 pkg/apis/apiextensions/v1/conversion.go.

@@ -1,4 +1,4 @@
-"""Which names a definition gets, and what its conditions say of it.
+"""Accepted names of a definition, and its conditions.
 
 Source: k8s.io/apiextensions-apiserver pkg/controller/status/naming_controller.go,
 pkg/controller/establish, pkg/controller/apiapproval, pkg/apihelpers/helpers.go.

@@ -1,7 +1,7 @@
-"""Objects without what their schema does not know.
+"""Pruning and defaulting of objects, and metadata of embedded objects.
 
 Source: k8s.io/apiextensions-apiserver pkg/apiserver/schema/pruning/algorithm.go,
-pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go.
+pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go, pkg/apiserver/schema/objectmeta.
 """
 
 from __future__ import annotations

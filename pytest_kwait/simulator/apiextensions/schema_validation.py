@@ -1,7 +1,11 @@
-"""What holding a value to a schema came to, and the texts of what is wrong.
+"""Validation of values against an OpenAPI v3 schema, with ratcheting.
 
-Source: k8s.io/kube-openapi pkg/validation/validate/result.go, pkg/validation/errors/schema.go,
-k8s.io/apiextensions-apiserver pkg/apiserver/validation/validation.go.
+Errors have the server's messages. Parts that an update leaves unchanged are not validated again.
+Items of lists of type `set` and `map` must be unique.
+
+Source: k8s.io/kube-openapi pkg/validation/{validate,errors}; k8s.io/apiextensions-apiserver
+pkg/apiserver/validation/{validation,ratcheting}.go, pkg/apiserver/schema/listtype/validation.go;
+k8s.io/apiserver pkg/cel/common/equality.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""CustomResourceDefinitions: what follows from what they say, and whether they can be served.
+"""Strategies of CustomResourceDefinitions and of custom resources.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go,
-pkg/registry/customresourcedefinition/strategy.go.
+pkg/registry/customresourcedefinition/strategy.go,
+pkg/registry/customresource/{strategy,status_strategy}.go.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""What a conversion webhook's answer says, and whether it may.
+"""Conversion of custom objects between versions, by the webhook of their definition.
 
-Of metadata nothing but labels and annotations is taken over.
+The webhook is called where an object is needed in another version than it is in: on every read of
+one object, on every write, and once for each state that lists and watches show. Of the metadata in
+a response only labels and annotations are used.
 
-Source: k8s.io/apiextensions-apiserver pkg/apiserver/conversion/webhook_converter.go, funcs
-getConvertedObjectsFromResponse, validateConvertedObject, restoreObjectMeta.
+Source: k8s.io/apiextensions-apiserver pkg/apiserver/conversion/webhook_converter.go
+(getConvertedObjectsFromResponse, validateConvertedObject, restoreObjectMeta).
 """
 
 from __future__ import annotations

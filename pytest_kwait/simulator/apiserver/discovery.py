@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and resources are served, in the old and the aggregated form.
+"""Discovery: the served groups, versions and resources, aggregated or not.
 
 Source: k8s.io/apiserver pkg/endpoints/discovery.
 """

@@ -1,12 +1,12 @@
-"""The embedded cluster's own API: faults, and who holds them.
+"""The embedded cluster's own API: inject, list and end faults.
 
-    GET    /kwait/v1/hold         a holder, as a line of JSON; its faults end with this answer
-    GET    /kwait/v1/faults       the faults that are there
-    POST   /kwait/v1/faults       break something for a holder
-    GET    /kwait/v1/faults/ID    one fault, and how many requests or pulls it has met
+    GET    /kwait/v1/hold         a holder, as a line of JSON; its faults end with this response
+    GET    /kwait/v1/faults       the active faults
+    POST   /kwait/v1/faults       inject a fault for a holder
+    GET    /kwait/v1/faults/ID    one fault, and how many requests or pulls it has hit
     DELETE /kwait/v1/faults/ID    end it
 
-Authorization is that of any path that is no resource: administrators alone, by default.
+Authorization is that of every non-resource path: administrators only, by default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Who a request is from, and whether they may do what they ask.
+"""Request filters: authentication, impersonation, authorization, and the `timeout` parameter.
 
 Source: k8s.io/apiserver pkg/server/config.go (DefaultBuildHandlerChain),
-pkg/endpoints/filters/{authentication,authorization}.go, pkg/authentication/request/bearertoken.
+pkg/endpoints/filters/{authentication,authorization,impersonation,request_deadline}.go,
+pkg/authentication/request/bearertoken.
 """
 
 from __future__ import annotations

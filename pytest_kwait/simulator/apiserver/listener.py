@@ -1,6 +1,10 @@
-"""Connections: how long a client may be silent, how much it may send, what malformed HTTP gets.
+"""The listening socket, TLS detection, and the limits of each connection.
 
-Source: k8s.io/apiserver pkg/server/secure_serving.go; Go's net/http server.go.
+TLS starts only when a client has sent something: until then a connection costs no more than a
+socket. Limits: time and size of a request's head, idle time, malformed HTTP.
+
+Source: k8s.io/apiserver pkg/server/secure_serving.go; Go's net/http server.go
+(`tlsRecordHeaderLooksLikeHTTP`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""In which form an answer goes back, by the request's Accept header.
+"""Content negotiation: the form of a response, by the Accept header.
 
-Two rooms of the server look at it: its router, by media type alone, and then the handler, by
-parameters as well. Protobuf is not written here: who takes JSON beside it gets JSON.
+The router looks at media types alone, the handler at their parameters as well. Protobuf is not
+written here: a client that accepts JSON beside it gets JSON.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go,
 pkg/endpoints/handlers/rest.go; github.com/emicklei/go-restful route.go, matchesAccept.

@@ -1,6 +1,11 @@
-"""Health: the checks of the server, which pass as long as it answers.
+"""Health checks, Prometheus metrics, the status page and the index of paths.
 
-Source: k8s.io/apiserver pkg/server/healthz/healthz.go, k8s.io/kubernetes pkg/controlplane.
+Health checks pass as long as the server answers. Names, labels and types of metrics are those of
+kube-apiserver; metrics that are not measured here are left out.
+
+Source: k8s.io/apiserver pkg/server/healthz/healthz.go, pkg/endpoints/metrics/metrics.go,
+pkg/server/routes/index.go, pkg/endpoints/filters/requestinfo.go; k8s.io/component-base
+metrics/prometheus/slis and zpages/statusz; k8s.io/kubernetes pkg/controlplane.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The OpenAPI documents: what types and paths there are.
+"""The `/openapi` endpoints: documents of built-in and of custom kinds.
 
-Those of built-in groups are a server's own; those of custom kinds are made as far as clients read
-them: types, paths, patch forms.
+Documents of built-in groups are recorded from a real server. Those of custom kinds hold what
+clients read: types, paths, patch types.
 
 Source: k8s.io/kube-openapi pkg/handler3, pkg/handler.
 """

@@ -1,4 +1,4 @@
-"""What a request asks for, read from its path, its query and its headers.
+"""An API request: the resource in its path, its query and its headers.
 
 Source: k8s.io/apiserver pkg/endpoints/request/requestinfo.go, k8s.io/apimachinery
 pkg/runtime/conversion.go.

@@ -1,6 +1,7 @@
-"""Request bodies as objects.
+"""Request bodies decoded to objects, delete options, Evictions, Bindings and Scales.
 
-Source: k8s.io/apimachinery pkg/runtime/serializer, k8s.io/apiserver pkg/endpoints/handlers.
+Source: k8s.io/apimachinery pkg/runtime/serializer, k8s.io/apiserver pkg/endpoints/handlers
+(create.go for the objects of subresources).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Custom objects in the version that a request names, by the webhook of their definition.
+"""Responses: objects, lists and errors, in the requested version and media type.
 
-Source: k8s.io/apiserver pkg/storage/cacher/cacher.go (lists and watches are of what was converted
-when it was written).
+Custom objects are converted to the version of the request by the webhook of their definition;
+lists and watches show the objects as converted when they were written.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters, pkg/storage/cacher/cacher.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The server: a request to the room that answers it, a refusal to a Status.
+"""The HTTP server: authenticate, authorize, route and answer one request.
 
 Source: k8s.io/apiserver pkg/server/config.go, DefaultBuildHandlerChain.
 """

@@ -1,4 +1,4 @@
-"""Signed tokens (JWT, ES256): made and read with one key of the cluster's own.
+"""Sign and verify JSON web tokens (ES256) with one key of the cluster.
 
 Source: RFC 7515, RFC 7518 section 3.4, RFC 7638; k8s.io/kubernetes pkg/serviceaccount/jwt.go.
 """

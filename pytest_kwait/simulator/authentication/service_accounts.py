@@ -1,4 +1,4 @@
-"""Tokens of service accounts: asked for, made for secrets, and told from others.
+"""Service account tokens: TokenRequest, legacy secrets, authentication.
 
 Source: k8s.io/kubernetes pkg/registry/core/serviceaccount/storage/token.go,
 pkg/serviceaccount/{claims,legacy,jwt}.go.

@@ -1,10 +1,11 @@
-"""Bearer tokens from a file, in the format of kube-apiserver's `--token-auth-file`.
+"""Users from a token file and from `--user` options.
 
-One user a line: `token,user,uid` or `token,user,uid,"group1,group2"`.
-
+A token file has kube-apiserver's format, one user a line: `token,user,uid` or
+`token,user,uid,"group1,group2"`. An option is `NAME` or `NAME=GROUP,...`; that user gets a client
+certificate.
 Source: k8s.io/apiserver pkg/authentication/token/tokenfile/tokenfile.go. Upstream warns of empty
-and repeated tokens and goes on; here they are errors, as a test would otherwise ask as somebody
-else than it means to.
+and repeated tokens and goes on; here they are errors, as a test would otherwise ask as another
+user than it means to.
 """
 
 from __future__ import annotations

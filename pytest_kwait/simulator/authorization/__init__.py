@@ -1,6 +1,6 @@
-"""Who may do what: roles, bindings, and what they come to for one request.
+"""Authorization: RBAC rules, bootstrap roles, escalation checks, impersonation.
 
-What may enter: rules of RBAC as upstream evaluates them, the objects that every cluster starts
-with, the checks on writes of roles, and acting as somebody else. Nothing here reads HTTP or knows
-how users are recognised; a member of `system:masters` is let through before any of it is asked.
+What may enter: RBAC as upstream evaluates it, the roles that every cluster starts with, the checks
+on writes of roles, and impersonation. Nothing here reads HTTP or authenticates users. Members of
+`system:masters` are allowed before any of it is asked.
 """

@@ -1,4 +1,4 @@
-"""What is asked of an authorizer: who wants to do what to which resource or path.
+"""The attributes of a request that an authorizer decides on: user, verb, resource or path.
 
 Source: k8s.io/apiserver pkg/authorization/authorizer/interfaces.go,
 pkg/endpoints/handlers/responsewriters/errors.go.

@@ -1,4 +1,4 @@
-"""The checks on writes of roles and bindings: nobody gives away what they do not have.
+"""Privilege escalation checks on writes of roles and bindings.
 
 Source: k8s.io/kubernetes pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/
 policybased/storage.go, pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/validation/rule.go.

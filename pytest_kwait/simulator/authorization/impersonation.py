@@ -1,8 +1,7 @@
-"""Acting as somebody else: by what a user may do as whom, or by the older right to be anybody.
+"""User impersonation: constrained modes first, then the older `impersonate` verb.
 
-The modes are tried in upstream's order, for each user first the one that let them through last;
-a refusal is that of the first mode that was tried.
-
+The modes are tried in upstream's order, for each user first the one that allowed it last; a
+refusal is that of the first mode that was tried.
 Source: k8s.io/apiserver pkg/endpoints/filters/impersonation/{constrained_impersonation,mode}.go.
 """
 

@@ -1,8 +1,11 @@
-"""Rules of roles: whether one allows something, and whether some cover others.
+"""The RBAC authorizer: policy rules, aggregated cluster roles, bindings, bootstrap roles.
 
-Source: k8s.io/kubernetes pkg/apis/rbac/v1/evaluation_helpers.go,
-pkg/registry/rbac/validation/policy_compact.go,
-k8s.io/component-helpers auth/rbac/validation/policy_comparator.go.
+Bootstrap roles come from `data/roles.json.gz`, which `e2e/registry/roles.py` makes from a running
+API server.
+Source: k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go,
+pkg/registry/rbac/validation/{rule,policy_compact}.go, pkg/apis/rbac/v1/evaluation_helpers.go,
+pkg/controller/clusterroleaggregation; k8s.io/component-helpers
+auth/rbac/validation/policy_comparator.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The programs that a container can run, by their names, and where they are.
+"""The applets of busybox, and how a program is started by its name.
 
-A program is loaded with the first container that runs it. The rest of busybox is known by name and
-says that it is not simulated.
+An applet's module is imported when a container first runs it. The rest of busybox is known
+by name and answers that it is not simulated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How programs read their options and their input, and what they say of both."""
+"""Options, input and messages that all programs share, as in busybox's `libbb`."""
 
 from __future__ import annotations
 

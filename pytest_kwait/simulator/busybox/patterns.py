@@ -1,4 +1,4 @@
-"""Patterns of the shell: `*`, `?`, `[…]`, for texts and for the names of files."""
+"""Shell globs and POSIX regular expressions, as Python's regular expressions."""
 
 from __future__ import annotations
 

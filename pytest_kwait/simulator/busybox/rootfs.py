@@ -1,4 +1,4 @@
-"""The files that a container finds in busybox's image and that its node adds."""
+"""The root file system of busybox's image, with the files that the node adds."""
 
 from __future__ import annotations
 

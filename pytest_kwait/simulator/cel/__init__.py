@@ -1,8 +1,8 @@
-"""Expressions in the Common Expression Language, with Kubernetes' variables and functions.
+"""CEL expressions with Kubernetes' variables and functions.
 
-What may enter: what stands between `cel-expr-python`, the language's own runtime, and the rules
-that are written in it. Import it where a rule is met, and not before: it loads that library. Where
-that is not installed, whatever brings a rule is refused, and told what to install.
+What may enter: parsing and type checking by `cel-expr-python`, the interpreter that counts costs,
+cost estimates, and the function libraries. Import this package only where an expression is compiled:
+it loads that library, and raises a 501 `StatusError` with the install command where it is missing.
 """
 
 from importlib.util import find_spec

@@ -1,7 +1,6 @@
-"""What the language's checker makes of an expression: a tree whose parts have types.
+"""The checked AST of a CEL expression, decoded from the library's `CheckedExpr` message.
 
-The library gives it as a message of the language's own description (`CheckedExpr`), of which only
-what a cost depends on is read.
+Only what costs, plans and literal checks depend on is decoded.
 
 Source: github.com/google/cel-spec proto/cel/expr/{checked,syntax}.proto.
 """

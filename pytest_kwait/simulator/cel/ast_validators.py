@@ -1,7 +1,11 @@
-"""Literals whose types do not fit: items of a list that differ, what a text has no place for.
+"""Checks of literals in a CEL expression, beyond type checking.
+
+Literal arguments that a function can never convert, lists and maps of mixed types, and arguments
+that do not fit a format string.
 
 Source: github.com/google/cel-go cel/validator.go, func homogeneousAggregateLiteralValidator;
-ext/formatting.go, func stringFormatChecker; checker/format.go, func FormatCELType.
+ext/formatting.go, func stringFormatChecker; checker/format.go, func FormatCELType;
+k8s.io/apiserver pkg/cel/environment/base.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Least and most: what costs and sizes are estimated as.
+"""Estimated worst-case cost of a CEL expression, from its types alone.
 
-Source: github.com/google/cel-go checker/cost.go.
+Source: github.com/google/cel-go checker/cost.go, func functionCost, ext/{lists,sets}.go;
+k8s.io/apiserver pkg/cel/library/cost.go, func EstimateCallCost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Expressions compiled as Kubernetes compiles them, and evaluated within bounds.
+"""Compile and evaluate CEL expressions as kube-apiserver does, within cost budgets.
 
-The language's own runtime reads them and checks their types; they are evaluated here, on plain
-values, as what that costs is counted and bounded.
+The language's own runtime parses and type-checks; evaluation happens in `interpreter`, on plain
+values, because its cost is counted and limited.
 
 Source: k8s.io/apiserver pkg/cel/environment/base.go, pkg/apis/cel/config.go.
 """

@@ -1,6 +1,10 @@
-"""Functions by name, and which of those with one name is meant by the values.
+"""The CEL interpreter: expressions are planned once, then evaluated with a counted cost.
 
-Source: k8s.io/apiserver pkg/cel/environment/base.go (which libraries there are).
+A step costs what it costs on a real server. The language's own runtime is not used here: it counts
+no costs and knows no lists with set semantics.
+
+Source: github.com/google/cel-go interpreter/{planner,interpretable,attributes,runtimecost,
+dispatcher}.go; k8s.io/apiserver pkg/cel/environment/base.go (the libraries that are enabled).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Objects that expressions make: `Object{…}`, `Object.spec{…}` and `JSONPatch{…}`.
+"""Object literals in CEL expressions: `Object{…}`, `Object.spec{…}` and `JSONPatch{…}`.
 
-The language's runtime makes messages of types that are declared before, with all their fields. Here
-any field is legal, so the types are declared from what an expression says when it is checked, and
-it makes maps when it runs; one field of such a map says of what type it is meant to be.
+The runtime can only build messages of types that are declared with all their fields. Here any field
+is valid, so types are declared from the expression before it is checked, and it builds maps when it
+runs; one key of such a map holds the type's name.
 
 Source: k8s.io/apiserver pkg/cel/mutation/{jsonpatch,typeresolver}.go, dynamic/objects.go.
 """

@@ -1,4 +1,4 @@
-"""What calls cost once they are done, by the values that they are called with.
+"""Actual costs of CEL function calls, computed from their arguments and results.
 
 Source: github.com/google/cel-go interpreter/runtimecost.go, ext/{lists,sets}.go;
 k8s.io/apiserver pkg/cel/library/cost.go, func CallCost.

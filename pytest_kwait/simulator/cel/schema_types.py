@@ -1,7 +1,7 @@
-"""What a schema describes, as types of the language, and JSON as values of them.
+"""CEL types declared from OpenAPI schemas, and JSON converted to values of them.
 
-Types are messages made for the purpose: only for checking. What a message cannot say (lists of
-lists, maps of lists) and numbers, which are compared with integers as well, go unchecked.
+Types are protobuf messages made for type checking only. What a message cannot express (lists of
+lists, maps of lists) stays unchecked, and so do numbers, which are compared with integers as well.
 
 Source: k8s.io/apiserver pkg/cel/common/{schemas,values}.go, pkg/cel/escaping.go.
 """

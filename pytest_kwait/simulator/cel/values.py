@@ -1,6 +1,11 @@
-"""Points in time and lengths of it, to the nanosecond.
+"""CEL values: timestamps, durations, optionals, errors, lists with set or map semantics.
 
-Source: github.com/google/cel-go common/types/{timestamp,duration}.go.
+Most values are Python's own: `bool`, `int`, `float`, `str`, `bytes`, `list`, `dict` and None;
+`OpaqueValue` holds values of Kubernetes' types. An error is a value too and propagates until an
+operator can do without it (`true || 1 / 0 == 1`).
+
+Source: github.com/google/cel-go common/types (timestamp.go and duration.go among them);
+k8s.io/apiserver pkg/cel/common/valuesunstructured.go.
 """
 
 from __future__ import annotations

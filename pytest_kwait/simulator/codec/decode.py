@@ -1,6 +1,10 @@
-"""Times as the server reads and writes them, and what it says of those that are none.
+"""Decode raw JSON values into objects of a kind, as Go's strict decoder does.
 
-Source: Go's time.Parse; k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go.
+Unknown and duplicate fields are reported, unknown ones dropped, values of a wrong type refused;
+fields that the server always writes are filled with their zero value or default, and empty values
+that it never writes are dropped. Times are read and written as the API's `Time` and `MicroTime`.
+Source: sigs.k8s.io/json internal/golang/encoding/json/decode.go; Go's time.Parse;
+k8s.io/apimachinery pkg/apis/meta/v1/{time,micro_time}.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
-"""Whole numbers as Go reads them: ASCII digits alone, within 64 bits, and its texts for others.
+"""Go's reading of numbers, quantities and regular expressions, with its error messages.
 
-Source: Go's strconv.ParseInt, strconv.ParseUint and strconv.Atoi.
+Numbers are ASCII digits within 64 bits. Quantities are written back canonically: `1.5` becomes
+`1500m`, `1500Mi` stays. Patterns are matched by the RE2 that the CEL library brings, loaded with
+the first pattern: no pattern can keep the server busy. Where it is not installed Python's own
+patterns stand in.
+Source: Go's strconv.ParseInt, strconv.ParseUint, strconv.Atoi and regexp/syntax/parse.go;
+k8s.io/apimachinery pkg/api/resource/quantity.go (ParseQuantity), suffix.go.
 """
 
 from __future__ import annotations

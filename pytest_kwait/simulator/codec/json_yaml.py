@@ -1,6 +1,7 @@
-"""What Go says of a text that is no JSON: the first sign that cannot stand where it stands.
+"""Read JSON and YAML as the server does, with Go's error messages, and write YAML.
 
-Source: encoding/json/scanner.go of Go.
+JSON is limited in depth. YAML has no dates, and `y` and `n` are booleans.
+Source: Go's encoding/json (scanner.go), sigs.k8s.io/json, sigs.k8s.io/yaml, goyaml.v2/resolve.go.
 """
 
 from __future__ import annotations

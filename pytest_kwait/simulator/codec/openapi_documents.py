@@ -1,8 +1,8 @@
-"""The OpenAPI document of version 2 in protobuf, the one form that kubectl asks it in.
+"""The OpenAPI documents of the built-in groups, version 2 and 3, read on first use.
 
-Only fields that the document has are written. Values of any type are YAML there; they are written
-as JSON, which is YAML.
-
+They come from `data/openapi.zip`, which `e2e/registry/generate.py` makes from a server's own
+documents: paths, operations and parameters as they are, types without descriptions. kubectl asks
+for version 2 in protobuf; values of any type are written as JSON there, which is valid YAML.
 Source: github.com/google/gnostic-models openapiv2/OpenAPIv2.proto.
 """
 

@@ -1,7 +1,6 @@
-"""The protobuf form of objects, which kubectl's typed creates send.
+"""Decode objects from protobuf, which kubectl's typed creates send.
 
-The fields of each message are those of the Go type behind it (`go_types`).
-
+The fields of each message are those of the Go type behind it (`schema`).
 Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf, the modules' generated.pb.go files.
 """
 

@@ -1,7 +1,9 @@
-"""Requests for certificates as signers read them, and the certificates that they make of them.
+"""The controllers of CertificateSigningRequests: approver, signer and cleaner.
 
-Source: k8s.io/kubernetes pkg/controller/certificates/authority/{authority,policies}.go,
-pkg/controller/certificates/signer/signer.go, pkg/apis/certificates/helpers.go.
+Requests of kubelets are approved, approved requests are signed, old ones are deleted.
+
+Source: kube-controller-manager, pkg/controller/certificates/{approver,signer,cleaner},
+pkg/controller/certificates/authority/{authority,policies}.go, pkg/apis/certificates/helpers.go.
 """
 
 from __future__ import annotations

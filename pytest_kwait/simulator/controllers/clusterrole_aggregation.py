@@ -1,4 +1,4 @@
-"""Keeps cluster roles that collect their rules from others up to date.
+"""The cluster role aggregation controller: updates the rules of aggregated ClusterRoles.
 
 Source: kube-controller-manager, clusterroleaggregation_controller.go.
 """

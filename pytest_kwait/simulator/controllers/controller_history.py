@@ -1,4 +1,7 @@
-"""ControllerRevisions: the templates that a set has had."""
+"""ControllerRevisions: the pod templates that a set has had.
+
+Source: kube-controller-manager, history/controller_history.go.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The controllers of the embedded cluster and its scheduler.
+"""Starts the controllers, the scheduler and the kubelets of the embedded cluster.
 
-What may enter: loops that follow objects and change others through `SimulatedCluster`, as
-kube-controller-manager and kube-scheduler do. None of them serves requests or runs containers; the
-order and the content of their writes are upstream's.
+Controllers that few tests need start with the first object they are for, and are imported then.
+
+Source: cmd/kube-controller-manager/app/controllermanager.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""When a CronJob was to run last, and when it is to be looked at again.
+"""The CronJob controller: creates Jobs on schedule and deletes old ones.
 
-Source: kube-controller-manager, cronjob/utils.go.
+It never touches pods.
+
+Source: kube-controller-manager, cronjob/cronjob_controllerv2.go, cronjob/utils.go.
 """
 
 from __future__ import annotations

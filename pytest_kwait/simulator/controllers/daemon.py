@@ -1,4 +1,10 @@
-"""Which nodes a DaemonSet wants a pod on, and which node a pod of it is for."""
+"""The DaemonSet controller: one pod on every node that takes it.
+
+In reading order: which nodes a DaemonSet runs on, its revisions, its rolling update, the
+controller. The scheduler binds its pods.
+
+Source: kube-controller-manager, daemon/daemon_controller.go, daemon/update.go.
+"""
 
 from __future__ import annotations
 

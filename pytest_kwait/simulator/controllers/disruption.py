@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many of the pods that they select may go now.
+"""The disruption controller: counts the disruptions that PodDisruptionBudgets allow.
 
 Source: kube-controller-manager, disruption/disruption.go.
 """

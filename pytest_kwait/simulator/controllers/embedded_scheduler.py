@@ -1,6 +1,9 @@
-"""Places that are promised: pods for whom others are leaving count as if they were there.
+"""The embedded cluster's scheduler, with nominated pods and preemption.
 
-Source: kube-scheduler, framework/runtime/framework.go, `addGENominatedPods`.
+It runs `pytest_kwait.scheduler.algorithm` on the cluster's own objects.
+
+Source: kube-scheduler, schedule_one.go, framework/runtime/framework.go (`addGENominatedPods`),
+framework/preemption/preemption.go, executor.go.
 """
 
 from __future__ import annotations

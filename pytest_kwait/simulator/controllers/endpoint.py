@@ -1,4 +1,10 @@
-"""What pods are to a service: addresses, ports, and since when."""
+"""The Endpoints controller, and the service pods it shares with EndpointSlices.
+
+In reading order: addresses and ports of pods for a service, the index of the pods that each
+service selects, the controller of Endpoints.
+
+Source: kube-controller-manager, endpoint/endpoints_controller.go; k8s.io/endpointslice/util.
+"""
 
 from __future__ import annotations
 

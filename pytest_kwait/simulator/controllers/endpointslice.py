@@ -1,6 +1,10 @@
-"""How endpoints are spread over slices so that few slices change.
+"""The EndpointSlice controller, and the one that mirrors Endpoints made by hand.
 
-Source: k8s.io/endpointslice reconciler.go, `reconcileByPortMapping`, `finalize`.
+In reading order: how endpoints are distributed over slices so that few slices change, the
+controller of slices, the mirroring controller. They write nothing but slices.
+
+Source: k8s.io/endpointslice reconciler.go (`reconcileByPortMapping`, `finalize`);
+kube-controller-manager, endpointslice, endpointslicemirroring.
 """
 
 from __future__ import annotations

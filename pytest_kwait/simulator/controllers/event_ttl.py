@@ -1,4 +1,4 @@
-"""Events that nobody needs any more go: by age as in etcd, and the oldest of too many."""
+"""Expiry of events: by age as in etcd, and the oldest beyond a maximum."""
 
 from __future__ import annotations
 

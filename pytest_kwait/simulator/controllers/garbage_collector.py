@@ -1,4 +1,7 @@
-"""The garbage collector: what outlives its owners goes, or is cut loose from them."""
+"""The garbage collector: deletes dependents without owners, or orphans them.
+
+Source: kube-controller-manager, garbagecollector/garbagecollector.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Namespaces: what is in each from the start, and how one goes with everything in it."""
+"""The namespace controllers: default contents, and deletion with all contents.
+
+Source: kube-controller-manager, namespace/deletion/namespaced_resources_deleter.go,
+serviceaccount/serviceaccounts_controller.go, certificates/rootcacertpublisher/publisher.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Taints that keep new pods off a node because of its state: cordoned, not ready, short of room."""
+"""The node lifecycle controller: taints by node condition, and nodes that stop reporting.
+
+`NodeTaintController` keeps the NoSchedule taints. `NodeLifecycleController` follows leases and
+heartbeats, marks silent nodes and their pods, and sets NoExecute taints.
+
+Source: kube-controller-manager, nodelifecycle/node_lifecycle_controller.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What controllers ask of pods and do with them: counting, ranking, making and removing."""
+"""Pods as controllers handle them: predicates, ranking, creation and deletion.
+
+Source: kube-controller-manager, controller_utils.go.
+"""
 
 from __future__ import annotations
 

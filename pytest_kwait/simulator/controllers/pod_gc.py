@@ -1,4 +1,7 @@
-"""Pods that no kubelet will ever finish, as their node is gone."""
+"""The pod garbage collector: deletes pods whose node is gone.
+
+Source: kube-controller-manager, podgc/gc_controller.go.
+"""
 
 from __future__ import annotations
 

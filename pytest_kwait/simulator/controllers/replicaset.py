@@ -1,4 +1,10 @@
-"""How many pods of a replica controller there are of each sort, counted as they change."""
+"""The controllers of ReplicaSets and ReplicationControllers.
+
+Pods are counted per owner as they change, so that a sync costs the same for any number.
+
+Source: kube-controller-manager, replicaset/replica_set.go,
+replication/replication_controller.go.
+"""
 
 from __future__ import annotations
 

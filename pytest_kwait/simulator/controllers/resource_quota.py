@@ -1,7 +1,9 @@
-"""Resource quotas: what is used is counted anew when something goes.
+"""The resource quota controller: recalculates usage after deletions.
 
-What comes is counted by admission. Source: kube-controller-manager,
-resource_quota_controller.go, `syncResourceQuota`; pkg/quota/v1/install/update_filter.go.
+Usage by creation is counted by admission.
+
+Source: kube-controller-manager, resource_quota_controller.go (`syncResourceQuota`);
+pkg/quota/v1/install/update_filter.go.
 """
 
 from __future__ import annotations

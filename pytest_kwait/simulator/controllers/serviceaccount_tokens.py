@@ -1,4 +1,4 @@
-"""Tokens in secrets: filled in for service accounts, and gone with them.
+"""The service account tokens controller: fills token secrets and deletes orphaned ones.
 
 Source: kube-controller-manager, serviceaccount/tokens_controller.go.
 """

@@ -1,4 +1,4 @@
-"""Pods that have to leave because of a NoExecute taint of their node.
+"""The taint eviction controller: deletes pods that do not tolerate a NoExecute taint.
 
 Source: kube-controller-manager, tainteviction/taint_eviction.go.
 """

@@ -1,4 +1,7 @@
-"""Jobs that name a time to live are removed when they have been finished for so long."""
+"""The TTL-after-finished controller: deletes finished Jobs after their time to live.
+
+Source: kube-controller-manager, ttlafterfinished/ttlafterfinished_controller.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says in the status of policies what of their expressions cannot be right.
+"""The policy status controller: type-checks the expressions of ValidatingAdmissionPolicies.
 
 Source: kube-controller-manager, validatingadmissionpolicystatus/controller.go.
 """

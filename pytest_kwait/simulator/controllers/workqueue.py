@@ -1,4 +1,7 @@
-"""The queue every controller works from: keys, each at most once, with delays and back-off."""
+"""The work queue of controllers: unique keys, delays and rate-limited retries.
+
+Source: client-go, util/workqueue.
+"""
 
 from __future__ import annotations
 

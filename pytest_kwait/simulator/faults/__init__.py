@@ -1,5 +1,5 @@
-"""What is broken on purpose, for as long as somebody holds it: requests, pulls, nodes, time.
+"""Injected faults: of requests, image pulls, nodes and time, while a holder keeps them.
 
-What may enter: what a fault does to the cluster, and who holds it. How it is asked for over HTTP is
-`http/fault_requests.py`; nothing here knows of tests.
+What may enter: the effects of faults, their holders, and how they are requested over HTTP.
+Nothing here knows of tests.
 """

@@ -1,4 +1,7 @@
-"""Requests that are refused, kept waiting, or told that their history is gone."""
+"""The faults that are active in a cluster, and their holders.
+
+A fault of requests refuses or delays them, or expires their resource version.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults as they are asked for: what may be asked, and what is then broken."""
+"""Fault requests: validation, and the fault that each kind makes."""
 
 from __future__ import annotations
 

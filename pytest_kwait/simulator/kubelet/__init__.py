@@ -1,8 +1,9 @@
-"""The kubelets of the embedded cluster: nodes that understand simple commands and run them.
+"""The kubelets of the embedded cluster: one per node, running the pods bound to it.
 
-What may enter: what a node does with the pods bound to it. How a command is understood (`shell`,
-`programs`), what an image is (`images`) and what a status says (`status`) are pure and know nothing
-of nodes.
+What may enter: what a node does with its pods. `runtime/` holds the container runtime
+(upstream's `kuberuntime`), the modules beside it the kubelet's other parts, named as in
+upstream's `pkg/kubelet`. Shell, programs and processes of a container are `busybox`'s,
+which knows nothing of pods.
 """
 
 from __future__ import annotations

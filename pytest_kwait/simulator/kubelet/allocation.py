@@ -1,6 +1,9 @@
-"""Resources of running containers that are changed: what is told of it, and who starts again.
+"""Resources allocated to pods, and resizes of running containers.
 
-Source: kubelet.go, `SyncPod`; kuberuntime_manager.go, `computePodResizeAction`; events/resize.go.
+A resize that does not fit the node is deferred until there is room.
+
+Source: pkg/kubelet/allocation/allocation_manager.go; status/status_manager.go; kubelet.go,
+`SyncPod`; kuberuntime_manager.go, `computePodResizeAction`; events/resize.go.
 """
 
 from __future__ import annotations

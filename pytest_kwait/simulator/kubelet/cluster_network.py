@@ -1,6 +1,7 @@
-"""What programs of a pod reach in their cluster: other pods, nodes, services by address and name.
+"""The cluster's network as programs of a pod see it: pods, nodes, services and DNS.
 
-Source: names as CoreDNS serves them (`kubernetes` plugin), ports as kube-proxy forwards them.
+Source: names as CoreDNS serves them (`kubernetes` plugin), ports as kube-proxy forwards
+them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The variables that tell containers of services.
+"""Environment variables, host names and `/etc/hosts` of a pod's containers.
 
-Source: pkg/kubelet/envvars/envvars.go; kubelet_pods.go, `getServiceEnvVarMap`.
+Source: kubelet_pods.go, `GeneratePodHostNameAndDomain`, `generatePodHostsFile`,
+`getServiceEnvVarMap`; pkg/kubelet/envvars/envvars.go; pkg/util/node.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What a pod keeps on its node's disk, beside what it may keep there.
+"""Evictions: pods over their storage limits, and pods of a node under pressure, by rank.
 
-Source: eviction/eviction_manager.go, `localStorageEviction`; helpers.go.
+Source: eviction/eviction_manager.go, `synchronize`, `Admit`, `localStorageEviction`;
+eviction/helpers.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""What an action of the kubelet in or towards a container came to: probes and lifecycle hooks."""
+"""Handlers of probes and lifecycle hooks: exec, HTTP GET, TCP connections, and their results.
+
+A handler runs until it calls its `done`. Timeouts come from manifests, so they are in real
+seconds.
+
+Source: pkg/probe/http/http.go, `DoHTTPProbe`; pkg/probe/http/request.go.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Images: what their names mean, which can be had, and what a container of one runs by default.
+"""Images: references, pull policies, pulls with back-off, and their events.
 
-busybox is there from the start, of any host that there is. Nothing can be pulled from a host that
-ends in `.invalid`, as that name never resolves. Every other image is pulled and takes its programs'
-names on trust.
+busybox is on every node from the start, from any registry. Nothing can be pulled from a
+host that ends in `.invalid`, as that name never resolves. Every other image is pulled, and
+whatever program is named is assumed to be in it.
+
+Source: images/image_manager.go, `EnsureImageExists`.
 """
 
 from __future__ import annotations

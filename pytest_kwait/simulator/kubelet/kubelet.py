@@ -1,4 +1,8 @@
-"""A node that is broken on purpose: cut off, without its kubelet, or short of something."""
+"""The kubelet of a node: Node object, lease, pods, and injected node faults.
+
+A node fault partitions the node, stops its kubelet, or makes it run short of memory or
+disk. Containers keep running while the kubelet is stopped.
+"""
 
 from __future__ import annotations
 

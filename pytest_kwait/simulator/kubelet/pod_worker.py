@@ -1,7 +1,7 @@
-"""One pod on one node, from its first sync to its removal.
+"""The worker of one pod on one node, from its first sync to its removal.
 
-A sync first publishes what the last one led to and then acts, as the kubelet does: what an
-attempt came to is seen in the status only with the next sync.
+As in the real kubelet, a sync first publishes the results of the last one and then acts:
+the result of an attempt is seen in the status with the next sync.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Probes: whether a container is started, alive, ready.
+"""Startup, liveness and readiness probes of a running container.
+
+The startup probe runs first; the others begin once it has succeeded.
 
 Source: prober/worker.go, prober/prober.go.
 """

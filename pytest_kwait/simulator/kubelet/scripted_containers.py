@@ -1,4 +1,8 @@
-"""Where a container's script comes from: rules, annotations of the pod, KWOK's keys."""
+"""Scripted containers: run a script in place of the command.
+
+Scripts come from rules, annotations of the pod, and KWOK's keys. Rules go before
+annotations of the pod, and those before KWOK's keys.
+"""
 
 from __future__ import annotations
 

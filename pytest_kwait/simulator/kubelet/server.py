@@ -1,4 +1,4 @@
-"""What a node's kubelet answers: pods, logs, commands, connections.
+"""The kubelet's server: pods, logs, commands and connections, as the API server asks for them.
 
 Source: k8s.io/kubernetes pkg/kubelet/server/server.go.
 """

@@ -1,4 +1,7 @@
-"""What a pod's status says for the state its containers are in: pure functions on dicts.
+"""The status of a pod: phase, conditions and container statuses, as its kubelet publishes
+them.
+
+Phase and conditions are pure functions on dicts.
 
 Source: kubelet_pods.go `getPhase`; status/generate.go.
 """

@@ -1,4 +1,8 @@
-"""Folders that outlive the pods that write to them: those of volumes, and nodes' own paths."""
+"""Volumes of pods: mount errors, their contents, and the file system of a container.
+
+Folders of persistent volumes and host paths outlive the pods that write to them: a claim's
+go with its volume, a host path's with the cluster. The others belong to the pod.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""To be described."""
+"""Field ownership and server-side apply.
+
+What may enter: sets of fields, `managedFields`, merging of applied configurations, and checks of
+values against their type. Requests are read in `apiserver`, patches of other forms in `patch`.
+"""

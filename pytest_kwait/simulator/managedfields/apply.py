@@ -1,6 +1,8 @@
-"""What `kubectl apply` noted in an object, once kubectl applies it on the server.
+"""Server-side apply: merge a configuration, own its fields, report conflicts.
 
-Source: k8s.io/apimachinery pkg/util/managedfields/internal/{lastapplied,lastappliedmanager,
+kubectl's last-applied annotation is honoured and kept up to date where an object has one.
+Source: sigs.k8s.io/structured-merge-diff merge/update.go, k8s.io/apimachinery
+pkg/util/managedfields/internal/{structuredmerge,conflict,lastapplied,lastappliedmanager,
 lastappliedupdater}.go.
 """
 

@@ -1,4 +1,4 @@
-"""Who set which field: the `managedFields` of objects.
+"""Record which field manager set which field, in an object's `managedFields`.
 
 Source: k8s.io/apimachinery pkg/util/managedfields/internal.
 """

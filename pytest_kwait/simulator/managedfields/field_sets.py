@@ -1,9 +1,9 @@
-"""Sets of fields: what an object has, what changed, how both are written down.
+"""Sets of field paths: of an object, of a change, as `fieldsV1`; type errors of a value.
 
 A path is a tuple of elements as `fieldsV1` spells them: `f:name` for a field or a key, `k:{...}`
-for an item of a list with keys, `v:...` for a member of a set.
-
-Source: sigs.k8s.io/structured-merge-diff fieldpath, typed/tofieldset.go, typed/compare.go.
+for an item of a list with keys, `v:...` for a member of a set. A configuration is checked against
+its type before it is applied, with the server's own messages.
+Source: sigs.k8s.io/structured-merge-diff fieldpath, typed/{tofieldset,compare,validate,helpers}.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Conditions under which webhooks and policies are asked: expressions with names.
+"""Strategies of admission webhook configurations, admission policies and their bindings.
 
-Source: k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go, func
-validateMatchConditions.
+Source: k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go; k8s.io/apiserver
+pkg/util/webhook/validation.go.
 """
 
 from __future__ import annotations

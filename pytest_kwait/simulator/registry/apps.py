@@ -1,4 +1,4 @@
-"""Kinds with a pod template: deployments, all sets, replication controllers, pod templates.
+"""Strategies of kinds with a pod template: apps, replication controllers, pod templates.
 
 Source: pkg/apis/apps/v1/defaults.go, pkg/apis/core/v1/defaults.go,
 pkg/registry/{apps,core}/*/strategy.go.

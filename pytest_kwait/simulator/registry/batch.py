@@ -1,4 +1,4 @@
-"""Jobs and cron jobs.
+"""Strategies of jobs and cron jobs.
 
 Source: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go,
 pkg/registry/batch/cronjob/strategy.go.

@@ -1,4 +1,4 @@
-"""Certificate signing requests, and the services that stand behind groups of the API.
+"""Strategies of certificate signing requests and APIServices.
 
 Source: k8s.io/kubernetes pkg/registry/certificates/certificates/strategy.go;
 k8s.io/kube-aggregator pkg/registry/apiservice/strategy.go, pkg/apis/apiregistration/v1/defaults.go.

@@ -1,4 +1,4 @@
-"""Kinds that hold facts and control nothing: config maps, secrets, events, leases, accounts.
+"""Strategies of ConfigMaps, Secrets, ServiceAccounts, Events and Leases.
 
 Source: k8s.io/kubernetes pkg/registry/core/{configmap,secret,event,serviceaccount}/strategy.go,
 pkg/registry/coordination/lease/strategy.go.

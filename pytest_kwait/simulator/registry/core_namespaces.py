@@ -1,4 +1,9 @@
-"""Namespaces: their finalizer, their phase, their name as a label."""
+"""Strategies of namespaces, resource quotas and limit ranges.
+
+Source: pkg/registry/core/namespace/strategy.go; pkg/apis/core/v1/defaults.go
+(SetDefaults_LimitRangeItem); pkg/apis/core/validation/validation.go (ValidateResourceQuota,
+ValidateLimitRange); pkg/apis/core/helper.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods: how they begin, and what may become of them.
+"""The strategy of pods.
 
 Source: pkg/registry/core/pod/strategy.go.
 """

@@ -1,6 +1,9 @@
-"""Addresses and node ports of services: what the server hands out before it stores one.
+"""Services: strategy, cluster IPs and node ports; Endpoints and EndpointSlices.
 
-Source: k8s.io/kubernetes pkg/registry/core/service/storage/{alloc,storage}.go.
+The server allocates addresses and node ports before it stores a service.
+Source: k8s.io/kubernetes pkg/apis/core/v1/defaults.go (SetDefaults_Service),
+pkg/registry/core/service/strategy.go, pkg/registry/core/service/storage/{alloc,storage}.go,
+pkg/registry/core/endpoint/strategy.go, pkg/registry/discovery/endpointslice/strategy.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
-"""What a DELETE does to an object before, or instead of, removing it.
+"""The generic store: create, update and delete objects of any kind.
 
-Source: k8s.io/apiserver pkg/registry/rest/delete.go, pkg/registry/generic/registry/store.go.
+A write is decoded, admitted, prepared by the kind's strategy, validated, admitted again and
+stored. A deletion removes an object at once, after a grace period, or with its last finalizer.
+Source: k8s.io/apiserver pkg/registry/rest/{create,update,delete}.go,
+pkg/registry/generic/registry/store.go; k8s.io/kubernetes
+pkg/registry/core/namespace/storage/storage.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Ingresses, their classes, and network policies.
+"""Strategies of ingresses, network policies, IP addresses and service CIDRs.
 
-Source: k8s.io/kubernetes pkg/registry/networking, pkg/apis/networking/v1/defaults.go.
+Source: k8s.io/kubernetes pkg/registry/networking, pkg/apis/networking/v1/defaults.go,
+pkg/registry/storage/{volumeattributesclass,csistoragecapacity}.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Nodes: created with the status that their kubelet knows.
+"""Strategies of Nodes and RuntimeClasses.
 
-Source: k8s.io/kubernetes pkg/registry/core/node/strategy.go, pkg/apis/core/v1/defaults.go,
-conversion.go.
+Source: k8s.io/kubernetes pkg/registry/core/node/strategy.go, pkg/apis/core/v1/{defaults,
+conversion}.go, pkg/apis/node/validation/validation.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pod's spec gets that depends on other fields, and what it makes of the pod.
+"""Defaults of pod specs that depend on other fields, and the pod's QoS class.
 
 Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/conversion.go, pkg/api/pod/util.go,
 pkg/apis/core/helper/qos.

@@ -1,4 +1,4 @@
-"""Pod disruption budgets and horizontal pod autoscalers.
+"""Strategies of pod disruption budgets and horizontal pod autoscalers.
 
 Source: pkg/registry/policy/poddisruptionbudget/strategy.go,
 pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go, pkg/apis/autoscaling/v2/defaults.go.

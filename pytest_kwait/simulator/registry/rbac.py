@@ -1,4 +1,4 @@
-"""Roles and what binds them to users, groups and service accounts.
+"""Strategies of roles and role bindings.
 
 Source: k8s.io/kubernetes pkg/apis/rbac/v1/defaults.go, pkg/apis/rbac/validation/validation.go.
 """

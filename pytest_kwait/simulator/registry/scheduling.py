@@ -1,4 +1,4 @@
-"""Priority classes: how high users may go, and names that are the system's.
+"""The strategy of priority classes, and the system's own priority classes.
 
 Source: pkg/apis/scheduling/validation/validation.go, pkg/apis/scheduling/v1/helpers.go.
 """

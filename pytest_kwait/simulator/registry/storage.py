@@ -1,6 +1,7 @@
-"""Claims and volumes: pending until something binds them.
+"""Strategies of volumes, claims, storage classes, volume attachments and CSI drivers.
 
-Source: k8s.io/kubernetes pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go,
+Source: k8s.io/kubernetes pkg/registry/storage,
+pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go,
 pkg/api/persistentvolumeclaim/util.go.
 """
 

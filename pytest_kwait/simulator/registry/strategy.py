@@ -1,7 +1,9 @@
-"""What is done to every object before it is stored: status apart, generation counted.
+"""Create and update strategies: the base class, the strategy of each kind, decoding by it.
 
-Source: k8s.io/apiserver pkg/registry/rest/{create,update,delete}.go and the strategies under
-k8s.io/kubernetes pkg/registry.
+A strategy prepares an object before it is stored: it keeps status apart, counts generations, sets
+defaults, validates and warns. Strategies of kinds are imported when first needed.
+Source: k8s.io/apiserver pkg/registry/rest/{create,update,delete}.go, pkg/endpoints/handlers;
+k8s.io/apimachinery pkg/runtime/serializer; the strategies under k8s.io/kubernetes pkg/registry.
 """
 
 from __future__ import annotations

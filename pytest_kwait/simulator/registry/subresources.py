@@ -1,6 +1,9 @@
-"""The `scale` subresource: an object's number of replicas under one shape for all kinds.
+"""Subresources as operations on objects: scale, binding, eviction, debug containers, resize.
 
+A scale shows an object's number of replicas under one shape for all kinds. An eviction is checked
+against the disruption budgets of the pod.
 Source: k8s.io/kubernetes pkg/registry/apps/deployment/storage/storage.go,
+pkg/registry/core/pod/storage/{storage,eviction}.go, pkg/registry/core/pod/strategy.go;
 k8s.io/apiextensions-apiserver pkg/registry/customresource/etcd.go.
 """
 

@@ -1,7 +1,12 @@
-"""What is wrong with objects of the kinds that people make: one module per kind or family of them.
+"""Validation of API objects, as in upstream's `pkg/apis/*/validation`.
 
-What may enter: functions from an object, and on a change the one before it, to field errors in the
-server's order and words. They change nothing and know neither requests nor other objects.
+What may enter: one module or folder per API group, and the checks that groups share
+(`objectmeta`, `formats`, `addresses`). A function takes a decoded and defaulted object, or a part
+of one and its path, and on an update the stored object too; it reports field errors in
+kube-apiserver's order and with its texts. Validation changes nothing and knows neither requests
+nor other objects.
+
+Source: k8s.io/kubernetes pkg/apis/*/validation/validation.go.
 """
 
 from __future__ import annotations

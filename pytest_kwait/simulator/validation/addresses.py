@@ -1,6 +1,6 @@
-"""IP addresses, networks and domain names in fields: why they are none, and what is odd of them.
+"""Validation of IP addresses, CIDRs and domain names, and warnings about non-canonical forms.
 
-Source: k8s.io/apimachinery pkg/util/validation/{ip,validation}.go;
+Source: k8s.io/apimachinery pkg/util/validation/{ip,validation}.go (GetWarningsForIP among them);
 k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateEndpointIP.
 """
 

@@ -1,7 +1,11 @@
-"""Selectors of workloads, the templates that they find, and numbers that may be percent.
+"""Validation of deployments, replica sets, daemon sets, stateful sets, replication controllers.
 
-Source: pkg/apis/apps/validation/validation.go, ValidatePodTemplateSpecForReplicaSet,
-ValidatePositiveIntOrPercent.
+Also their selectors, the pod templates that these select, int-or-percent fields, and the numbers
+in their status.
+
+Source: k8s.io/kubernetes pkg/apis/apps/validation/validation.go,
+ValidatePodTemplateSpecForReplicaSet, ValidatePositiveIntOrPercent, ValidateDeploymentStatus and
+its like; pkg/apis/core/validation/validation.go, ValidateReplicationControllerSpec.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Horizontal pod autoscalers, as their second version has them.
+"""Validation of horizontal pod autoscalers.
 
-Source: pkg/apis/autoscaling/validation/validation.go.
+Source: k8s.io/kubernetes pkg/apis/autoscaling/validation/validation.go.
 """
 
 from __future__ import annotations

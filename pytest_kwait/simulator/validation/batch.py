@@ -1,6 +1,13 @@
-"""What a job makes of failed pods.
+"""Validation of jobs and cron jobs: specs, updates and status.
 
-Source: pkg/apis/batch/validation/validation.go, validatePodFailurePolicy.
+A suspended job whose pods do not run may change more of its template than a running one. A status
+must have numbers that fit each other, and conclusions that do not change.
+
+Source: k8s.io/kubernetes pkg/apis/batch/validation/validation.go, validateJobSpec, ValidateJob,
+validateGeneratedSelector, validatePodFailurePolicy, validateSuccessPolicy, validateIndexesFormat,
+ValidateJobSpecUpdate, validatePodTemplateUpdate, validateJobStatus, ValidateJobStatusUpdate,
+ValidateCronJobCreate, validateCronJobSpec; pkg/registry/batch/job/strategy.go,
+validationOptionsForJob, getStatusValidationOptions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Certificate signing requests, and the services that stand behind groups of the API.
+"""Validation of certificate signing requests and API services, and of updates of requests.
 
 Source: k8s.io/kubernetes pkg/apis/certificates/validation/validation.go;
 k8s.io/kube-aggregator pkg/apis/apiregistration/validation/validation.go.

@@ -1,7 +1,9 @@
-"""Values as refusals show them: as the Go types that the server validates.
+"""The list of field errors of an object, and values as error messages show them.
 
-These have other field names than the API, in another order, and show what is empty. The types come
-from `data/internal.json.gz`, which `tools/simulator_data/internal_types.py` makes by reflection.
+Errors are collected field by field in the order of the rules. Messages show a value as the
+internal Go type that the server validates: other field names, another order, empty fields shown.
+These types come from `data/internal.json.gz`, which `e2e/registry/internal.py` makes by reflection.
+Source: k8s.io/apimachinery pkg/util/validation/field/errors.go (ErrorList).
 """
 
 from __future__ import annotations

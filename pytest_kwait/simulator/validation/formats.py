@@ -1,7 +1,6 @@
-"""What texts and numbers in fields have to look like, and what is said of those that do not.
+"""Formats of strings and numbers in fields: DNS names, labels, ports, IP addresses.
 
-Every function returns the reasons why a value is none of its kind, an empty list if it is one.
-
+Every function returns the messages about a value that does not match; an empty list if it does.
 Source: k8s.io/apimachinery pkg/util/validation/{validation,ip}.go,
 pkg/api/validate/content/{dns,identifier,kube,path}.go.
 """

@@ -1,6 +1,10 @@
-"""Ingresses and their classes: hosts, paths, what answers, and whose they are.
+"""Validation of ingresses, ingress classes, network policies, IP addresses and service CIDRs.
 
-Source: k8s.io/kubernetes pkg/apis/networking/validation/validation.go.
+Volume attributes classes and CSI storage capacities are validated here as well.
+
+Source: k8s.io/kubernetes pkg/apis/networking/validation/validation.go (ValidateNetworkPolicy,
+ValidateIPAddress, ValidateServiceCIDR among them); pkg/apis/storage/validation/validation.go,
+ValidateVolumeAttributesClass, ValidateCSIStorageCapacity.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
-"""Finalizers of namespaces: names of their own domain, or one of the server's.
+"""Validation of object metadata: names, labels, annotations, finalizers, owner references.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateFinalizerName.
+Owner references must be complete, name kinds that can own objects, include at most one controller,
+and be unique; repeated ones are dropped with a warning.
+
+Source: k8s.io/apimachinery pkg/api/validation/objectmeta.go, pkg/apis/meta/v1/validation;
+k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateFinalizerName;
+k8s.io/apiserver pkg/registry/rest/update.go, validateCommonFields;
+k8s.io/apiserver pkg/endpoints/handlers/rest.go, dedupOwnerReferencesAndAddWarning.
 """
 
 from __future__ import annotations

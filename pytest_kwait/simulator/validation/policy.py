@@ -1,6 +1,6 @@
-"""Pod disruption budgets.
+"""Validation of pod disruption budgets.
 
-Source: pkg/apis/policy/validation/validation.go.
+Source: k8s.io/kubernetes pkg/apis/policy/validation/validation.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Storage classes, attachments, CSI drivers and their nodes.
+"""Validation of storage classes, volume attachments, CSI drivers and CSI nodes.
 
 Source: k8s.io/kubernetes pkg/apis/storage/validation/validation.go.
 """

@@ -1,7 +1,7 @@
-"""The formats of texts and numbers that values are held to.
+"""String and number formats of OpenAPI schemas: `date-time`, `uuid`, `ipv4`, …
 
-Source: k8s.io/apiextensions-apiserver pkg/apiserver/validation/formats.go, k8s.io/kube-openapi
-pkg/validation/strfmt.
+Source: k8s.io/kube-openapi pkg/validation/strfmt, k8s.io/apiextensions-apiserver
+pkg/apiserver/validation/formats.go.
 """
 
 from __future__ import annotations

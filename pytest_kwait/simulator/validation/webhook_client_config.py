@@ -1,5 +1,6 @@
-"""Where webhooks are, admission's and conversion's.
+"""Validation of a webhook's `clientConfig`: URL or service.
 
+Used for admission webhooks and for conversion webhooks.
 Source: k8s.io/apiserver pkg/util/webhook/validation.go.
 """
 

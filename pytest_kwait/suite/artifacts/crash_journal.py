@@ -1,4 +1,4 @@
-"""What a process that died was at: the namespaces of its test, and the waits that were not over."""
+"""The journal of a crashed process: namespaces of its test, and its unfinished waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a namespace holds at a moment: its objects, its events, what its containers have written."""
+"""Dumps of namespaces and of the cluster: objects, events and logs, written to a folder.
+
+Time is bounded by the caller, size by the folder. Each error is a line in the folder's
+`problems.txt`; none is raised.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of evidence: names that every file system takes, no secrets, a bound on its size."""
+"""An artifact folder: portable file names, redacted contents, bounded size."""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""To be described."""
+"""Ownership and removal of the objects that a run creates.
+
+May enter: labels and seals of owned objects, run Leases, the janitor. Nothing here creates
+namespaces or reads settings.
+"""

@@ -1,4 +1,10 @@
-"""What a janitor has found and done, and how it is told."""
+"""The janitor: find and remove objects of dead runs, and kept objects that have expired.
+
+It lists all namespaces and all Leases with our label, then the kinds that the Leases of
+dead runs name, each once. An object is deleted only if its labels, annotations and seal
+match and the Lease that it names is dead or gone; it is deleted by UID, so an object that
+has replaced it stays.
+"""
 
 from __future__ import annotations
 

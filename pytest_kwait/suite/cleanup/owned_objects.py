@@ -1,8 +1,13 @@
-"""What a bench made outside of a namespace of its own, and how that goes away again.
+"""Objects owned by a run: their names, labels, annotations, seals, and deletion by UID.
 
-What lies in a namespace that the run made goes with it. Everything else - cluster-scoped objects,
-objects in other namespaces - is remembered by UID when it is made, carries the run's label, and is
-deleted last made first.
+Objects in a namespace of the run are deleted with it. All others (cluster-scoped, or in
+other namespaces) are tracked by UID when they are created, carry the run's label, and are
+deleted in reverse order.
+
+Labels alone prove nothing, since people copy them. An owned object carries hashes of run
+and test as labels, the same as readable annotations, and a seal over all of these and its
+own namespace and name. An object whose labels, annotations and seal do not match is not
+owned by a run.
 """
 
 from __future__ import annotations

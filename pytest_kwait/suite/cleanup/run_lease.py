@@ -1,12 +1,19 @@
-"""The sign of life of a run: a Lease that one process renews while the run lasts.
+"""The Lease of a run: renewal, liveness of other runs, duplicate run ids.
 
-It is made when the run first makes something in the cluster, renewed at a slow interval by the
-process that owns the run (the controller under pytest-xdist), and removed at the run's end: two
-requests for a run that is over before the first renewal. Its times are the server's, as the server
-tells them in the Date of its answers, so that nobody has to trust the clock of anybody's machine.
+The Lease is created when the run first creates something in the cluster, renewed slowly by
+the process that owns the run (the controller under pytest-xdist), and deleted at the run's
+end: two requests for a run that ends before the first renewal. Its times are the server's,
+from the Date header of its responses, so no machine's clock is trusted. It lists the kinds
+that the run creates outside of its namespaces, each before the first object is created: the
+janitor asks for no others.
 
-It also names the kinds of what the run makes outside of its namespaces, each before the first one
-is made. Whoever cleans up after a killed run so knows where to look, and asks for nothing else.
+A Lease is judged in two ways. At once: its last renewal is older than twice its duration,
+both by the server's clock. By watching: it has not changed for its whole duration by our
+monotonic clock. A caller without time to watch leaves undecided Leases alone.
+
+Two runs with one id: each creates its Lease before it lists others, so at least one sees
+the other. A run that was killed and restarts under its id finds its old Lease, and watches
+it until a renewal would have been due.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What can be set: names, meanings, defaults. Loaded with the plugin, so it imports nothing."""
+"""Definitions of all settings: names, help, defaults.
+
+Loaded with the plugin, so it imports nothing of the package at import time.
+"""
 
 from __future__ import annotations
 

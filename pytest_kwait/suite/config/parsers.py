@@ -1,4 +1,10 @@
-"""What pods may do in the namespaces of a run: the level that the server holds them to."""
+"""Parsers of setting values: text or Python values in, checked values out.
+
+Each parser takes the value, the name of the setting and its source; every error names all
+three and what is valid. Text comes from options, the environment and ini files, Python
+values from markers. `PodSecurity` is the level that PodSecurity admission enforces in the
+namespaces of a run.
+"""
 
 from __future__ import annotations
 

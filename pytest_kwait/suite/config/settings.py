@@ -1,7 +1,7 @@
-"""Every setting with where its value came from, and the rule which of several values is in force.
+"""Settings in force, each with its source, and the precedence of sources.
 
-A layer is a place that values come from: ini file, environment, command line, a marker. The nearest
-layer that gives a value wins; timeouts win name by name.
+A layer is a source of values: ini file, environment, command line, a marker. The last layer
+that gives a value wins; timeouts are merged name by name.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""To be described."""
+"""Leader election among processes, for tests of failover.
+
+May enter: candidates, their program, and the proxy that cuts them off from the server.
+"""

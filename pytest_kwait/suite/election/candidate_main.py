@@ -1,10 +1,10 @@
-"""The program of one candidate: competes for a lease and says what becomes of it, line by line.
+"""The program of a candidate: competes for a Lease, prints JSON lines.
 
-It is told by its first argument, as JSON, and by its standard input: a line ends it in good order,
-the end of its input, which comes with its owner's death, at once. What it says on standard output
-are JSON objects, with times of the monotonic clock, which all processes of a machine share:
-`{"led": 12.5, "until": 15.5}` for each moment in which it acts as leader, `{"lost": 15.5}` when it
-does so no more, `{"sees": "candidate-1"}` for each new leader.
+Its configuration is its first argument, as JSON. A line on standard input ends it in good
+order; the end of standard input, which comes with its parent's death, ends it at once. It
+prints JSON objects with times of the monotonic clock, which all processes of a machine
+share: `{"led": 12.5, "until": 15.5}` for each moment in which it acts as leader, `{"lost":
+15.5}` when it no longer does, `{"sees": "candidate-1"}` for each new leader.
 """
 
 from __future__ import annotations

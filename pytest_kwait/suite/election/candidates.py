@@ -1,4 +1,8 @@
-"""A way to a server that can be cut: what was sent meanwhile arrives when it is joined again."""
+"""Candidates for a Lease: processes that can be paused, killed and cut off.
+
+Each candidate reaches the server through a local TCP proxy. While it is cut, data is held
+back and delivered once it is joined again.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""To be described."""
+"""The cluster lock: serial tests hold it alone, all other tests share it.
+
+May enter: the lock's Leases, the lock itself and the threads that renew it.
+"""

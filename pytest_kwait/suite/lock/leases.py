@@ -1,7 +1,9 @@
-"""What the lock of a cluster is written in: one Lease with its queue, one Lease for each member.
+"""The Leases of the cluster lock: one with the queue, one for each member.
 
-Nothing here asks anybody: objects in, facts out, and the other way round. What cannot be read is
-taken for not there, since nobody could wait for it.
+The functions convert between Leases and records; a Lease that cannot be parsed counts as
+absent. `LockLeases` sends the requests. Reads are of the latest state (a list without a
+resourceVersion), and every write names the version that it was decided on, so a late write
+changes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,38 @@
-"""A process' own place among the members of a lock, and what it has seen of the others."""
+"""The cluster lock of one process: membership, acquisition, and background renewal.
+
+The lock is kept in Leases of one namespace, all with the label `pytest-kwait/lock`:
+
+- Each participating process is a *member*: a Lease of its own, renewed in the background
+  three times within its duration. A member is *in* (it may run a test at any time without
+  asking) or *out* (it runs none, and asks before the next).
+- The *queue* is one Lease that exists only while a process waits for others to go out:
+  *tickets* in the order of asking, exclusive and shared ones.
+
+The rules, each of them one write at the version that it was decided on:
+
+- Shared: a member that is in goes on from test to test without a request. A member that
+  goes in reads the queue afterwards: with no exclusive ticket it may go on, else it goes
+  out again, takes a shared ticket, goes in when no exclusive one is before it, and returns
+  the ticket.
+- Exclusive: a process that is out and first in the queue then looks for members that are
+  in. With none left it holds the lock until it returns its ticket.
+- A member that sees an exclusive ticket, by its watch on the queue, goes out after its
+  test.
+
+Mutual exclusion: a process that goes in writes before it reads the tickets; a process that
+wants the lock alone writes its ticket before it reads the members. The API server orders
+the four requests, so one of the two sees the other. Progress: the queue is in the order of
+asking, so neither a stream of shared tests starves serial ones, nor the reverse.
+
+Expiry: a member whose Lease has not changed for its whole duration, by the monotonic clock
+of the process that waits for it (as in `leaderelection`), is removed at the version that
+was watched; a member that renews meanwhile stays. Its tickets do not count without it. A
+member that was paused or cut off finds its Lease gone and knows that others were let in. A
+request whose answer was lost may still arrive: it names an old version and is refused, and
+before a process goes on after one it moves the version on.
+
+The cost is in docs/locks.md.
+"""
 
 from __future__ import annotations
 

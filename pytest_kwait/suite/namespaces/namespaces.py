@@ -1,8 +1,11 @@
-"""How many namespaces a run has at a time, and how quickly it makes them: no more than agreed.
+"""Namespaces of a run: quota, creation, readiness, deletion.
 
-Those that are being deleted count, since they still cost the cluster what is in them; those that
-were kept do not, since nobody would ever come after them. What is there is counted by the server,
-and only once as many have been made as there may be.
+The quota limits how many namespaces a run has at a time, and how fast it creates them.
+Namespaces that are being deleted count, since they still hold objects; kept ones do not.
+The server is asked for the count only once the limit may be reached.
+
+The server deletes namespaces while tests go on. At the end of a run only the last few are
+left, or those with finalizers: their blocking objects and finalizers are reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the identity of a run must be allowed, and what it had better be: asked before anything.
+"""Rights that a run's identity needs, checked before anything is created.
 
-A right is needed if nothing goes without it. Two kinds are not: those on a namespace and in it may
-come with it, by a role that whoever makes one is given there; without the others a run goes on, and
-is the poorer for it.
+A right is needed if the run cannot go on without it. Rights on and in a namespace may come
+with the namespace, by a role that its creator is given there; without the other optional
+rights a run goes on with less.
 """
 
 from __future__ import annotations

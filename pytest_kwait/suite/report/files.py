@@ -1,8 +1,12 @@
-"""A report as one page: the data, and what shows it, in one file that needs no network.
+"""Report files: JSON, the HTML page, and the journals that a report is assembled from.
 
-The page is built in the browser from the data alone, by text nodes: nothing that a cluster or a
-test has said becomes markup. A policy in the page itself forbids every request and every script but
-its own.
+While a run lasts, its processes record beside its first report, in `FILE.partial`. That
+folder is removed when the report is written. It stays where a run is killed, and can be
+merged like a report.
+
+The page is one file that needs no network: data, style and script. The browser builds it
+from text nodes, so no output of a cluster or a test becomes markup, and its
+Content-Security-Policy forbids all requests and all other scripts.
 """
 
 from __future__ import annotations

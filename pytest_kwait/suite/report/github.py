@@ -1,4 +1,4 @@
-"""What GitHub Actions is told of a run: annotations at lines of code, and the summary of a step."""
+"""GitHub Actions output: annotations at lines of code, and the step summary in Markdown."""
 
 from __future__ import annotations
 

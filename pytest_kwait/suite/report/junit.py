@@ -1,4 +1,4 @@
-"""JUnit documents: counted, and those of several shards put together."""
+"""JUnit documents: count their tests, and merge the documents of several shards."""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
-"""What a report is made of: waits, tests and runs as records that JSON carries.
+"""Records of waits, tests and runs, and the journal files that hold them.
 
-Every text is bounded where it enters, so that no test and no container can fill a report.
+Every text is bounded where it enters, so no test and no container can fill a report.
+
+A journal has one line per record, written by one system call: a process that is killed
+loses nothing that was complete. Each process has its own file. The controller merges all
+files of its run into the report, `kwait report merge` does so for a killed controller, and
+the artifacts of a crashed worker are read from its file.
 """
 
 from __future__ import annotations

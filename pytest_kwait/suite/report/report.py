@@ -1,7 +1,7 @@
-"""The report of one run or of several: put together, merged, written and read as JSON.
+"""The report of one or several runs: assemble, merge, encode and decode as JSON.
 
-What it may hold is bounded. Waits that did not come true are kept before others, slow ones before
-quick ones; what is left out is counted.
+Its size is bounded. Failed waits are kept before others, slow ones before quick ones;
+dropped records are counted.
 """
 
 from __future__ import annotations

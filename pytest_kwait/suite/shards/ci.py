@@ -1,4 +1,4 @@
-"""What CI systems say of the job that runs: which one it is of how many that run side by side."""
+"""Job index and job count from the environment of CI systems."""
 
 from __future__ import annotations
 

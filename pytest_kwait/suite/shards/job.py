@@ -1,4 +1,4 @@
-"""A suite as an Indexed Job: the cluster itself spreads the work, one pod for each shard."""
+"""Run a suite as an Indexed Job: one pod for each shard."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""What a shard that ran in a pod has to show: how it is packed into the pod's log, and read there.
+"""The program of a shard's pod: runs pytest, writes results to the log.
 
-A log is what remains of a pod that is over, and whoever may run pods may read it. The files come
-at its end, compressed, with a checksum: what was lost on the way is lost as a whole, and said.
+Its arguments are pytest's. Its exit status is 0 once the results are written: with another
+one the cluster would run the shard again, and failed tests are no error of the cluster.
+
+A pod's log is what remains of it, and can be read by everyone who may run pods. The files
+are at its end, compressed, with a checksum: incomplete results are rejected and reported.
 """
 
 from __future__ import annotations

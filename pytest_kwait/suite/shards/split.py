@@ -1,7 +1,7 @@
-"""Shards of a suite: which part of the tests each of several jobs runs, and in which order.
+"""Split a suite into shards, by count or by recorded durations.
 
-Every job works it out by itself, so it depends on nothing but the tests and the recorded durations:
-not on the order that the tests came in, not on the machine.
+Each job computes the split by itself, so it depends only on the tests and the recorded
+durations (pytest-split's file), not on the order of tests or on the machine.
 """
 
 from __future__ import annotations

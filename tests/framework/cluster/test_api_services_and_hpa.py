@@ -1,4 +1,4 @@
-"""What APIServices and autoscalers say of themselves."""
+"""Waits on APIServices and HorizontalPodAutoscalers."""
 
 from __future__ import annotations
 

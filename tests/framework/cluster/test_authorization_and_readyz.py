@@ -1,4 +1,4 @@
-"""What no object tells: a user's rights, the server's health. The server is asked."""
+"""Waits that ask the API server: access reviews and `/readyz`."""
 
 from __future__ import annotations
 

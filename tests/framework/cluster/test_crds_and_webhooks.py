@@ -1,4 +1,4 @@
-"""Definitions that are really served, webhooks that really answer: both are asked."""
+"""Waits that ask the API server: served definitions and answering webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces that go, or get what pods need; what events say."""
+"""Waits on namespaces, on their default objects, and on events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From raw objects to verdicts: every row is a Deployment, what it owns, and what a wait says."""
+"""Verdicts on a raw Deployment and what it owns, one row per case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching and polling come to the same over any history of a Deployment and what it owns."""
+"""Watching and polling agree over any history of a Deployment and what it owns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bounds of a rolling update: how they are worked out, and how they are held step by step."""
+"""Bounds of a rolling update: how they are computed, and checked at every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints of a service: from raw objects to verdicts, and from call to message."""
+"""Waits on a service's endpoints: verdicts, and from call to message."""
 
 from __future__ import annotations
 

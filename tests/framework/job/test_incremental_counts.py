@@ -1,4 +1,4 @@
-"""Counting along gives what counting anew would: over any history of events."""
+"""Incremental counts equal a recount, over any history of events."""
 
 from __future__ import annotations
 

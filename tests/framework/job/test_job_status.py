@@ -1,4 +1,4 @@
-"""What a Job says and when it is gone: from raw objects to verdicts, and from call to message."""
+"""Waits on a Job's status and deletion: verdicts, and from call to message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions on Jobs, from call to result or message."""
+"""Waits on Jobs, from call to result or message."""
 
 from __future__ import annotations
 

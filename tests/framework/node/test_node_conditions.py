@@ -1,4 +1,4 @@
-"""From raw nodes to the verdicts of the waits on them."""
+"""Verdicts on raw nodes."""
 
 from __future__ import annotations
 

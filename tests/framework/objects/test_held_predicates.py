@@ -1,4 +1,4 @@
-"""Times inside of combined conditions: each has its own, and each object too."""
+"""Timed parts of combined conditions: each part and object has its own timer."""
 
 from __future__ import annotations
 

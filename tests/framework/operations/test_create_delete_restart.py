@@ -1,4 +1,4 @@
-"""Creating, deleting and restarting, and what is awaited after it."""
+"""Creating, deleting and restarting, and the waits that follow."""
 
 from __future__ import annotations
 

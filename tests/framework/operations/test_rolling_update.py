@@ -1,4 +1,4 @@
-"""The blocking rolling update: what is deleted, when, and how often it looks."""
+"""The blocking rolling update: order of deletions, pace, polling."""
 
 from __future__ import annotations
 

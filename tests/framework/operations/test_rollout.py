@@ -1,4 +1,4 @@
-"""Rollouts: kubectl's rules, and the pods that end them early."""
+"""Rollouts: kubectl's rules, and pods that fail them early."""
 
 from __future__ import annotations
 

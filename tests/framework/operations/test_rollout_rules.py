@@ -1,4 +1,4 @@
-"""kubectl's own cases for `rollout status`, and those that it leaves open."""
+"""kubectl's own cases of `rollout status`, and the cases that it leaves open."""
 
 from __future__ import annotations
 

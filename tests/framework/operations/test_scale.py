@@ -1,4 +1,4 @@
-"""Scaling, and what is awaited after it."""
+"""Scaling, and the wait that follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a raw pod to the verdict of each wait on one pod: what is met, pending, doomed."""
+"""Verdicts on a raw pod, of each wait on one pod."""
 
 from __future__ import annotations
 

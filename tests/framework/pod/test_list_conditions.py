@@ -1,4 +1,4 @@
-"""From raw pods to the verdicts of the waits on many of them."""
+"""Verdicts on lists of raw pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions on pods and nodes, from call to result or message."""
+"""Waits on pods and nodes, from call to result or message."""
 
 from __future__ import annotations
 

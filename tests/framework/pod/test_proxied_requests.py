@@ -1,4 +1,4 @@
-"""Pods that answer and kubelets that say what they run: what cannot be watched is asked for."""
+"""Waits that ask pods and kubelets through the API server's proxy."""
 
 from __future__ import annotations
 

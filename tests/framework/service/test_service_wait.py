@@ -1,4 +1,4 @@
-"""A service as an object: its load balancer, its finalizer, its end."""
+"""Waits on a Service: load balancer, finalizer, deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From raw objects to verdicts: every row is a StatefulSet, its pods, and what each wait says."""
+"""Verdicts on a raw StatefulSet and its pods, one row per case."""
 
 from __future__ import annotations
 

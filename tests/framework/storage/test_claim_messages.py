@@ -1,4 +1,4 @@
-"""The whole message of every state that ends a wait on claims early."""
+"""Golden failure messages of waits on claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims that are given another class of volume attributes."""
+"""Waits on claims whose volume attributes class changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims and what they are bound to: from raw objects to verdicts, and from call to message."""
+"""Waits on claims and their volumes: verdicts, and from call to message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes and their attachments: from raw objects to verdicts, and from call to message."""
+"""Waits on volumes and attachments: verdicts, and from call to message."""
 
 from __future__ import annotations
 

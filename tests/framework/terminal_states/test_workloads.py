@@ -1,4 +1,4 @@
-"""What a controller's own status says of why its pods will not come."""
+"""Terminal states reported by a controller's own status."""
 
 from __future__ import annotations
 

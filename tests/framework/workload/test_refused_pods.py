@@ -1,4 +1,4 @@
-"""Refused pods of which only events tell: when those are listed, and when they are believed."""
+"""Pods refused by the server, reported by events alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions on Deployments, ReplicaSets and rollouts, from call to result or message."""
+"""Waits on Deployments, ReplicaSets and rollouts, from call to result or message."""
 
 from __future__ import annotations
 

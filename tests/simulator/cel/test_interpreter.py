@@ -1,4 +1,4 @@
-"""What expressions come to, and what that costs, both as the language's Go code has it."""
+"""Values and costs of expressions, both as in the language's Go implementation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What comes of values and literals that nobody means well with: a text, never an exception.
-
-The texts are a real server's.
-"""
+"""Invalid values and literals lead to error texts, never to exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the CEL runtime is not installed, as on platforms that it has no wheels for."""
+"""Installations without the CEL runtime, for instance on platforms without wheels of it."""
 
 from __future__ import annotations
 

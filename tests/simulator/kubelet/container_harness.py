@@ -1,4 +1,4 @@
-"""One container whose time a test drives, and the people who talk to what runs in it."""
+"""A container on a manual clock, with clients that attach and run commands."""
 
 from __future__ import annotations
 

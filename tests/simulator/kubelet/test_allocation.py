@@ -1,4 +1,4 @@
-"""Pods that ask for more than their node has left: they are given it once there is room."""
+"""Deferred resizes: made once the node has room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs of a pod reach: names, services, other pods, and how they are refused."""
+"""The cluster's network from a pod: names, services, other pods, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that keep more on their node's disk than they may."""
+"""Eviction of pods that exceed their storage limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lifecycle hooks: what they delay, and what becomes of containers whose hooks fail."""
+"""Lifecycle hooks: delays, and containers whose hooks fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that are cut off, without a kubelet, or short of something."""
+"""Node faults: partition, stopped kubelet, pressure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods from their binding to their end, as the real kubelet publishes them."""
+"""Pods from binding to removal, with the statuses that the real kubelet publishes."""
 
 from __future__ import annotations
 

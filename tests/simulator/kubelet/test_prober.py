@@ -1,4 +1,4 @@
-"""Probes over the network reach what listens in the container, and fail in the kubelet's words."""
+"""Network probes: reach listening containers, fail with the kubelet's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts of containers: rules first, then annotations, then KWOK's keys, then their command."""
+"""Scripted containers: rules, then annotations, then KWOK's keys, then the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pods write to volumes: who sees it, and how long it lasts."""
+"""Contents of volumes: visibility to pods, and lifetime."""
 
 from __future__ import annotations
 

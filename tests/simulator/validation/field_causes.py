@@ -1,4 +1,4 @@
-"""What a cluster says of an object that it does not take: the tables of this room ask that."""
+"""Causes of the 422 errors with which a cluster rejects objects."""
 
 from __future__ import annotations
 

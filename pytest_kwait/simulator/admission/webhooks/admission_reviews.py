@@ -1,4 +1,4 @@
-"""What a webhook is asked, and what its answer says.
+"""AdmissionReview: build the request, read the response.
 
 Source: k8s.io/apiserver pkg/admission/plugin/webhook/{request,errors}.
 """

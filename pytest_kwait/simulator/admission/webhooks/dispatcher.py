@@ -1,6 +1,7 @@
-"""One webhook and one request: asked once, understood, or failed as its policy says.
+"""MutatingAdmissionWebhook and ValidatingAdmissionWebhook: call webhooks, apply failure policies.
 
-Source: k8s.io/apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
+Source: k8s.io/apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go,
+pkg/admission/plugin/webhook/mutating/reinvocationcontext.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JSON patches of webhooks: the library's work, the server's words for what cannot be done.
+"""JSON patches of webhooks and policies, with the server's error messages.
 
 Source: gopkg.in/evanphx/json-patch.v4, `Patch.Apply`.
 """

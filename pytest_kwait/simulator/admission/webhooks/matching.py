@@ -1,4 +1,4 @@
-"""Which webhooks a request is shown to.
+"""Webhooks that match a request: rules, selectors, match conditions.
 
 Source: k8s.io/apiserver pkg/admission/plugin/webhook/{generic/webhook.go,predicates}.
 """

@@ -1,9 +1,9 @@
-"""Asking webhooks over HTTPS: whom, how long, and what it is called when nobody answers.
+"""Calls of webhooks over HTTPS, and retries of writes that wait for them.
 
-A write is made in one go, and what a webhook says is needed in the middle of it. A write
-therefore breaks off with `PendingWebhookCalls`, webhooks are asked while others are served, and it is made
-anew with the replies that it has: by a request of HTTP (`await_webhooks`), and by a controller or a
-kubelet of this process (`suspend_for_webhooks`), whose strand is laid aside meanwhile.
+A write is synchronous, and needs a webhook's answer in the middle. It therefore ends with
+`PendingWebhookCalls`; the webhooks are called while other requests are served; the write is then
+repeated with the replies. An HTTP request awaits that (`await_webhooks`); a controller or a
+kubelet of this process suspends its task (`suspend_for_webhooks`).
 
 Source: k8s.io/apiserver pkg/util/webhook/client.go, pkg/util/proxy/proxy.go.
 """

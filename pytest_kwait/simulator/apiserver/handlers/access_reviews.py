@@ -1,4 +1,4 @@
-"""Reviews: questions about users and what they may do, asked by creating objects.
+"""TokenReview, SubjectAccessReview and their kin: reviews answered on creation.
 
 Source: k8s.io/kubernetes pkg/registry/authentication, pkg/registry/authorization,
 pkg/apis/authorization/validation/validation.go.

@@ -1,6 +1,7 @@
-"""The query of a list or a watch, checked.
+"""Lists: options, resource versions, pages and continue tokens.
 
-Source: k8s.io/apimachinery pkg/apis/meta/internalversion/{defaults,validation}.
+Source: k8s.io/apimachinery pkg/apis/meta/internalversion/{defaults,validation}; k8s.io/apiserver
+pkg/storage/etcd3/store.go, pkg/storage/cacher/cacher.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""PATCH: the form of the patch, what it is applied to, what comes of it.
+"""PATCH: read the patch type, apply the patch, store the result.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/patch.go.
 """

@@ -1,6 +1,9 @@
-"""The parts of the control plane, as `kubectl get componentstatuses` lists them: they run.
+"""Requests on resources: get, list, watch, create, update, patch, delete.
 
-Source: k8s.io/kubernetes pkg/registry/core/componentstatus/rest.go.
+ComponentStatuses are made on request: every component is healthy.
+
+Source: k8s.io/apiserver pkg/endpoints/handlers, pkg/endpoints/installer.go; k8s.io/kubernetes
+pkg/registry/core/componentstatus/rest.go.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""What a stream still has to send: as fast as its client reads, and no more than can be kept.
+"""Watches: one stream of JSON lines per request, with back-pressure.
 
-Chunks are shared by all streams that send them; what is copied for one client alone is bounded by
-what its connection takes at a time.
+Each change is encoded once for all watches that show it the same way. A client that does not read
+is cut off when its buffer is full. Watches of a custom kind in a version that a webhook converts to
+send changes in order, as the webhook answers, and end where a conversion fails.
 
-Source: k8s.io/apiserver pkg/storage/cacher/cache_watcher.go (a watcher that does not keep up ends).
+Source: k8s.io/apiserver pkg/endpoints/handlers/watch.go,
+pkg/storage/cacher/{cache_watcher,cacher}.go.
 """
 
 from __future__ import annotations

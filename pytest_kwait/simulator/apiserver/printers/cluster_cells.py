@@ -1,6 +1,7 @@
-"""The rows of services, of what stands behind them and of what leads to them.
+"""Cells of networking, storage, nodes, namespaces, RBAC, quotas and policies.
 
-Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go.
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, k8s.io/kube-aggregator
+pkg/registry/apiservice/strategy.go.
 """
 
 from __future__ import annotations

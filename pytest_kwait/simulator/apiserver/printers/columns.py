@@ -1,7 +1,8 @@
-"""The columns of built-in kinds' tables.
+"""Column definitions of built-in kinds, and columns that a CustomResourceDefinition names.
 
 Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, k8s.io/apiserver
-pkg/registry/rest/table.go.
+pkg/registry/rest/table.go, k8s.io/apiextensions-apiserver
+pkg/registry/customresource/tableconvertor.
 """
 
 from __future__ import annotations

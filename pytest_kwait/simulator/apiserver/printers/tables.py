@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` shows, one row for an object.
+"""Table and PartialObjectMetadata responses, one row per object.
 
 Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, k8s.io/apiserver
 pkg/registry/rest/table.go.

@@ -1,6 +1,7 @@
-"""How long ago something was, as tables show it.
+"""Cells of pods, workloads and autoscalers, and the age of an object.
 
-Source: k8s.io/apimachinery pkg/util/duration/duration.go.
+Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go (printPod, formatHPAMetrics);
+k8s.io/apimachinery pkg/util/duration/duration.go.
 """
 
 from __future__ import annotations

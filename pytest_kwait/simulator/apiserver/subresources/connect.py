@@ -1,6 +1,7 @@
-"""Where a pod is: its container, its node's kubelet.
+"""Connecting to pods, services and nodes: admission, options, container, kubelet.
 
-Source: k8s.io/kubernetes pkg/registry/core/pod/strategy.go, pkg/kubelet/client/kubelet_client.go.
+Source: k8s.io/apiserver pkg/endpoints/handlers/rest.go, ConnectResource; k8s.io/kubernetes
+pkg/registry/core/pod/strategy.go, pkg/kubelet/client/kubelet_client.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evicting pods: a deletion that disruption budgets may refuse.
+"""`eviction`: a deletion of a pod that disruption budgets may refuse.
 
 Source: k8s.io/kubernetes pkg/registry/core/pod/storage/eviction.go.
 """

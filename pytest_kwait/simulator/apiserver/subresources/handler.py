@@ -1,6 +1,7 @@
-"""Assigning pods to nodes on request.
+"""Routing of subresources to their handlers; status, binding and token requests.
 
-Source: k8s.io/kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST.
+Source: k8s.io/kubernetes pkg/registry/core/pod/rest, pkg/registry/core/pod/storage (BindingREST),
+pkg/registry/apps/*/storage.
 """
 
 from __future__ import annotations

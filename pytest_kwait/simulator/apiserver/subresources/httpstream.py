@@ -1,6 +1,10 @@
-"""Several streams over one WebSocket: a byte or a digit of channel in front of each message.
+"""Multiplexed streams: WebSocket channels, and SPDY/3.1 whose client opens all streams.
 
-Source: k8s.io/streaming pkg/httpstream/wsstream, k8s.io/cri-streaming pkg/streaming/remotecommand.
+On a WebSocket, a byte or a digit in front of each message names its channel. SPDY has no flow
+control here, as in github.com/moby/spdystream.
+
+Source: k8s.io/streaming pkg/httpstream/wsstream, k8s.io/cri-streaming
+pkg/streaming/remotecommand; the SPDY protocol, draft 3.1.
 """
 
 from __future__ import annotations

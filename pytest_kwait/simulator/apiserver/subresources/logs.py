@@ -1,6 +1,8 @@
-"""What is asked of a container's log.
+"""Container logs: PodLogOptions, and the lines that a client gets.
 
-Source: k8s.io/api core/v1 PodLogOptions, k8s.io/kubernetes pkg/apis/core/validation/validation.go.
+Source: k8s.io/api core/v1 PodLogOptions; k8s.io/kubernetes
+pkg/apis/core/validation/validation.go, pkg/registry/core/pod/strategy.go (LogLocation),
+pkg/registry/core/pod/rest/log.go.
 """
 
 from __future__ import annotations

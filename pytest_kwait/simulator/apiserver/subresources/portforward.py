@@ -1,4 +1,4 @@
-"""Connections to ports of pods, over WebSocket channels or SPDY within a WebSocket.
+"""`portforward` over WebSocket channels, or over SPDY tunnelled in a WebSocket.
 
 Source: k8s.io/cri-streaming pkg/streaming/portforward, k8s.io/apiserver
 pkg/util/proxy/streamtunnel.go.

@@ -1,6 +1,10 @@
-"""Links of pages that came through a proxy, so that they lead through it again.
+"""`proxy`: HTTP requests forwarded to pods, to services and to kubelets.
 
-Source: k8s.io/apimachinery pkg/util/proxy/transport.go.
+Links in HTML pages are rewritten so that they lead through the proxy again.
+
+Source: k8s.io/apimachinery pkg/util/proxy/{upgradeaware,transport}.go, k8s.io/kubernetes
+pkg/registry/core/{pod,service}, pkg/registry/core/node/rest/proxy.go,
+pkg/kubelet/server/server.go.
 """
 
 from __future__ import annotations

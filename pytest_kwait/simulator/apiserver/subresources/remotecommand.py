@@ -1,4 +1,4 @@
-"""Commands in containers and their own programs, over WebSocket.
+"""`exec` and `attach` over WebSocket.
 
 Source: k8s.io/cri-streaming pkg/streaming/remotecommand, k8s.io/apiserver
 pkg/util/proxy/streamtranslator.go.

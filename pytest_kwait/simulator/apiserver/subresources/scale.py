@@ -1,4 +1,4 @@
-"""The `scale` subresource over HTTP: read, replaced, patched, applied.
+"""`scale`: read, replace, patch and apply the replicas of a workload.
 
 Source: k8s.io/kubernetes pkg/registry/apps/deployment/storage/storage.go, ScaleREST;
 k8s.io/apimachinery pkg/util/managedfields/scalehandler.go.

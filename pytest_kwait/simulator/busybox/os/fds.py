@@ -1,4 +1,4 @@
-"""Open files: what a process reads from and writes to by a number."""
+"""Open files of a process, by file descriptor: files, pipes, devices, sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a container: its own scratch, and the volumes mounted into it."""
+"""The file system of a container, with the volumes mounted into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container's processes hold in memory, and when it is too much."""
+"""Memory and disk of containers: accounts, limits, and the machine that all share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ports of one pod, which all of its containers share, and how it reaches others."""
+"""The network namespace of a pod: listening ports, and connections to other hosts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The embedded nodes' processor: which process has its turn, and how long.
+"""The process table of a container, and the CPU time that all containers share.
 
-All containers share the one process that the cluster is. Those that do a little have their turn at
-once; a container that wants to compute all the time (an endless loop) has what is left, so that it
-costs neither the API server nor other pods their time.
+All containers run in one Python process, the cluster's. Those that compute little run at
+once; a container that computes all the time (an endless loop) gets the rest, so that it
+takes no time from the API server or from other pods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Where the output of processes goes, and sessions with those that somebody follows."""
+"""Streams of processes: output sinks, sessions, and the line discipline of terminals.
+
+A session connects a process to a client that sends input and takes output. A terminal
+echoes, edits lines, and turns control keys into signals.
+"""
 
 from __future__ import annotations
 

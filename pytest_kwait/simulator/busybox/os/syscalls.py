@@ -1,7 +1,7 @@
-"""What a process can do: pause, read, write, listen, wait for others.
+"""System calls, processes and signals.
 
-A program is a generator of these effects that returns its exit code, so that whoever runs it
-decides what a second is and when others have their turn.
+A program is a generator of system calls (sleep, read, write, listen, wait) that returns its
+exit code: the process table decides how long a second is and which process runs next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs that change lines or choose among them: `cut`, `tr`, `grep`, `xargs`."""
+"""Programs that select or change lines: `cut`, `tr`, `grep`; and `xargs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that tell of files: `ls`, `find`, `du`, `stat`."""
+"""Programs on files: `ls`, `find`, `du`, `stat`, `mkdir`, `cp`, `mv`, `rm`, `chmod`, …"""
 
 from __future__ import annotations
 

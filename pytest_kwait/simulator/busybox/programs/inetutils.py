@@ -1,4 +1,4 @@
-"""Programs that connect to what listens in the cluster: `wget`, `nslookup`, `nc` as a client."""
+"""Programs on the network: `wget`, `nslookup`, `nc`, `httpd`."""
 
 from __future__ import annotations
 

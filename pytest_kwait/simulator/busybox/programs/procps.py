@@ -1,4 +1,4 @@
-"""Programs about processes: `timeout`, `ps`, `kill`, `which` and those that run others."""
+"""Programs about processes: `timeout`, `ps`, `kill`, `which`, `nohup`, `time`, …"""
 
 from __future__ import annotations
 

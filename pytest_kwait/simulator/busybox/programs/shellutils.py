@@ -1,4 +1,4 @@
-"""The escapes of `echo` and the formats of `printf`."""
+"""Programs that print, wait or report: `echo`, `printf`, `date`, `env`, `sleep`, …"""
 
 from __future__ import annotations
 

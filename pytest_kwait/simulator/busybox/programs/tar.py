@@ -1,4 +1,4 @@
-"""`tar` over the files of a container: what copies files in and out."""
+"""`tar` over the files of a container; `kubectl cp` uses it."""
 
 from __future__ import annotations
 

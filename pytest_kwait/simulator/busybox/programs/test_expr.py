@@ -1,4 +1,4 @@
-"""`test`, `[` and `expr`: programs that answer by their exit code."""
+"""`test`, `[`, `[[` and `expr`: evaluate an expression; the exit code is its truth."""
 
 from __future__ import annotations
 

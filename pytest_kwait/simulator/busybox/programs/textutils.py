@@ -1,4 +1,4 @@
-"""Programs that read text and write some of it."""
+"""Programs on text and bytes: `cat`, `tail`, `wc`, `sort`, digests, `dd`, …"""
 
 from __future__ import annotations
 

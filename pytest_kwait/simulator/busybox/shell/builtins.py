@@ -1,4 +1,4 @@
-"""The commands of a shell that deal with processes and signals: `trap`, `wait`, `kill`, `jobs`."""
+"""The builtins of the shell: commands that change the shell itself."""
 
 from __future__ import annotations
 

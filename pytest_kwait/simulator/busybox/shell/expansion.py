@@ -1,4 +1,7 @@
-"""`$((…))`: whole numbers of 64 bits with the operators of C, as busybox has them."""
+"""Word expansions: parameters, arithmetic, command substitutions, field splitting, file names.
+
+Arithmetic is on whole numbers of 64 bits with the operators of C, as busybox has them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell script is read as: words, operators, names."""
+"""The lexer of shell scripts: words, operators, here-documents."""
 
 from __future__ import annotations
 

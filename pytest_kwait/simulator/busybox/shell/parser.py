@@ -1,8 +1,8 @@
-"""The shell language that container commands are written in: the grammar of busybox's `ash`.
+"""The parser of shell scripts: the grammar of busybox's `ash`.
 
-What `ash` does not have either (arrays, process substitution) is the syntax error that it is there.
-There is no maintained parser under a permissive licence that fits; docs/embedded-cluster.md says
-which were looked at.
+Whatever `ash` does not have either (arrays, process substitution) is the syntax error that
+it is there. There is no maintained parser under a permissive licence that fits;
+docs/embedded-cluster.md says which were looked at.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a shell is: its name, its arguments, its options, its variables, its traps."""
+"""The shell: runs the syntax tree of a script over the programs of `applets`.
+
+It holds the state (arguments, options, functions, traps, jobs), makes redirections, runs
+simple commands, and forks subshells, pipelines, substitutions and background jobs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell script is made of, as a tree."""
+"""The syntax tree of a shell script."""
 
 from __future__ import annotations
 

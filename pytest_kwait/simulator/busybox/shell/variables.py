@@ -1,4 +1,8 @@
-"""What leaves the commands of a script before their end, and what its variables are."""
+"""Variables of a shell, and the exceptions by which commands end early.
+
+`exit`, `return`, `break`, `continue` and assignments to read-only variables unwind the
+commands that run.
+"""
 
 from __future__ import annotations
 

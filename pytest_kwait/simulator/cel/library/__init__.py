@@ -1,4 +1,7 @@
-"""Kubernetes' own functions, with the types that they are checked by and the code that they run.
+"""Kubernetes' CEL function libraries: declarations for the checker and implementations.
+
+What may enter: one module per file of upstream's `pkg/cel/library`, each with a table `FUNCTIONS`
+from overloads to implementations.
 
 Source: k8s.io/apiserver pkg/cel/library.
 """

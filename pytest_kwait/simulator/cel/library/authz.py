@@ -1,7 +1,7 @@
-"""Asking what users may do.
+"""CEL functions of `authorizer`: authorization checks in expressions.
 
-Whom to ask is told around an evaluation, by `AUTHORIZER`: the functions of an expression are given
-its values alone.
+The context variable `AUTHORIZER` holds the authorizer during an evaluation: functions of an
+expression only receive their arguments.
 
 Source: k8s.io/apiserver pkg/cel/library/authz.go.
 """

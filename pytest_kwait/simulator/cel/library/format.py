@@ -1,4 +1,4 @@
-"""Formats of texts that have a name: `format.dns1123Label().validate(text)`.
+"""CEL functions of named formats: `format.dns1123Label().validate(text)`.
 
 Source: k8s.io/apiserver pkg/cel/library/format.go.
 """

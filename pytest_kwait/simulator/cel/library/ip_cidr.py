@@ -1,4 +1,4 @@
-"""IP addresses and ranges of them.
+"""CEL functions of IP addresses and CIDRs.
 
 Source: k8s.io/apiserver pkg/cel/library/{ip,cidr}.go.
 """

@@ -1,4 +1,4 @@
-"""The function for keys in the paths of JSON patches.
+"""The CEL function `jsonpatch.escapeKey`.
 
 Source: k8s.io/apiserver pkg/cel/library/jsonpatch.go.
 """

@@ -1,4 +1,4 @@
-"""Functions of lists.
+"""CEL functions of lists: `isSorted`, `min`, `max`, `sum`, `indexOf`, `lastIndexOf`.
 
 Source: k8s.io/apiserver pkg/cel/library/lists.go.
 """

@@ -1,4 +1,4 @@
-"""Quantities: `100m`, `1Gi`.
+"""CEL functions of quantities such as `100m` and `1Gi`.
 
 Source: k8s.io/apiserver pkg/cel/library/quantity.go.
 """

@@ -1,4 +1,4 @@
-"""Functions that find patterns in texts.
+"""CEL functions `find` and `findAll`.
 
 Source: k8s.io/apiserver pkg/cel/library/regex.go.
 """

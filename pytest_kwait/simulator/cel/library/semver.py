@@ -1,4 +1,4 @@
-"""Semantic versions.
+"""CEL functions of semantic versions.
 
 Source: k8s.io/apiserver pkg/cel/library/semverlib.go.
 """

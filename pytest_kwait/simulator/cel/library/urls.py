@@ -1,4 +1,4 @@
-"""URLs.
+"""CEL functions of URLs.
 
 Source: k8s.io/apiserver pkg/cel/library/urls.go.
 """

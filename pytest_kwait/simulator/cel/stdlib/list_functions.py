@@ -1,4 +1,4 @@
-"""The language's own functions of lists and sets.
+"""CEL functions of lists and sets.
 
 Source: github.com/google/cel-go ext/{lists,sets,comprehensions}.go.
 """

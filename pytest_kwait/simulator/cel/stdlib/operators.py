@@ -1,4 +1,4 @@
-"""The language's operators and its conversions from one type to another.
+"""CEL operators and type conversions.
 
 Source: github.com/google/cel-go common/types, common/stdlib.
 """

@@ -1,6 +1,6 @@
-"""What `'%s and %d'.format([…])` makes.
+"""CEL functions of strings, timestamps and optional values, and string formatting.
 
-Source: github.com/google/cel-go ext/formatting.go.
+Source: github.com/google/cel-go ext/{strings,formatting}.go, common/stdlib, cel/library.go.
 """
 
 from __future__ import annotations

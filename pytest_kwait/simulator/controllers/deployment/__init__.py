@@ -1,7 +1,8 @@
-"""Deployments: one ReplicaSet per pod template, rolled from the old ones to the newest.
+"""The Deployment controller: one ReplicaSet per pod template, rolled to the newest.
 
-What may enter: the deployment controller and what it decides by. It never touches pods: those are
-the ReplicaSets' to make and remove.
+What may enter: the controller and the arithmetic of its rollouts. It never touches pods.
+
+Source: kube-controller-manager, pkg/controller/deployment.
 """
 
 from __future__ import annotations

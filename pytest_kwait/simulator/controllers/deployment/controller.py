@@ -1,4 +1,11 @@
-"""What one look at one Deployment sees, and the writes that all its parts share."""
+"""The Deployment controller.
+
+In reading order: a Deployment with its ReplicaSets, the status and its deadline, the newest
+ReplicaSet and the revisions, one step of a rollout, the controller.
+
+Source: kube-controller-manager,
+deployment/{deployment_controller,sync,progress,rolling,recreate}.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The arithmetic of a rollout: how many pods where, on plain numbers and dicts."""
+"""The arithmetic of a rollout: replica counts, revisions, conditions, deadlines.
+
+Pure functions of numbers and dicts.
+
+Source: kube-controller-manager, deployment/util/deployment_util.go, deployment/progress.go.
+"""
 
 from __future__ import annotations
 

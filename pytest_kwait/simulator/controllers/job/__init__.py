@@ -1,7 +1,8 @@
-"""Jobs: pods run to completion, counted without loss, retried and given up by rules.
+"""The Job controller: runs pods to completion, counts them, retries by policy.
 
-What may enter: the job controller, and the pure rules it decides by. Nothing here knows how a pod
-is run.
+What may enter: the controller and the pure functions it decides by. Nothing here runs a pod.
+
+Source: kube-controller-manager, pkg/controller/job.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Counting a Job's pods in its status without losing one or counting one twice.
+"""The Job controller.
 
-The order of writes is the point: pods that ended are noted in the status before the finalizer that
-keeps them is removed, and counted after.
+In reading order: finalizer tracking, creation and deletion of pods, one sync of a Job, the
+controller. The order of writes matters: pods that ended are noted in the status before the
+finalizer that keeps them is removed, and counted after, so that none is lost or counted twice.
 
-Source: kube-controller-manager, job_controller.go, `trackJobStatusAndRemoveFinalizers`.
+Source: kube-controller-manager, job/job_controller.go (`syncJob`,
+`trackJobStatusAndRemoveFinalizers`, `manageJob`).
 """
 
 from __future__ import annotations

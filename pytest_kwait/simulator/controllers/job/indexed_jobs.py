@@ -1,4 +1,7 @@
-"""Completion indexes of Indexed Jobs: which succeeded, which failed, which come next."""
+"""Completion indexes of Indexed Jobs: succeeded, failed and next ones.
+
+Source: kube-controller-manager, job/indexed_job_utils.go.
+"""
 
 from __future__ import annotations
 

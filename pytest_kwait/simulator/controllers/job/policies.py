@@ -1,4 +1,7 @@
-"""By which rules a Job ends: failure policy, success policy, limits, retries."""
+"""The policies that end a Job: failure and success policy, limits, retries.
+
+Source: kube-controller-manager, job/{pod_failure_policy,success_policy,backoff_utils}.go.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What one look at one Job sees: the Job, its pods, and what they add up to."""
+"""The state of one sync of a Job: the Job, its pods and their counts.
+
+Source: kube-controller-manager, job/job_controller.go (`syncJobCtx`).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""How fast an autoscaler may follow what its metrics ask for.
+"""The HorizontalPodAutoscaler controller.
 
-Source: kube-controller-manager, podautoscaler/horizontal.go.
+Bounds are applied at once; beyond that metrics decide, limited by the scaling behavior.
+
+Source: kube-controller-manager, podautoscaler/horizontal.go (`reconcileAutoscaler`,
+`normalizeDesiredReplicasWithBehaviors`).
 """
 
 from __future__ import annotations

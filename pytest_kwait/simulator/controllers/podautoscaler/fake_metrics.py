@@ -1,11 +1,11 @@
-"""What pods and others are said to use: the scriptable source of metrics.
+"""Resource usage and metrics that tests set by annotations.
 
-A test writes it in annotations, which a real cluster does not look at:
+A real cluster ignores these annotations:
 
-    metrics.kwait.dev/usage: cpu=250m,memory=64Mi        a pod's containers, each of them
+    metrics.kwait.dev/usage: cpu=250m,memory=64Mi        each container of a pod
     metrics.kwait.dev/usage.NAME: cpu=100m               one of its containers
     metrics.kwait.dev/values: hits=15                   metrics of a pod or of any other object;
-                                                     on an autoscaler, external ones
+                                                        on an autoscaler, external ones
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""How many replicas a metric asks for.
+"""The replica calculator: the replicas that each metric of an autoscaler asks for.
 
-Source: kube-controller-manager, podautoscaler/replica_calculator.go, metrics/utilization.go.
+Source: kube-controller-manager, podautoscaler/replica_calculator.go, metrics/utilization.go,
+podautoscaler/horizontal.go (`computeReplicasForMetric`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""StatefulSets: pods with names, in order, and claims that stay theirs.
+"""The StatefulSet controller: ordered pods with stable names and claims.
 
-What may enter: the stateful set controller and what it decides by. It makes pods and claims;
-binding them is for others.
+What may enter: the controller and its pods and claims. It does not bind them.
+
+Source: kube-controller-manager, pkg/controller/statefulset.
 """
 
 from __future__ import annotations

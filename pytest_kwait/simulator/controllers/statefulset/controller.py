@@ -1,4 +1,10 @@
-"""The templates that a StatefulSet has had: the one it leaves and the one it is to have."""
+"""The StatefulSet controller.
+
+In reading order: the current and the update revision, one sync (create, replace, scale down,
+update, status), the controller.
+
+Source: kube-controller-manager, statefulset/{stateful_set,stateful_set_control}.go.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The pods of a StatefulSet: who they are, and what each of them must have.
+"""The pods of a StatefulSet, their identity, and their claims with owners.
 
-Source: kube-controller-manager, statefulset/stateful_set_utils.go.
+Source: kube-controller-manager, statefulset/stateful_pod_control.go, stateful_set_utils.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Claims and volumes: bound to each other, made where a class asks for it, kept while in use.
+"""The controllers of claims and volumes: binding, provisioning, expansion, protection.
 
-What may enter: the controllers of claims and volumes, and what the scheduler must know of them.
-Nothing is imported here: what binds and grows is loaded with the first claim, volume or class
-of attributes.
+What may enter: these controllers, and the scheduler's check of claims. Nothing is imported
+here:
+most of them load with the first claim, volume or volume attributes class.
+
+Source: kube-controller-manager, pkg/controller/volume.
 """

@@ -1,4 +1,6 @@
-"""Generic ephemeral volumes: a claim for each, which lives as long as its pod.
+"""The ephemeral volume controller: creates a claim for each generic ephemeral volume.
+
+The claim lives as long as its pod.
 
 Source: kube-controller-manager, volume/ephemeral/controller.go; component-helpers,
 storage/ephemeral/ephemeral.go.

@@ -1,4 +1,4 @@
-"""Volumes that grow because their claim asks for more.
+"""The expand controller: grows volumes when their claim requests more.
 
 Source: kube-controller-manager, volume/expand/expand_controller.go; kubernetes-csi,
 external-resizer pkg/controller.

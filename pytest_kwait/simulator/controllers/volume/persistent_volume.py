@@ -1,7 +1,9 @@
-"""Which volume suits which claim, on plain objects.
+"""The persistent volume controller: binds claims to volumes, and provisions volumes.
+
+In reading order: which volume satisfies a claim, provisioning by class, the controller.
 
 Source: component-helpers, storage/volume/pv_helpers.go; kube-controller-manager,
-persistentvolume/pv_controller.go, `checkVolumeSatisfyClaim`.
+persistentvolume/pv_controller.go (`checkVolumeSatisfyClaim`, `syncClaim`, `syncVolume`).
 """
 
 from __future__ import annotations

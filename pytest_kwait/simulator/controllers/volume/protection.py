@@ -1,4 +1,4 @@
-"""Claims stay while a pod uses them, volumes while they are bound, classes while they are named.
+"""The protection controllers: delay deletion of claims, volumes and classes in use.
 
 Source: kube-controller-manager, volume/{pvcprotection,pvprotection,vacprotection}.
 """

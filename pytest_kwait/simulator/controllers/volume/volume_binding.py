@@ -1,4 +1,4 @@
-"""What the scheduler must know of claims: which a pod waits for, and who waits for which.
+"""The VolumeBinding plugin of the cluster's scheduler: claims of a pod and their volumes.
 
 Source: kube-scheduler, framework/plugins/volumebinding/volume_binding.go.
 """

@@ -1,4 +1,8 @@
-"""What a container has written, line by line."""
+"""Container instances: the process, its output and log, attached sessions, the exit.
+
+A log keeps its last 10 MiB. When the logs of a cluster take too much together, the largest
+one drops its older half.
+"""
 
 from __future__ import annotations
 

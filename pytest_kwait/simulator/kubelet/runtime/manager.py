@@ -1,6 +1,12 @@
-"""Ending containers: their preStop hooks, their turns, the signal, and the end of their grace.
+"""The runtime manager of a pod: starts, restarts and terminates its containers.
 
-Source: kuberuntime_container.go, `killContainer`; kuberuntime_termination_order.go.
+It keeps the record of each container (current and last instance, restarts, waiting reason),
+runs postStart and preStop hooks, enforces security contexts, and terminates sidecars after
+the containers that they serve.
+
+Source: kuberuntime_container.go, `killContainer`; kuberuntime_termination_order.go;
+kuberuntime/security_context_others.go, `verifyRunAsNonRoot`; kuberuntime/helpers.go,
+`getSeccompProfile`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""How long a kubelet waits before it tries the same thing again: by key, doubling, forgetting."""
+"""Restart policies and exit code rules of containers, and the back-off between retries.
+
+The back-off is kept by key: it doubles with every retry and is forgotten after a while
+without any. Image pulls use it too.
+
+Source: pkg/api/v1/pod/util.go, `ContainerShouldRestart`,
+`FindMatchingContainerRestartRule`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Config maps, secrets and leases: keys, sizes, and what each type of secret needs.
+"""Validation of config maps, secrets and leases: keys, sizes, data of typed secrets.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateConfigMap, ValidateSecret;
 pkg/apis/coordination/validation/validation.go; pkg/registry/core/secret/strategy.go.

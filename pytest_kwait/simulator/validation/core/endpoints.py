@@ -1,4 +1,4 @@
-"""Endpoints and endpoint slices: where something answers, and by which ports.
+"""Validation of endpoints and endpoint slices: addresses, ports and hints.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateEndpoints;
 pkg/apis/discovery/validation/validation.go, ValidateEndpointSlice.

@@ -1,4 +1,4 @@
-"""Events, by the version that they are written in: the newer one asks for more.
+"""Validation of events in the core group and in the stricter events.k8s.io/v1.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/events.go.
 """

@@ -1,6 +1,7 @@
-"""Labels of nodes that are on their way out.
+"""Validation of nodes and their updates, and warnings about deprecated node labels.
 
-Source: k8s.io/kubernetes pkg/api/node/util.go.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateNode, ValidateNodeUpdate;
+pkg/registry/core/node/strategy.go, nodeWarnings; pkg/api/node/util.go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What was found sound a moment ago, and need not be looked at again.
+"""A small cache of recently validated values, to skip repeated validation.
 
-Most pods have what thousands of others have: the token's volume, the default tolerations.
+Most pods share some values with thousands of others: the token volume, the default tolerations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""Amounts of resources: not below zero, and whole where they count things.
+"""Validation of resource names, quantities, requests, limits and claims.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateResourceQuantityValue;
+Quantities must not be negative, and must be integers where the resource counts objects.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateResourceQuantityValue,
+validateResourceRequirements, validateResourceClaimNames, validatePodResources;
 pkg/apis/core/helper/helpers.go, IsIntegerResourceName.
 """
 

@@ -1,7 +1,7 @@
-"""Where pods go: affinity to nodes and to pods, topology spread.
+"""Validation of affinity, node selectors, topology spread constraints and tolerations.
 
-Source: pkg/apis/core/validation/validation.go, validateAffinity,
-validateTopologySpreadConstraints.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateAffinity,
+validateTopologySpreadConstraints, ValidateTolerations, validateOnlyAddedTolerations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Cluster IPs of services and the families that they are of.
+"""Validation of services: ports, traffic policies, cluster IPs, IP families, load balancers.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go,
-ValidateServiceClusterIPsRelatedFields, validateUpgradeDowngradeClusterIPs,
-validateUpgradeDowngradeIPFamilies; pkg/registry/core/service/storage/alloc.go, initIPFamilyFields.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateService,
+ValidateServiceUpdate, ValidateLoadBalancerStatus, ValidateServiceClusterIPsRelatedFields,
+validateUpgradeDowngradeClusterIPs, validateUpgradeDowngradeIPFamilies; pkg/api/service/warnings.go;
+pkg/registry/core/service/storage/alloc.go, initIPFamilyFields.
 """
 
 from __future__ import annotations

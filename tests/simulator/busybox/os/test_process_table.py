@@ -1,4 +1,4 @@
-"""The processor that the containers of a cluster share."""
+"""CPU time shared by the containers of a cluster."""
 
 from __future__ import annotations
 

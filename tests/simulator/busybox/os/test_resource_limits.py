@@ -1,4 +1,4 @@
-"""Scripts that would harm a node: they harm nobody but themselves."""
+"""Hostile scripts: limits of CPU, memory, processes, files and logs."""
 
 from __future__ import annotations
 

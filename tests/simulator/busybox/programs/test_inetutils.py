@@ -1,4 +1,4 @@
-"""What listens in containers."""
+"""`httpd` and `nc`: servers in containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tar`, which copies files in and out."""
+"""`tar`, which copies files into and out of containers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Scripts run by the shell of the embedded cluster and by the machine's busybox, side by side.
+"""Compare the simulated shell with the machine's busybox, script by script.
 
-`python -m tests.simulator.busybox.shell.busybox_oracle SECONDS [SEED]` makes scripts up for longer than the
-tests do, prints those that differ and how, and names the seed, which repeats them.
+`python -m tests.simulator.busybox.shell.busybox_oracle SECONDS [SEED]` generates scripts
+for longer than the tests do, prints those whose results differ and how, and prints the
+seed, which repeats them.
 """
 
 from __future__ import annotations

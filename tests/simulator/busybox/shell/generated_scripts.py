@@ -1,4 +1,4 @@
-"""Scripts made up of what the shell knows, whose output does not depend on who is faster."""
+"""Random shell scripts whose output does not depend on timing."""
 
 from __future__ import annotations
 

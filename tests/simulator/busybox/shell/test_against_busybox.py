@@ -1,4 +1,4 @@
-"""Scripts whose judge is the machine's busybox: what they print and how they end."""
+"""Scripts whose output and exit code must equal those of the machine's busybox."""
 
 from __future__ import annotations
 

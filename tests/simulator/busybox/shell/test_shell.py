@@ -1,4 +1,4 @@
-"""Scripts of containers: what they print, how they end, and what they cannot do."""
+"""Shell scripts: output, exit codes, errors."""
 
 from __future__ import annotations
 

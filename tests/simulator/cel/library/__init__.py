@@ -1,0 +1,1 @@
+"""Tests of Kubernetes' CEL function libraries."""

@@ -1,4 +1,4 @@
-"""Commands beside a container's own program, and people attached to that."""
+"""Sessions with containers: exec, attach, terminals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers' own restart policies, their rules, and what starts containers again."""
+"""Container restarts: policies, rules, image changes, resizes."""
 
 from __future__ import annotations
 

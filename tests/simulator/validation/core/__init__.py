@@ -1,0 +1,1 @@
+"""Tests of the validation of the core API group."""

@@ -1,6 +1,6 @@
-"""Annotations that mean something to pods, and must agree with its fields.
+"""Validation of pod annotations that mirror fields: seccomp and AppArmor profiles, deletion cost.
 
-Source: pkg/apis/core/validation/validation.go, ValidatePodSpecificAnnotations,
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePodSpecificAnnotations,
 ValidatePodSpecificAnnotationUpdates, validateSeccompAnnotationsAndFields,
 validateAppArmorAnnotationsAndFieldsMatchOnCreate.
 """

@@ -1,6 +1,11 @@
-"""Probes, and what is done after a container's start and before its end.
+"""Validation of containers, init containers and ephemeral containers.
 
-Source: pkg/apis/core/validation/validation.go, validateProbe, validateHandler, validateLifecycle.
+Covers ports, probes, lifecycle hooks, volume mounts and devices, restart and resize policies.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateContainers,
+validateInitContainers, validateEphemeralContainers, validateContainerCommon, validateProbe,
+validateHandler, validateLifecycle, ValidateVolumeMounts, ValidateVolumeDevices,
+validateContainerRestartPolicy, validateInitContainerRestartPolicy, validateResizePolicy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Environment variables and where they come from.
+"""Validation of environment variables and their sources.
 
-Source: pkg/apis/core/validation/validation.go, ValidateEnv, ValidateEnvFrom.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateEnv, ValidateEnvFrom.
 """
 
 from __future__ import annotations

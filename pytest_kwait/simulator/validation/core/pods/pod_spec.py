@@ -1,7 +1,8 @@
-"""Names and addresses that a pod knows, and is known by.
+"""Validation of pods, pod specs and pod templates.
 
-Source: pkg/apis/core/validation/validation.go, validatePodDNSConfig, ValidateHostAliases,
-validatePodHostName.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePodSpec,
+validatePodMetadataAndSpec, ValidatePodCreate, ValidatePodTemplateSpec, validatePodDNSConfig,
+ValidateHostAliases, validatePodHostName.
 """
 
 from __future__ import annotations

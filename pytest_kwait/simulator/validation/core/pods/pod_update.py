@@ -1,7 +1,10 @@
-"""What may be said of a pod.
+"""Validation of pod updates: spec, status, resize and ephemeral containers.
 
-Source: pkg/apis/core/validation/validation.go, ValidatePodStatusUpdate, validatePodConditions,
-validatePodIPs, validateHostIPs.
+Other than upstream, a resize does not depend on the node's version: all nodes here have the same.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePodUpdate,
+ValidatePodStatusUpdate, validatePodConditions, validatePodIPs, validateHostIPs, ValidatePodResize,
+ValidatePodEphemeralContainersUpdate.
 """
 
 from __future__ import annotations

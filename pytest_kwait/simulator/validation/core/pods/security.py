@@ -1,6 +1,6 @@
-"""Security contexts of pods and of containers: users, profiles, sysctls.
+"""Validation of security contexts of pods and containers, and of sysctls.
 
-Source: pkg/apis/core/validation/validation.go, validatePodSpecSecurityContext,
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validatePodSpecSecurityContext,
 ValidateSecurityContext, validateSysctls, validateSeccompProfileField,
 ValidateAppArmorProfileField; component-helpers node/util/sysctl.
 """

@@ -1,6 +1,7 @@
-"""Ports of a pod's containers that get in each other's way.
+"""Warnings about pods and pod templates that are valid but likely wrong.
 
-Source: pkg/api/pod/warnings.go, warningsForPodSpecAndMeta.
+Source: k8s.io/kubernetes pkg/api/pod/warnings.go, warningsForPodSpecAndMeta,
+warningsForOverlappingVirtualPaths; pkg/api/node/util.go.
 """
 
 from __future__ import annotations

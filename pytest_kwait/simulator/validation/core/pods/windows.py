@@ -1,7 +1,8 @@
-"""What pods of Windows may and may not have, and pods of Linux may not.
+"""Validation of fields that only Windows pods or only Linux pods may set.
 
-Source: pkg/apis/core/validation/validation.go, validateWindowsSecurityContextOptions,
-validateWindowsHostProcessPod, validateLinux, validateWindows.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go,
+validateWindowsSecurityContextOptions, validateWindowsHostProcessPod, validateLinux,
+validateWindows.
 """
 
 from __future__ import annotations

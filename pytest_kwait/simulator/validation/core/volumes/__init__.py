@@ -1,1 +1,4 @@
-"""To be described."""
+"""Validation of volumes: those of pods, persistent volumes and claims.
+
+What may enter: volume sources, persistent volumes, claims, and the `volumes` of a pod spec.
+"""

@@ -1,6 +1,8 @@
-"""What a claim asks for: how much, of what, and with what in it.
+"""Validation of persistent volume claims, their updates, and claim templates in volumes.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaimSpec.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeClaim,
+ValidatePersistentVolumeClaimSpec, ValidatePersistentVolumeClaimUpdate,
+ValidatePersistentVolumeClaimTemplate; pkg/api/persistentvolumeclaim/util.go.
 """
 
 from __future__ import annotations

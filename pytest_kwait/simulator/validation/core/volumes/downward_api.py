@@ -1,6 +1,6 @@
-"""References to a pod's own fields and to its containers' resources.
+"""Validation of downward API references: fields of the pod, resources of its containers.
 
-Source: pkg/apis/core/validation/validation.go, validateObjectFieldSelector,
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateObjectFieldSelector,
 validateContainerResourceFieldSelector; pkg/apis/core/pods/helpers.go,
 ConvertDownwardAPIFieldLabel; pkg/fieldpath/fieldpath.go.
 """

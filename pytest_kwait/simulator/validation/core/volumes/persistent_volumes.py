@@ -1,6 +1,7 @@
-"""What is behind a persistent volume.
+"""Validation of persistent volumes: source, capacity, access modes, classes, node affinity.
 
-Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeSpec.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidatePersistentVolumeSpec;
+pkg/api/persistentvolume/util.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Files in volumes: keys of secrets and config maps, the downward API, projected volumes.
+"""Validation of the volumes of a pod spec, projected and downward API volumes included.
 
-Source: pkg/apis/core/validation/validation.go, validateKeyToPath, validateDownwardAPIVolumeFile,
-validateProjectionSources.
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateVolumes,
+validateVolumeSource, validateKeyToPath, validateDownwardAPIVolumeFile, validateProjectionSources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,11 @@
-"""Paths of files in volumes.
+"""Validation of volume sources that pods and persistent volumes share, and of paths in volumes.
 
-Source: pkg/apis/core/validation/validation.go, validateLocalDescendingPath,
-ValidateLocalNonReservedPath, validatePathNoBacksteps.
+A validator of a source takes the source, its path `at`, and the `Findings` that it adds to. The
+sources of persistent volumes also give the namespaces of their secrets.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateVolumeSource,
+ValidatePersistentVolumeSpec, validateLocalDescendingPath, ValidateLocalNonReservedPath,
+validatePathNoBacksteps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Each row: a manifest with one thing of its own, and what a real server says of it."""
+"""Recorded tables: each row is a pod with one peculiarity, and a real server's answer."""
 
 from __future__ import annotations
 
