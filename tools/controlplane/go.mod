@@ -1,4 +1,4 @@
-module pytest-kwait/e2e/controlplane
+module pytest-kwait/tools/controlplane
 
 go 1.26.0
 
