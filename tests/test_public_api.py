@@ -95,7 +95,6 @@ for name in pytest_kwait.plugin.{group}:
         "pytest_kwait.plugin",
         "pytest_kwait.plugin.fixtures",
         "pytest_kwait.plugin.run",
-        "pytest_kwait.plugin.fixtures",
         "pytest_kwait.suite",
         "pytest_kwait.suite.config.options",
     }

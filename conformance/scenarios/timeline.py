@@ -109,9 +109,9 @@ def _why(details: Obj) -> str:
 
 
 def _job(_: Obj, status: Obj) -> Iterator[str]:
-    for field in ("startTime", "completionTime"):
-        if status.get(field):
-            yield f"has {field}"
+    for name in ("startTime", "completionTime"):
+        if status.get(name):
+            yield f"has {name}"
 
 
 def _revision(obj: Obj, _: Obj) -> Iterator[str]:
@@ -138,9 +138,9 @@ def _stateful_set(_: Obj, status: Obj) -> Iterator[str]:
 
 def _cron_job(_: Obj, status: Obj) -> Iterator[str]:
     yield f"active jobs={len(status.get('active') or ())}"
-    for field in ("lastScheduleTime", "lastSuccessfulTime"):
-        if status.get(field):
-            yield f"has {field}"
+    for name in ("lastScheduleTime", "lastSuccessfulTime"):
+        if status.get(name):
+            yield f"has {name}"
 
 
 def _claim(_: Obj, status: Obj) -> Iterator[str]:

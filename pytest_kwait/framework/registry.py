@@ -668,7 +668,13 @@ VERB_ROWS = (
         "operations.delete",
         "pod_deletion",
     ),
-    ("wait_for_gone", "resource, name, uid", "what is to go", "operations.delete", "pod_client_deletion"),
+    (
+        "wait_for_gone",
+        "resource, name, uid",
+        "what is to go",
+        "operations.delete",
+        "pod_client_deletion",
+    ),
     ("wait_for_created", "made, condition=None", "what was created", "operations.create", "pod"),
 )
 """Rows of the same shape of what does something first; no fixture and no marker is made of them."""

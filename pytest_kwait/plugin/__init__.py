@@ -19,49 +19,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.plugin.run import FIRST, activate, asks, is_active, register
 from pytest_kwait.suite.config.options import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["FIRST", "MODULES", "activate", "asks", "is_active"]
-
-FIRST = (
-    "pytest_kwait.plugin.run",
-    "pytest_kwait.plugin.fixtures",
-    "pytest_kwait.plugin.fixtures",
-)
-"""What is registered when pytest starts."""
-
-MODULES = (
-    "pytest_kwait.plugin.settings",
-    "pytest_kwait.plugin.settings",
-    "pytest_kwait.plugin.shards",
-    "pytest_kwait.plugin.cluster",
-    "pytest_kwait.plugin.live_status",
-    "pytest_kwait.plugin.kept_namespaces",
-    "pytest_kwait.plugin.failures",
-    "pytest_kwait.plugin.artifacts",
-    "pytest_kwait.plugin.artifacts",
-    "pytest_kwait.plugin.artifacts",
-    "pytest_kwait.plugin.junit",
-    "pytest_kwait.plugin.github",
-    "pytest_kwait.plugin.summary",
-    "pytest_kwait.plugin.report",
-    "pytest_kwait.plugin.markers",
-    "pytest_kwait.plugin.faults",
-    "pytest_kwait.plugin.lock",
-    "pytest_kwait.plugin.cleanup",
-    "pytest_kwait.plugin.readiness",
-    "pytest_kwait.plugin.debugging",
-)
-"""What is registered once there is anything to do."""
 
 _ENGINE = "pytest_kwait.engine"
-_OURS = ("pytest_", "kwait", "_kwait", "wait_for")
-"""How the names of hooks and fixtures begin."""
 
-_active_key = pytest.StashKey[bool]()
 
 _KWAIT = (
     "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep): settings of "
@@ -92,13 +58,14 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             help=f"{text}; also {definition.env} and ini {definition.ini}",
         )
         parser.addini(definition.ini, definition.help, type="string", default=None)
-    _register(pluginmanager, FIRST)
+    register(pluginmanager, FIRST)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; take part at once where anybody has said anything to us."""
-    from pytest_kwait.plugin.fixtures import WAIT_NAMES, add_docstrings
+    from pytest_kwait.framework.wait_names import WAIT_NAMES
+    from pytest_kwait.plugin.fixtures import add_docstrings
 
     for line in (_KWAIT, _MANIFESTS, *_PLAIN):
         config.addinivalue_line("markers", line)
@@ -151,41 +118,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         activate(item.config)
 
 
-def activate(config: pytest.Config) -> None:
-    """Register what is not registered yet; nothing where that is done."""
-    if is_active(config):
-        return
-    config.stash[_active_key] = True
-    _register(config.pluginmanager, MODULES)
-    if config.pluginmanager.hasplugin("session"):
-        # The hooks that start a session have been called already.
-        progress = config.pluginmanager.getplugin("pytest_kwait.plugin.live_status")
-        if progress is not None:
-            progress.pytest_sessionstart(session=config.pluginmanager.getplugin("session"))
-
-
-def is_active(config: pytest.Config) -> bool:
-    """Whether everything is registered."""
-    return _active_key in config.stash
-
-
-def _register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]) -> None:
-    """Register modules.
-
-    `pytest_plugins` would do the same, but pytest then searches the metadata of everything that is
-    installed once for each of them, which costs more than all the rest of loading. It also looks
-    into every name of what is registered, those that a module has imported too: it is shown hooks
-    and fixtures alone.
-    """
-    for name in modules:
-        if not pluginmanager.is_blocked(name):
-            shown = ModuleType(name)
-            for attribute, value in vars(import_module(name)).items():
-                if attribute.startswith(_OURS):
-                    setattr(shown, attribute, value)
-            pluginmanager.register(shown, name)
-
-
 def _is_addressed(config: pytest.Config) -> bool:
     """Whether a setting is given anywhere, good or bad, or workers may ask for a cluster."""
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
@@ -199,16 +131,6 @@ def _is_addressed(config: pytest.Config) -> bool:
     except TypeError:
         # A TOML value of another type; whoever reads it says so.
         return True
-
-
-def asks(node: object) -> bool:
-    """Whether a test names a fixture or a marker of ours."""
-    if not isinstance(node, pytest.Item):
-        return False
-    from pytest_kwait.plugin.fixtures import WAIT_NAMES
-
-    names = (*getattr(node, "fixturenames", ()), *(mark.name for mark in node.iter_markers()))
-    return any(name in WAIT_NAMES or name.startswith(("kwait", "manifests")) for name in names)
 
 
 def _shown(default: object) -> str:

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError
-from pytest_kwait.plugin.cluster import run_of
 from pytest_kwait.plugin.failures import (
     Failure,
     client_of,
@@ -36,9 +35,8 @@ from pytest_kwait.plugin.failures import (
     redaction_of,
 )
 from pytest_kwait.plugin.live_status import write_line
-from pytest_kwait.plugin.run import running_item, time_left, without_timeout
+from pytest_kwait.plugin.run import format_shard, run_of, running_item, time_left, without_timeout
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.shards import format_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

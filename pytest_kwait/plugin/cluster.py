@@ -13,50 +13,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ClusterError, KwaitError
-from pytest_kwait.plugin.fixtures import WAIT_NAMES
+from pytest_kwait.framework.wait_names import WAIT_NAMES
+from pytest_kwait.plugin.run import Run, run_key, run_of
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait.clusters.provider import Cluster
     from pytest_kwait.plugin.cluster_source import ClusterServer, ClusterSource
     from pytest_kwait.suite.cleanup.run_lease import RunRegistration
 
-__all__ = ["Run", "check_rights", "cluster_of", "run_of", "uses_cluster"]
+__all__ = ["check_rights", "cluster_of", "uses_cluster"]
 
-run_key = pytest.StashKey["Run"]()
 _server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
-
-
-class Run:
-    """What one run of pytest is known by in the cluster, and where its cluster comes from.
-
-    Args:
-        id: the run's name; the same in all workers.
-        worker: this process among them; empty without pytest-xdist.
-        source: makes what the cluster comes from.
-    """
-
-    def __init__(self, id: str, worker: str, source: Callable[[], ClusterSource]) -> None:
-        self.id = id
-        self.worker = worker
-        self.nonce = os.urandom(4).hex()
-        self._make_source = source
-        self._source: ClusterSource | None = None
-
-    @property
-    def source(self) -> ClusterSource:
-        """Where the cluster comes from."""
-        if self._source is None:
-            self._source = self._make_source()
-        return self._source
-
-    def end(self) -> None:
-        """End a cluster that was started here."""
-        if self._source is not None:
-            self._source.stop()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -151,11 +120,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         config.stash[_server_key].close()
     if run_key in config.stash:
         config.stash[run_key].end()
-
-
-def run_of(config: pytest.Config) -> Run:
-    """Return the run that this process takes part in."""
-    return config.stash[run_key]
 
 
 def cluster_of(config: pytest.Config) -> Cluster:

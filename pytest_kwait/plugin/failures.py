@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import KwaitError, WaitFailed, WaitTimeout
-from pytest_kwait.plugin import asks
+from pytest_kwait.plugin.run import asks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_kwait.plugin import activate, is_active
+from pytest_kwait.framework.wait_names import WAIT_NAMES
+from pytest_kwait.plugin.run import activate, is_active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
-__all__ = ["WAIT_NAMES", "add_docstrings"]
+__all__ = ["add_docstrings"]
 
 _fixture = pytest.fixture()
 # All of them are alike; pytest need not find that out for each.
@@ -66,155 +67,8 @@ def make_wait_fixture(name: str) -> Any:
     return _fixture(fixture)
 
 
-wait_for = make_wait_fixture("wait_for")
-wait_for_all_job_pods_gone = make_wait_fixture("wait_for_all_job_pods_gone")
-wait_for_all_nodes_schedulable = make_wait_fixture("wait_for_all_nodes_schedulable")
-wait_for_almost_all_pods_ready = make_wait_fixture("wait_for_almost_all_pods_ready")
-wait_for_api_server_healthy = make_wait_fixture("wait_for_api_server_healthy")
-wait_for_api_service_available = make_wait_fixture("wait_for_api_service_available")
-wait_for_authorization_update = make_wait_fixture("wait_for_authorization_update")
-wait_for_authz_update = make_wait_fixture("wait_for_authz_update")
-wait_for_cache_sync = make_wait_fixture("wait_for_cache_sync")
-wait_for_container_running = make_wait_fixture("wait_for_container_running")
-wait_for_container_started = make_wait_fixture("wait_for_container_started")
-wait_for_container_terminated = make_wait_fixture("wait_for_container_terminated")
-wait_for_container_to_fail = make_wait_fixture("wait_for_container_to_fail")
-wait_for_controlled_pods = make_wait_fixture("wait_for_controlled_pods")
-wait_for_controlled_pods_running = make_wait_fixture("wait_for_controlled_pods_running")
-wait_for_crd_established = make_wait_fixture("wait_for_crd_established")
-wait_for_daemon_set_pods_on_nodes = make_wait_fixture("wait_for_daemon_set_pods_on_nodes")
-wait_for_daemon_set_present_on_nodes = make_wait_fixture("wait_for_daemon_set_present_on_nodes")
-wait_for_daemon_set_running_on_all_nodes = make_wait_fixture(
-    "wait_for_daemon_set_running_on_all_nodes"
-)
-wait_for_daemon_set_status = make_wait_fixture("wait_for_daemon_set_status")
-wait_for_daemon_sets = make_wait_fixture("wait_for_daemon_sets")
-wait_for_default_service_account = make_wait_fixture("wait_for_default_service_account")
-wait_for_deployment_complete = make_wait_fixture("wait_for_deployment_complete")
-wait_for_deployment_complete_and_check_rolling = make_wait_fixture(
-    "wait_for_deployment_complete_and_check_rolling"
-)
-wait_for_deployment_revision_and_image = make_wait_fixture("wait_for_deployment_revision_and_image")
-wait_for_deployment_updated_replicas_gte = make_wait_fixture(
-    "wait_for_deployment_updated_replicas_gte"
-)
-wait_for_deployment_with_condition = make_wait_fixture("wait_for_deployment_with_condition")
-wait_for_endpoint_count = make_wait_fixture("wait_for_endpoint_count")
-wait_for_endpoint_on_node = make_wait_fixture("wait_for_endpoint_on_node")
-wait_for_endpoint_pods = make_wait_fixture("wait_for_endpoint_pods")
-wait_for_endpoint_ports = make_wait_fixture("wait_for_endpoint_ports")
-wait_for_endpoint_slices = make_wait_fixture("wait_for_endpoint_slices")
-wait_for_event = make_wait_fixture("wait_for_event")
-wait_for_hpa_replicas = make_wait_fixture("wait_for_hpa_replicas")
-wait_for_job_complete = make_wait_fixture("wait_for_job_complete")
-wait_for_job_condition = make_wait_fixture("wait_for_job_condition")
-wait_for_job_failed = make_wait_fixture("wait_for_job_failed")
-wait_for_job_finish = make_wait_fixture("wait_for_job_finish")
-wait_for_job_gone = make_wait_fixture("wait_for_job_gone")
-wait_for_job_pods_running = make_wait_fixture("wait_for_job_pods_running")
-wait_for_job_pods_succeeded = make_wait_fixture("wait_for_job_pods_succeeded")
-wait_for_job_ready = make_wait_fixture("wait_for_job_ready")
-wait_for_job_state = make_wait_fixture("wait_for_job_state")
-wait_for_job_suspend = make_wait_fixture("wait_for_job_suspend")
-wait_for_kube_root_ca = make_wait_fixture("wait_for_kube_root_ca")
-wait_for_load_balancer = make_wait_fixture("wait_for_load_balancer")
-wait_for_load_balancer_destroy = make_wait_fixture("wait_for_load_balancer_destroy")
-wait_for_named_authorization_update = make_wait_fixture("wait_for_named_authorization_update")
-wait_for_namespaces_deleted = make_wait_fixture("wait_for_namespaces_deleted")
-wait_for_new_ingress_ip = make_wait_fixture("wait_for_new_ingress_ip")
-wait_for_node_condition = make_wait_fixture("wait_for_node_condition")
-wait_for_node_heartbeat_after = make_wait_fixture("wait_for_node_heartbeat_after")
-wait_for_node_not_ready = make_wait_fixture("wait_for_node_not_ready")
-wait_for_node_ready = make_wait_fixture("wait_for_node_ready")
-wait_for_node_schedulable = make_wait_fixture("wait_for_node_schedulable")
-wait_for_nodes_ready = make_wait_fixture("wait_for_nodes_ready")
-wait_for_number_of_pods = make_wait_fixture("wait_for_number_of_pods")
-wait_for_observed_deployment = make_wait_fixture("wait_for_observed_deployment")
-wait_for_observed_replica_set = make_wait_fixture("wait_for_observed_replica_set")
-wait_for_persistent_volume_claim_deleted = make_wait_fixture(
-    "wait_for_persistent_volume_claim_deleted"
-)
-wait_for_persistent_volume_claim_modification_failure = make_wait_fixture(
-    "wait_for_persistent_volume_claim_modification_failure"
-)
-wait_for_persistent_volume_claim_modified = make_wait_fixture(
-    "wait_for_persistent_volume_claim_modified"
-)
-wait_for_persistent_volume_claim_phase = make_wait_fixture("wait_for_persistent_volume_claim_phase")
-wait_for_persistent_volume_claims_phase = make_wait_fixture(
-    "wait_for_persistent_volume_claims_phase"
-)
-wait_for_persistent_volume_deleted = make_wait_fixture("wait_for_persistent_volume_deleted")
-wait_for_persistent_volume_phase = make_wait_fixture("wait_for_persistent_volume_phase")
-wait_for_pod_condition = make_wait_fixture("wait_for_pod_condition")
-wait_for_pod_failed_reason = make_wait_fixture("wait_for_pod_failed_reason")
-wait_for_pod_no_longer_running = make_wait_fixture("wait_for_pod_no_longer_running")
-wait_for_pod_not_found = make_wait_fixture("wait_for_pod_not_found")
-wait_for_pod_not_pending = make_wait_fixture("wait_for_pod_not_pending")
-wait_for_pod_observed_generation = make_wait_fixture("wait_for_pod_observed_generation")
-wait_for_pod_ready = make_wait_fixture("wait_for_pod_ready")
-wait_for_pod_running = make_wait_fixture("wait_for_pod_running")
-wait_for_pod_running_ready = make_wait_fixture("wait_for_pod_running_ready")
-wait_for_pod_scheduled = make_wait_fixture("wait_for_pod_scheduled")
-wait_for_pod_success = make_wait_fixture("wait_for_pod_success")
-wait_for_pod_terminated = make_wait_fixture("wait_for_pod_terminated")
-wait_for_pod_terminating = make_wait_fixture("wait_for_pod_terminating")
-wait_for_pod_unschedulable = make_wait_fixture("wait_for_pod_unschedulable")
-wait_for_pods_on_minions = make_wait_fixture("wait_for_pods_on_minions")
-wait_for_pods_responding = make_wait_fixture("wait_for_pods_responding")
-wait_for_pods_running = make_wait_fixture("wait_for_pods_running")
-wait_for_pods_running_on_nodes = make_wait_fixture("wait_for_pods_running_on_nodes")
-wait_for_pods_running_ready = make_wait_fixture("wait_for_pods_running_ready")
-wait_for_pods_scheduling_gated = make_wait_fixture("wait_for_pods_scheduling_gated")
-wait_for_pods_with_label = make_wait_fixture("wait_for_pods_with_label")
-wait_for_pods_with_label_running = make_wait_fixture("wait_for_pods_with_label_running")
-wait_for_pods_with_label_running_ready = make_wait_fixture("wait_for_pods_with_label_running_ready")
-wait_for_pods_with_label_scheduled = make_wait_fixture("wait_for_pods_with_label_scheduled")
-wait_for_pods_with_scheduling_gates = make_wait_fixture("wait_for_pods_with_scheduling_gates")
-wait_for_pv_and_pvc = make_wait_fixture("wait_for_pv_and_pvc")
-wait_for_pv_claim_bound_phase = make_wait_fixture("wait_for_pv_claim_bound_phase")
-wait_for_pv_finalizer = make_wait_fixture("wait_for_pv_finalizer")
-wait_for_pvc_finalizer = make_wait_fixture("wait_for_pvc_finalizer")
-wait_for_rc_pods_running = make_wait_fixture("wait_for_rc_pods_running")
-wait_for_rc_to_stabilize = make_wait_fixture("wait_for_rc_to_stabilize")
-wait_for_ready_replica_set = make_wait_fixture("wait_for_ready_replica_set")
-wait_for_replica_set_desired_replicas = make_wait_fixture("wait_for_replica_set_desired_replicas")
-wait_for_replica_set_target_available_replicas = make_wait_fixture(
-    "wait_for_replica_set_target_available_replicas"
-)
-wait_for_replica_set_target_spec_replicas = make_wait_fixture(
-    "wait_for_replica_set_target_spec_replicas"
-)
-wait_for_rollout_status = make_wait_fixture("wait_for_rollout_status")
-wait_for_service = make_wait_fixture("wait_for_service")
-wait_for_service_deleted_with_finalizer = make_wait_fixture(
-    "wait_for_service_deleted_with_finalizer"
-)
-wait_for_service_reachable = make_wait_fixture("wait_for_service_reachable")
-wait_for_service_responding = make_wait_fixture("wait_for_service_responding")
-wait_for_service_updated_with_finalizer = make_wait_fixture(
-    "wait_for_service_updated_with_finalizer"
-)
-wait_for_stateful_set_pod_ready = make_wait_fixture("wait_for_stateful_set_pod_ready")
-wait_for_stateful_set_running = make_wait_fixture("wait_for_stateful_set_running")
-wait_for_stateful_set_running_and_ready = make_wait_fixture(
-    "wait_for_stateful_set_running_and_ready"
-)
-wait_for_stateful_set_status_available_replicas = make_wait_fixture(
-    "wait_for_stateful_set_status_available_replicas"
-)
-wait_for_stateful_set_status_ready_replicas = make_wait_fixture(
-    "wait_for_stateful_set_status_ready_replicas"
-)
-wait_for_stateful_set_status_replicas = make_wait_fixture("wait_for_stateful_set_status_replicas")
-wait_for_total_healthy = make_wait_fixture("wait_for_total_healthy")
-wait_for_volume_attachment_attached = make_wait_fixture("wait_for_volume_attachment_attached")
-wait_for_volume_attachment_created = make_wait_fixture("wait_for_volume_attachment_created")
-wait_for_volume_attachment_terminated = make_wait_fixture("wait_for_volume_attachment_terminated")
-wait_for_webhook_ready = make_wait_fixture("wait_for_webhook_ready")
-
-WAIT_NAMES = frozenset(_functions)
-"""The names of all waits: of functions, fixtures and markers alike."""
+for _name in WAIT_NAMES:
+    globals()[_name] = make_wait_fixture(_name)
 
 
 def _scope(

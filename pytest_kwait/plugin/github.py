@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.plugin.artifacts import artifacts_path, relative_path
-from pytest_kwait.plugin.cluster import run_of
 from pytest_kwait.plugin.failures import failure_of
+from pytest_kwait.plugin.run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ class FailureCollector:
             return
         if not self._config.pluginmanager.hasplugin(_OTHER_PLUGIN):
             for failed in self._failed[:_MAX_ANNOTATIONS]:
-                yield self._github.annotation(failed)
+                yield self._github.format_annotation(failed)
         if self._trouble:
             yield f"kwait: the step summary could not be written: {self._trouble}"
 
@@ -94,12 +94,12 @@ class FailureCollector:
         file = Path(path)
         try:
             there = file.stat().st_size if file.exists() else 0
-            text = self._github.summary(
+            text = self._github.format_summary(
                 self._failed,
                 self._counts,
                 run=run_of(self._config).id,
                 link=_run_link(),
-                size=self._github.SUMMARY_SIZE - there,
+                size=self._github.MAX_SUMMARY_SIZE - there,
             )
             with file.open("a", encoding="utf-8", errors="backslashreplace") as opened:
                 opened.write(text)

@@ -9,8 +9,8 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from pytest_kwait.plugin.artifacts import relative_path
-from pytest_kwait.plugin.cluster import run_of
 from pytest_kwait.plugin.failures import failure_of
+from pytest_kwait.plugin.run import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -627,7 +627,7 @@ def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
     given = getattr(config, "workerinput", {})
     if not given.get("kwait_live"):
         return None
-    from pytest_kwait.plugin.cluster import run_of
+    from pytest_kwait.plugin.run import run_of
 
     return run_of(config).source.show
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.plugin.cluster import cluster_of, run_of, uses_cluster
+from pytest_kwait.plugin.cluster import cluster_of, uses_cluster
 from pytest_kwait.plugin.markers import InvalidMarker, settings_of
+from pytest_kwait.plugin.run import run_of
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class LockHolder:
         return hasattr(self._config, "workerinput") and any(map(_is_serial, session.items))
 
     def _started(self) -> LockRenewer | None:
-        from pytest_kwait.plugin.shards import format_shard
+        from pytest_kwait.plugin.run import format_shard
         from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
         from pytest_kwait.suite.lock.lock import LockRenewer
 

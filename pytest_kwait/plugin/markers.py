@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError
-from pytest_kwait.plugin.fixtures import WAIT_NAMES
-from pytest_kwait.plugin.namespaces import namespace_node
+from pytest_kwait.framework.wait_names import WAIT_NAMES
+from pytest_kwait.plugin.run import namespace_node
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
 from pytest_kwait.suite.config.parsers import suggest_name

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kwait.plugin.artifacts import record_namespace_entered, record_namespace_left
 from pytest_kwait.plugin.cleanup import record_remaining, record_terminating
-from pytest_kwait.plugin.cluster import check_rights, run_of
+from pytest_kwait.plugin.cluster import check_rights
 from pytest_kwait.plugin.kept_namespaces import (
     NamespaceInUse,
     is_kept,
@@ -18,9 +18,8 @@ from pytest_kwait.plugin.kept_namespaces import (
     report_kept,
 )
 from pytest_kwait.plugin.markers import manifest_folders, settings_of
-from pytest_kwait.plugin.run import running_item, time_budget_of
+from pytest_kwait.plugin.run import format_shard, run_of, running_item, time_budget_of
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.shards import format_shard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +39,6 @@ __all__ = [
     "make_namespace",
     "make_namespaces",
     "make_owner",
-    "namespace_node",
 ]
 
 _attempts_key = pytest.StashKey[dict[str, int]]()
@@ -66,14 +64,6 @@ def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
     if wait.bound:
         return BoundWait(wait, terms)
     return BoundCacheSync(wait, terms, lambda: request.getfixturevalue("kwait").informers)
-
-
-def namespace_node(item: pytest.Item) -> Any:
-    """Give the node whose bench a test works at: the test itself, or what shares it by option."""
-    scope = run_settings(item.config).namespace_scope
-    shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
-    # A function outside of a class has a class-scoped bench of its own.
-    return (item.getparent(shared[scope]) if scope in shared else None) or item
 
 
 def _wait_defaults(

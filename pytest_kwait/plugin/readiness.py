@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ClusterError, KwaitError
-from pytest_kwait.plugin.cluster import cluster_of, run_of, uses_cluster
+from pytest_kwait.plugin.cluster import cluster_of, uses_cluster
 from pytest_kwait.plugin.live_status import showing_status
+from pytest_kwait.plugin.run import run_of
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:

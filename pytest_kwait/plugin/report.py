@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.plugin.cluster import run_of
-from pytest_kwait.plugin.run import running_item
+from pytest_kwait.plugin.run import format_shard, run_of, running_item
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.shards import format_shard
 
 if TYPE_CHECKING:
     from collections.abc import Generator

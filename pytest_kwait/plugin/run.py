@@ -7,20 +7,77 @@ the start: a limit is set before it is known whether the test will wait.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.plugin.cluster_source import ClusterSource
     from pytest_kwait.suite.bound_wait import TimeBudget
 
-__all__ = ["near_limit", "running_item", "time_budget_of", "time_left", "without_timeout"]
+__all__ = [
+    "FIRST",
+    "MODULES",
+    "Run",
+    "activate",
+    "asks",
+    "format_shard",
+    "is_active",
+    "namespace_node",
+    "near_limit",
+    "register",
+    "run_key",
+    "run_of",
+    "running_item",
+    "shard_key",
+    "time_budget_of",
+    "time_left",
+    "without_timeout",
+]
+
+FIRST = (
+    "pytest_kwait.plugin.run",
+    "pytest_kwait.plugin.fixtures",
+)
+"""What is registered when pytest starts."""
+
+MODULES = (
+    "pytest_kwait.plugin.settings",
+    "pytest_kwait.plugin.shards",
+    "pytest_kwait.plugin.cluster",
+    "pytest_kwait.plugin.live_status",
+    "pytest_kwait.plugin.kept_namespaces",
+    "pytest_kwait.plugin.failures",
+    "pytest_kwait.plugin.artifacts",
+    "pytest_kwait.plugin.junit",
+    "pytest_kwait.plugin.github",
+    "pytest_kwait.plugin.summary",
+    "pytest_kwait.plugin.report",
+    "pytest_kwait.plugin.markers",
+    "pytest_kwait.plugin.faults",
+    "pytest_kwait.plugin.lock",
+    "pytest_kwait.plugin.cleanup",
+    "pytest_kwait.plugin.readiness",
+    "pytest_kwait.plugin.debugging",
+)
+"""What is registered once there is anything to do."""
+
+_OURS = ("pytest_", "kwait", "_kwait", "wait_for")
+"""How the names of hooks and fixtures begin."""
+
+_active_key = pytest.StashKey[bool]()
+
+run_key = pytest.StashKey["Run"]()
+shard_key = pytest.StashKey[str]()
 
 _item_key = pytest.StashKey[pytest.Item]()
 _limit_key = pytest.StashKey["_TestTimeout"]()
@@ -169,3 +226,97 @@ def near_limit(item: pytest.Item | None) -> tuple[Deadline, float] | None:
 
 def _reserve(limit: float) -> float:
     return min(_RESERVED_SECONDS, limit * _RESERVED_PART)
+
+
+class Run:
+    """What one run of pytest is known by in the cluster, and where its cluster comes from.
+
+    Args:
+        id: the run's name; the same in all workers.
+        worker: this process among them; empty without pytest-xdist.
+        source: makes what the cluster comes from.
+    """
+
+    def __init__(self, id: str, worker: str, source: Callable[[], ClusterSource]) -> None:
+        self.id = id
+        self.worker = worker
+        self.nonce = os.urandom(4).hex()
+        self._make_source = source
+        self._source: ClusterSource | None = None
+
+    @property
+    def source(self) -> ClusterSource:
+        """Where the cluster comes from."""
+        if self._source is None:
+            self._source = self._make_source()
+        return self._source
+
+    def end(self) -> None:
+        """End a cluster that was started here."""
+        if self._source is not None:
+            self._source.stop()
+
+
+def run_of(config: pytest.Config) -> Run:
+    """Return the run that this process takes part in."""
+    return config.stash[run_key]
+
+
+def format_shard(config: pytest.Config) -> str:
+    """Return the shard of this run as `I/N`; empty for a run of everything."""
+    return config.stash.get(shard_key, "")
+
+
+def namespace_node(item: pytest.Item) -> Any:
+    """Give the node whose bench a test works at: the test itself, or what shares it by option."""
+    from pytest_kwait.plugin.settings import run_settings
+
+    scope = run_settings(item.config).namespace_scope
+    shared = {"class": pytest.Class, "module": pytest.Module, "session": pytest.Session}
+    # A function outside of a class has a class-scoped bench of its own.
+    return (item.getparent(shared[scope]) if scope in shared else None) or item
+
+
+def activate(config: pytest.Config) -> None:
+    """Register what is not registered yet; nothing where that is done."""
+    if is_active(config):
+        return
+    config.stash[_active_key] = True
+    register(config.pluginmanager, MODULES)
+    if config.pluginmanager.hasplugin("session"):
+        # The hooks that start a session have been called already.
+        progress = config.pluginmanager.getplugin("pytest_kwait.plugin.live_status")
+        if progress is not None:
+            progress.pytest_sessionstart(session=config.pluginmanager.getplugin("session"))
+
+
+def is_active(config: pytest.Config) -> bool:
+    """Whether everything is registered."""
+    return _active_key in config.stash
+
+
+def register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]) -> None:
+    """Register modules.
+
+    `pytest_plugins` would do the same, but pytest then searches the metadata of everything that is
+    installed once for each of them, which costs more than all the rest of loading. It also looks
+    into every name of what is registered, those that a module has imported too: it is shown hooks
+    and fixtures alone.
+    """
+    for name in modules:
+        if not pluginmanager.is_blocked(name):
+            shown = ModuleType(name)
+            for attribute, value in vars(import_module(name)).items():
+                if attribute.startswith(_OURS):
+                    setattr(shown, attribute, value)
+            pluginmanager.register(shown, name)
+
+
+def asks(node: object) -> bool:
+    """Whether a test names a fixture or a marker of ours."""
+    if not isinstance(node, pytest.Item):
+        return False
+    from pytest_kwait.framework.wait_names import WAIT_NAMES
+
+    names = (*getattr(node, "fixturenames", ()), *(mark.name for mark in node.iter_markers()))
+    return any(name in WAIT_NAMES or name.startswith(("kwait", "manifests")) for name in names)

@@ -14,9 +14,8 @@ import pytest
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ClusterError, KwaitError
-from pytest_kwait.plugin.cluster import run_of
+from pytest_kwait.plugin.run import format_shard, run_of
 from pytest_kwait.plugin.settings import run_settings
-from pytest_kwait.plugin.shards import format_shard
 
 # Not by the thread that needs it: pytest parses what is imported, and where two threads parse at
 # once Python before 3.11.8 and 3.12.2 lets one fail.

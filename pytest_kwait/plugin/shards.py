@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.plugin.run import shard_key
 from pytest_kwait.plugin.settings import run_settings
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.shards.split import Durations, Shard, SplitEntry, Unit
 
-__all__ = ["Sharding", "format_shard"]
+__all__ = [
+    "Sharding",
+]
 
 _sharding_key: pytest.StashKey[Sharding] = pytest.StashKey()
 _counts_key = pytest.StashKey[tuple[int, int]]()
@@ -76,9 +79,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_sharding_key] = Sharding(
             Shard(*handed["shard"]), handed["algorithm"], handed["seconds"], "", ""
         )
+        config.stash[shard_key] = str(config.stash[_sharding_key].shard)
     elif run_settings(config).shard is not None:
         try:
             config.stash[_sharding_key] = _read_sharding(config)
+            config.stash[shard_key] = str(config.stash[_sharding_key].shard)
         except InvalidArgument as error:
             raise pytest.UsageError(str(error)) from None
 
@@ -147,12 +152,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(f"kwait: shard {shard} is {mine} of {everything} tests")
 
 
-def format_shard(config: pytest.Config) -> str:
-    """Return the shard of this run as `I/N`; empty for a run of everything."""
-    sharding = config.stash.get(_sharding_key, None)
-    return "" if sharding is None else str(sharding.shard)
-
-
 def _read_sharding(config: pytest.Config) -> Sharding:
     from pytest_kwait.suite.shards.ci import read_ci_shard
     from pytest_kwait.suite.shards.split import Shard
@@ -196,7 +195,7 @@ def _read_durations(config: pytest.Config) -> tuple[Durations | None, str]:
 
 
 def _make_entry(item: pytest.Item) -> SplitEntry:
-    from pytest_kwait.plugin.namespaces import namespace_node
+    from pytest_kwait.plugin.run import namespace_node
     from pytest_kwait.suite.shards.split import BETWEEN, FIRST, LAST, SplitEntry
 
     owner = namespace_node(item)

@@ -42,14 +42,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DEFAULT_SCHEDULER": "config",
-    "Algorithm": "algorithm.generic",
+    "DEFAULT_SCHEDULER": "config_factory",
+    "Algorithm": "algorithm",
     "Binder": "binding",
-    "Config": "config",
-    "ConfigFactory": "config",
-    "FitError": "algorithm.generic",
-    "NodeInfo": "algorithm.node_info",
-    "PlacesPods": "config",
+    "Config": "config_factory",
+    "ConfigFactory": "config_factory",
+    "FitError": "algorithm",
+    "NodeInfo": "framework.node_info",
+    "SchedulingAlgorithm": "config_factory",
     "Scheduler": "scheduler",
     "SchedulerMetrics": "metrics",
 }

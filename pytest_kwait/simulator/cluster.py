@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["DefinitionController", "SimulatedCluster", "StatusError", "renew_lease"]
+__all__ = ["DefinitionWatcher", "SimulatedCluster", "StatusError", "renew_lease"]
 
 _LEASES = "leases.coordination.k8s.io"
 
@@ -70,7 +70,7 @@ def renew_lease(store: Store, namespace: str, lease: str, stamp: str) -> bool:
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-class DefinitionController:
+class DefinitionWatcher:
     """Keeps the registry of kinds in step with the definitions.
 
     Args:
@@ -134,7 +134,7 @@ class SimulatedCluster:
 
     def bootstrap(self) -> None:
         """Make what every cluster has; what came before is no history."""
-        DefinitionController(self)
+        DefinitionWatcher(self)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
         for found in system_priority_classes():

@@ -336,7 +336,7 @@ def _shorter_limit(given: Duration | None, left: float) -> Duration:
 
 
 if TYPE_CHECKING:
-    NamespaceMaker = Callable[["NamespaceRequest"], Kwait]
+    NamespaceMaker = Callable[["NamespaceRequest"], "Kwait"]
     """Makes the namespace that is asked for, and gives a bench there."""
 
 

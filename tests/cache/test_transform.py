@@ -145,7 +145,7 @@ def test_of_a_watched_change_that_fails_the_store_keeps_the_state_before(
 )
 def test_what_is_no_object_is_refused(returned: Any, problem: str) -> None:
     with pytest.raises(cache.TransformError) as caught:
-        cache.transform.transformed(lambda obj: returned, "ns/a", item(pod("a")).raw)
+        cache.transform.apply_transform(lambda obj: returned, "ns/a", item(pod("a")).raw)
     assert str(caught.value).startswith(f"the transform of ns/a {problem}")
 
 

@@ -62,10 +62,11 @@ def test_waits_are_fixtures_bound_to_the_test(
 
 def test_every_wait_is_a_fixture_and_a_marker() -> None:
     from pytest_kwait.framework.registry import WAITS
+    from pytest_kwait.framework.wait_names import WAIT_NAMES
     from pytest_kwait.plugin import fixtures as waits
 
     lines = {name for name in vars(waits) if name.startswith("wait_for")}
-    assert lines == set(WAITS) == set(waits.WAIT_NAMES)
+    assert lines == set(WAITS) == set(WAIT_NAMES)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from pytest_kwait.scheduler.algorithm import (
     register_predicate,
     register_priority,
 )
-from pytest_kwait.scheduler.framework.cycle_state import Rejection
 from pytest_kwait.scheduler.plugins import registry
 from tests.scheduler.nodes import Nodes, info, node, pod
 

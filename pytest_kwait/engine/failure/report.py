@@ -267,7 +267,6 @@ class WaitReport:
 
     def render(self) -> str:
         """Return the whole message."""
-
         return render_message(self)
 
     def redacted(self, change: Callable[[str], str]) -> WaitReport:

@@ -34,30 +34,27 @@ __all__ = [
 Applet = Callable[[ProcessContext, list[str]], Process]
 
 _APPLET_MODULES = {
-    "archives": "tar",
-    "programs_fields": "cut egrep fgrep grep tr xargs",
-    "programs_files": "chmod chown cp ln mkdir mktemp mv readlink rm rmdir touch",
-    "programs_listing": "du find ls stat",
-    "programs_network": "nslookup wget",
-    "programs_plain": (
+    "tar": "tar",
+    "cut_grep_xargs": "cut egrep fgrep grep tr xargs",
+    "fileutils": "chmod chown cp du find ln ls mkdir mktemp mv readlink rm rmdir stat touch",
+    "inetutils": "httpd nslookup wget",
+    "shellutils": (
         "basename clear date dirname echo env false hostname id nproc printenv printf pwd seq sleep"
         " true uname usleep whoami yes"
     ),
-    "programs_processes": "kill nice nohup pidof ps setsid time timeout",
-    "programs_sed": "sed",
-    "programs_sorting": "sort uniq",
-    "programs_test": "expr test",
-    "programs_text": "cat head rev tac tail tee wc",
-    "servers": "httpd",
+    "procps": "kill nice nohup pidof ps setsid time timeout",
+    "sed": "sed",
+    "test_expr": "expr test",
+    "textutils": "cat head rev sort tac tail tee uniq wc",
 }
 
 APPLETS: dict[str, str] = {
     name: room for room, names in _APPLET_MODULES.items() for name in names.split()
 } | {
-    "[": "programs_test:bracket", "[[": "programs_test:double_bracket", "nc": "servers:netcat",
-    "sync": "programs_plain:true", "which": "programs_processes:which",
-    "base64": "programs_digests", "md5sum": "programs_digests", "sha1sum": "programs_digests",
-    "sha256sum": "programs_digests", "sha512sum": "programs_digests", "dd": "programs_digests",
+    "[": "test_expr:bracket", "[[": "test_expr:double_bracket", "nc": "inetutils:netcat",
+    "sync": "shellutils:true", "which": "procps:which",
+    "base64": "textutils", "md5sum": "textutils", "sha1sum": "textutils",
+    "sha256sum": "textutils", "sha512sum": "textutils", "dd": "textutils",
 }  # fmt: skip
 """The module of a program, and the function in it where that has another name."""
 
@@ -65,7 +62,7 @@ APPLETS: dict[str, str] = {
 ENDLESS_APPLETS = frozenset(
     {"crond", "ftpd", "inetd", "ntpd", "ping", "syslogd", "telnetd", "top", "watch"}
 )
-APPLETS.update(dict.fromkeys(ENDLESS_APPLETS, "programs_plain:forever"))
+APPLETS.update(dict.fromkeys(ENDLESS_APPLETS, "shellutils:forever"))
 
 # Programs of the busybox image that are known but do nothing here.
 UNSIMULATED = frozenset(
@@ -106,7 +103,7 @@ def load_applet(name: str) -> Applet | None:
         return None
     module, _, function = where.partition(":")
     found: Applet = getattr(
-        import_module(f"pytest_kwait.simulator.kubelet.{module}"), function or name
+        import_module(f"pytest_kwait.simulator.busybox.programs.{module}"), function or name
     )
     return found
 

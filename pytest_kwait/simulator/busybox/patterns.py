@@ -215,7 +215,7 @@ def _translate_regex_bracket(pattern: str, position: int) -> tuple[str, int]:
         first = False
         close = pattern.find(":]", position)
         if pattern.startswith("[:", position) and close > 0:
-            pieces.append(CLASSES.get(pattern[position + 2 : close], ""))
+            pieces.append(CHARACTER_CLASSES.get(pattern[position + 2 : close], ""))
             position = close + 2
             continue
         last = pattern[position + 2 : position + 3]

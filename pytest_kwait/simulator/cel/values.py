@@ -230,7 +230,7 @@ class OptionalValue:
     has_value: bool = True
 
 
-OPTIONAL_NONE = OptionalValue(there=False)
+OPTIONAL_NONE = OptionalValue(has_value=False)
 
 
 class SetList(list[Any]):

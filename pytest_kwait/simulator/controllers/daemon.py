@@ -105,9 +105,9 @@ def find_target_node(pod: Obj) -> str | None:
         return str(spec["nodeName"])
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     for term in (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
-        for field in term.get("matchFields") or ():
-            if field["key"] == "metadata.name" and field["operator"] == "In":
-                values = field.get("values") or []
+        for name in term.get("matchFields") or ():
+            if name["key"] == "metadata.name" and name["operator"] == "In":
+                values = name.get("values") or []
                 return str(values[0]) if len(values) == 1 else None
     return None
 

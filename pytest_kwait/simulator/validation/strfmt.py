@@ -1,4 +1,4 @@
-"""String and number formats of OpenAPI schemas: `date-time`, `uuid`, `ipv4`, …
+"""String and number formats of OpenAPI schemas: `date-time`, `uuid`, `ipv4` and others.
 
 Source: k8s.io/kube-openapi pkg/validation/strfmt, k8s.io/apiextensions-apiserver
 pkg/apiserver/validation/formats.go.

@@ -123,7 +123,7 @@ _ALL = (
     ),
     SettingDefinition(
         "poll",
-        "pause",
+        "positive_duration",
         2.0,
         "DURATION",
         "pause between two looks in poll mode, and at what cannot be watched",
@@ -156,7 +156,7 @@ _ALL = (
     ),
     SettingDefinition(
         "timeout",
-        "pause",
+        "positive_duration",
         None,
         "DURATION",
         "limit of each wait of the test, whatever the table says",
@@ -203,7 +203,7 @@ _ALL = (
     ),
     SettingDefinition(
         "namespace_limit",
-        "number",
+        "positive_int",
         100,
         "N",
         "how many namespaces this run may have at a time in a cluster that outlives it, all "
@@ -259,7 +259,7 @@ _ALL = (
     ),
     SettingDefinition(
         "allowed_not_ready_nodes",
-        "allowance",
+        "limit",
         0,
         "N",
         "how many nodes may be not ready, and system pods as well, before the first test; -1 not "
@@ -274,7 +274,7 @@ _ALL = (
     ),
     SettingDefinition(
         "min_startup_pods",
-        "allowance",
+        "limit",
         0,
         "N",
         "how many pods of kube-system must be ready at least before the first test; -1 not to wait "
@@ -290,7 +290,7 @@ _ALL = (
     ),
     SettingDefinition(
         "heartbeat",
-        "pause",
+        "positive_duration",
         30.0,
         "DURATION",
         "how often this run says in a Lease that it lives; it counts as dead after four times that",

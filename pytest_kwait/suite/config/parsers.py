@@ -248,7 +248,6 @@ def read_shard(value: Any, what: str, source: str | None) -> Any:
 
 def read_pod_security(value: Any, what: str, source: str | None) -> Any:
     """What pods may do in the namespaces of the run: a `pod_security.PodSecurity`."""
-
     return parse_pod_security(value, what, source)
 
 

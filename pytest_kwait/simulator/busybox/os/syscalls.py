@@ -15,7 +15,7 @@ from pytest_kwait.simulator.busybox.os.files import FileSystem
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.fds import OpenFile
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.busybox.os.process_table import ProcessTable, Task
+    from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
     from pytest_kwait.simulator.busybox.os.streams import Sink
     from pytest_kwait.simulator.clock import Timer
 

@@ -1,4 +1,4 @@
-"""Programs on files: `ls`, `find`, `du`, `stat`, `mkdir`, `cp`, `mv`, `rm`, `chmod`, …"""
+"""Programs on files: `ls`, `find`, `du`, `stat`, `mkdir`, `cp`, `mv`, `rm`, `chmod` and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs about processes: `timeout`, `ps`, `kill`, `which`, `nohup`, `time`, …"""
+"""Programs about processes: `timeout`, `ps`, `kill`, `which`, `nohup`, `time` and others."""
 
 from __future__ import annotations
 

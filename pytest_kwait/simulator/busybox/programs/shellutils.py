@@ -1,4 +1,4 @@
-"""Programs that print, wait or report: `echo`, `printf`, `date`, `env`, `sleep`, …"""
+"""Programs that print, wait or report: `echo`, `printf`, `date`, `env`, `sleep` and others."""
 
 from __future__ import annotations
 

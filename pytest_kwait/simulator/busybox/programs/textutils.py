@@ -1,4 +1,4 @@
-"""Programs on text and bytes: `cat`, `tail`, `wc`, `sort`, digests, `dd`, …"""
+"""Programs on text and bytes: `cat`, `tail`, `wc`, `sort`, digests, `dd` and others."""
 
 from __future__ import annotations
 
