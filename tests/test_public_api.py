@@ -86,16 +86,19 @@ def test_importing_the_package_imports_nothing_costly() -> None:
 def test_loading_the_plugin_imports_the_standard_library_and_pytest_alone() -> None:
     before = imported("import pytest, dataclasses")
     program = """
-import pytest, pytest_kwait.plugin, importlib
-for name in pytest_kwait.plugin.{group}:
+import pytest, pytest_kwait.plugin.run, importlib
+for name in pytest_kwait.plugin.run.{group}:
     importlib.import_module(name)
 """
     first = imported(program.format(group="FIRST")) - before
     assert {name for name in first if name.startswith("pytest_kwait.")} == {
+        "pytest_kwait.framework",
+        "pytest_kwait.framework.wait_names",
         "pytest_kwait.plugin",
         "pytest_kwait.plugin.fixtures",
         "pytest_kwait.plugin.run",
         "pytest_kwait.suite",
+        "pytest_kwait.suite.config",
         "pytest_kwait.suite.config.options",
     }
     everything = imported(program.format(group="MODULES")) - before
@@ -104,4 +107,4 @@ for name in pytest_kwait.plugin.{group}:
         foreign = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
         assert foreign == {"pytest_kwait"}
     rooms = {name.split(".")[1] for name in everything if name.startswith("pytest_kwait.")}
-    assert rooms == {"errors", "plugin", "suite"}
+    assert rooms == {"apimachinery", "clock", "errors", "framework", "plugin", "suite"}
