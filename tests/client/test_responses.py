@@ -7,7 +7,7 @@ RACE = """
 import sys, threading
 from typing import Any, TypedDict
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.watch import event_decoder
+from pytest_kwait.client.watch import get_event_decoder
 
 sys.setswitchinterval(1e-6)
 OBJECT = b'{"metadata":{"name":"a"},"status":{"conditions":[{"type":"a","status":"b"}]}}'
@@ -24,7 +24,7 @@ for _ in range(40):
     def decode(n):
         together.wait()
         decode_object(OBJECT, shapes[n % 2])
-        event_decoder(shapes[n % 2]).decode(EVENT)
+        get_event_decoder(shapes[n % 2]).decode(EVENT)
 
     threads = [threading.Thread(target=decode, args=(n,)) for n in range(8)]
     for thread in threads:

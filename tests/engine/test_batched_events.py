@@ -113,7 +113,7 @@ def test_progress_is_what_pending_is_with_the_same_words() -> None:
     assert progress != Pending("2 of 3")
     assert hash(progress) == hash(Pending("1 of 3"))
     assert not progress.absent
-    assert repr(progress) == "Progress(reason='1 of 3', absent=False)"
+    assert repr(progress) == "LazyPending(reason='1 of 3', absent=False)"
     count = 2
     assert progress.reason == "2 of 3"
     assert progress != "2 of 3"

@@ -107,6 +107,6 @@ def test_an_object_set_is_never_decoded(objects: LazyList) -> None:
 
 
 def test_code_that_reads_past_the_class_says_so(objects: LazyList) -> None:
-    with pytest.raises(TypeError, match="objects of type _Undecoded is unsupported"):
+    with pytest.raises(TypeError, match="objects of type _LazyItem is unsupported"):
         msgspec.json.encode(objects)
     assert msgspec.json.decode(msgspec.json.encode(list(objects))) == PLAIN
