@@ -274,7 +274,7 @@ class SchedulerProgram:
             "/configz": lambda _accept: render_configz(self._configuration),
         }
         if gates.enabled("ComponentFlagz"):
-            pages["/render_flagz"] = lambda _accept: render_flagz(flags)
+            pages["/flagz"] = lambda _accept: render_flagz(flags)
         watchdog = self._watchdog()
         ready = [
             *watchdog,

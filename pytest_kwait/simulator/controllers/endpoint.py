@@ -85,7 +85,7 @@ def get_endpoint_hostname(pod: Obj, service: Obj) -> str | None:
     """Return the name the pod has below the service; None for pods without."""
     spec = pod["spec"]
     if spec.get("hostname") and spec.get("subdomain") == name_of(service):
-        return str(spec["get_endpoint_hostname"])
+        return str(spec["hostname"])
     return None
 
 
@@ -324,7 +324,7 @@ def _make_address(service: Obj, pod: Obj, ip: str) -> Obj:
         address["nodeName"] = pod["spec"]["nodeName"]
     name = get_endpoint_hostname(pod, service)
     if name is not None:
-        address["get_endpoint_hostname"] = name
+        address["hostname"] = name
     return address
 
 

@@ -344,7 +344,7 @@ class EndpointSliceController:
         }
         name = get_endpoint_hostname(pod, service)
         if name is not None:
-            endpoint["get_endpoint_hostname"] = name
+            endpoint["hostname"] = name
         if node:
             endpoint["nodeName"] = node
             found = self._api.find("nodes", node)

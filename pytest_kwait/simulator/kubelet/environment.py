@@ -97,7 +97,7 @@ def get_short_hostname(pod: Obj) -> str:
     if spec.get("hostnameOverride"):
         return str(spec["hostnameOverride"])
     if spec.get("hostname"):
-        return str(spec["get_hostname"])
+        return str(spec["hostname"])
     return name_of(pod)[:_MAX_HOSTNAME].rstrip("-.")
 
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 CODE = """
 import sys, threading
-from pytest_kwait.scheduler.command.scheduler_main import scheduler_logs
+from pytest_kwait.scheduler.command.scheduler_main import capture_logs
 from pytest_kwait.scheduler.command.scheduler_main import exit_at_once, stop_on_signals
-logs = scheduler_logs(0)
+logs = capture_logs(0)
 logs.__enter__()
 stop = threading.Event()
 stop_on_signals(stop)
@@ -77,7 +77,7 @@ def test_second_signal_ends_at_once() -> None:
     assert (process.returncode, out) == (1, "")
 
 
-HERE = Path(__file__).parent / "program"
+HERE = Path(__file__).parent
 
 
 def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -180,7 +180,7 @@ def test_logs_have_the_form_of_kubernetes() -> None:
         logger.debug("step")
     logger.error("not ours any more")
     assert (ours.level, ours.propagate, ours.handlers) == before
-    place = r"\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_command\.py:\d+\] "
+    place = r"\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_scheduler_main\.py:\d+\] "
     assert re.fullmatch(
         rf"I{place}started well\nW{place}careful\nE{place}broken\n", stream.getvalue()
     )

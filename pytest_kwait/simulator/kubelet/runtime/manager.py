@@ -506,7 +506,7 @@ class RuntimeManager(ContainerRecords):
             mounts = self.volumes.mounts(worker.pod, spec, env)
             if not worker.pod["spec"].get("hostNetwork"):
                 files["/etc/hosts"] = make_hosts_file(worker.pod, worker.pod_ip).encode()
-            files["/etc/get_hostname"] = f"{get_hostname(worker.pod)}\n".encode()
+            files["/etc/hostname"] = f"{get_hostname(worker.pod)}\n".encode()
         except ContainerConfigError as error:
             self._failed(name, slot, "CreateContainerConfigError", str(error))
             return retry
