@@ -69,7 +69,7 @@ class Discovery:
             raise _make_unknown_error((*BUILT_IN.values(), *(known or ())), kind, api_version)
         return found
 
-    def kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
+    def list_kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
         """Return every kind that the server has now, each in the version that it prefers."""
         first: dict[str, Resource] = {}
         for resource in self._read(deadline):

@@ -46,22 +46,54 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-__all__ = ["Reading", "Requests", "Session", "Writing"]
+__all__ = ["Session"]
 
 _log = logging.getLogger("pytest_kwait.client")
 
 
-class Requests:
-    """What all verbs are made of.
+_sessions = threading.Lock()
+_ATTRIBUTE = "_pytest_kwait_session"
+
+
+class Session:
+    """Requests over one `kubernetes.client.ApiClient`; safe to share between threads.
+
+    Every call takes the deadline it must be over by and raises `DeadlineExceeded` when it is not;
+    `ApiError` for what the server refuses and for what does not reach it. Nothing is retried here.
 
     Args:
         client: the official client; its address, TLS, proxy, credentials and headers are used.
         clock: the time of Retry-After dates.
     """
 
+    kubectl_args: tuple[str, ...] = ()
+    """What makes kubectl use the same cluster, for commands shown to people."""
+
+    time_scale: float = 1.0
+    """How long the cluster's controllers take, as a part of what a real cluster's take."""
+
     def __init__(self, client: ApiClient, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
         self.transport = Transport(client, clock)
+        self._discovery = Discovery(self.transport)
+
+    @staticmethod
+    def of(client: ApiClient) -> Session:
+        """Return the session of a client: always the same one, living as long as the client.
+
+        Raises:
+            InvalidArgument: not a synchronous `kubernetes.client.ApiClient`.
+        """
+        with _sessions:
+            session = getattr(client, _ATTRIBUTE, None)
+            if not isinstance(session, Session):
+                session = Session(client)
+                setattr(client, _ATTRIBUTE, session)
+            return session
+
+    def credentials(self) -> frozenset[str]:
+        """Return the words that requests are authorised by: to be hidden wherever they stand."""
+        return self.transport.credentials
 
     def close(self) -> None:
         """Close the connections that are kept for further requests."""
@@ -113,7 +145,7 @@ class Requests:
             _log.warning("%s %s: %s", method, path, text)
         return answer
 
-    def _object(self, method: str, path: str, **arguments: Any) -> Object:
+    def _request_object(self, method: str, path: str, **arguments: Any) -> Object:
         answer = self.request(method, path, **arguments)
         try:
             return decode_object(answer.data)
@@ -121,10 +153,6 @@ class Requests:
             raise make_unreadable_error(
                 method, path, answer.status, answer.data, "an object as JSON"
             ) from error
-
-
-class Reading(Requests):
-    """Requests that read."""
 
     def get(
         self,
@@ -136,7 +164,9 @@ class Reading(Requests):
         deadline: Deadline,
     ) -> Object:
         """Return one object, or a part of it."""
-        return self._object("GET", resource.path(namespace, name, subresource), deadline=deadline)
+        return self._request_object(
+            "GET", resource.path(namespace, name, subresource), deadline=deadline
+        )
 
     def list(
         self,
@@ -288,11 +318,7 @@ class Reading(Requests):
 
     def server_version(self, *, deadline: Deadline) -> Object:
         """Return what the server says about itself: `gitVersion`, `platform` and so on."""
-        return self._object("GET", "/version", deadline=deadline)
-
-
-class Writing(Requests):
-    """Requests that write; each returns the object as the server then has it."""
+        return self._request_object("GET", "/version", deadline=deadline)
 
     def create(
         self,
@@ -318,7 +344,7 @@ class Writing(Requests):
             dry_run: whether to store nothing.
             deadline: when the answer must be here.
         """
-        return self._object(
+        return self._request_object(
             "POST",
             get_object_path(resource, obj, namespace, name, subresource),
             query=write_options(field_manager, dry_run),
@@ -338,7 +364,7 @@ class Writing(Requests):
         deadline: Deadline,
     ) -> Object:
         """Write an object whole; refused as a conflict if its resourceVersion is not the latest."""
-        return self._object(
+        return self._request_object(
             "PUT",
             get_object_path(resource, obj, namespace, get_object_name(obj), subresource),
             query=write_options(field_manager, dry_run),
@@ -370,7 +396,7 @@ class Writing(Requests):
             dry_run: whether to store nothing.
             deadline: when the answer must be here.
         """
-        return self._object(
+        return self._request_object(
             "PATCH",
             get_object_path(resource, obj, namespace, get_object_name(obj), subresource),
             query=write_options(field_manager, dry_run) | {"force": force},
@@ -405,7 +431,7 @@ class Writing(Requests):
             dry_run: whether to store nothing.
             deadline: when the answer must be here.
         """
-        return self._object(
+        return self._request_object(
             "PATCH",
             resource.path(namespace, name, subresource),
             query=write_options(field_manager, dry_run),
@@ -448,51 +474,7 @@ class Writing(Requests):
             dry_run=dry_run,
         )
         path = resource.path(namespace, name)
-        return self._object("DELETE", path, body=options, deadline=deadline)
-
-
-_sessions = threading.Lock()
-_ATTRIBUTE = "_pytest_kwait_session"
-
-
-class Session(Reading, Writing):
-    """Requests over one `kubernetes.client.ApiClient`; safe to share between threads.
-
-    Every call takes the deadline it must be over by and raises `DeadlineExceeded` when it is not;
-    `ApiError` for what the server refuses and for what does not reach it. Nothing is retried here.
-
-    Args:
-        client: the official client; its address, TLS, proxy, credentials and headers are used.
-        clock: the time of Retry-After dates.
-    """
-
-    kubectl_args: tuple[str, ...] = ()
-    """What makes kubectl use the same cluster, for commands shown to people."""
-
-    time_scale: float = 1.0
-    """How long the cluster's controllers take, as a part of what a real cluster's take."""
-
-    def __init__(self, client: ApiClient, clock: Clock = SYSTEM_CLOCK) -> None:
-        super().__init__(client, clock)
-        self._discovery = Discovery(self.transport)
-
-    @staticmethod
-    def of(client: ApiClient) -> Session:
-        """Return the session of a client: always the same one, living as long as the client.
-
-        Raises:
-            InvalidArgument: not a synchronous `kubernetes.client.ApiClient`.
-        """
-        with _sessions:
-            session = getattr(client, _ATTRIBUTE, None)
-            if not isinstance(session, Session):
-                session = Session(client)
-                setattr(client, _ATTRIBUTE, session)
-            return session
-
-    def credentials(self) -> frozenset[str]:
-        """Return the words that requests are authorised by: to be hidden wherever they stand."""
-        return self.transport.credentials
+        return self._request_object("DELETE", path, body=options, deadline=deadline)
 
     def exec(
         self,
@@ -572,10 +554,10 @@ class Session(Reading, Writing):
         """
         return self._discovery.resolve(kind, api_version, deadline=deadline)
 
-    def kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
+    def list_kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
         """Return every kind that the server has now, each in the version that it prefers.
 
         Args:
             deadline: when the answer must be here.
         """
-        return self._discovery.kinds(deadline=deadline)
+        return self._discovery.list_kinds(deadline=deadline)

@@ -482,7 +482,7 @@ def _list_other_kinds(
 ) -> list[Resource]:
     """Return the kinds whose objects are not written by somebody else."""
     try:
-        found = session.kinds(deadline=deadline)
+        found = session.list_kinds(deadline=deadline)
     except KwaitError as error:
         files.problem(f"kinds: {error}")
         return []

@@ -527,7 +527,7 @@ class Janitor:
         if all_kinds:
             wanted = {"list", "delete"}
             every = request_with_retry(
-                lambda deadline: self._session.kinds(deadline=deadline), deadline
+                lambda deadline: self._session.list_kinds(deadline=deadline), deadline
             )
             for resource in every:
                 known = {each.qualified for each in kinds}
