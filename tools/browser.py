@@ -61,10 +61,6 @@ def install() -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(install())
-
-
 _PATIENCE = 120.0
 
 
@@ -284,3 +280,7 @@ _KEYS = {
     "ArrowDown": (40, ""),
     "PageDown": (34, ""),
 }
+
+
+if __name__ == "__main__":
+    sys.exit(install())

@@ -28,7 +28,7 @@ from tools.small_png import shrink
 if TYPE_CHECKING:
     from tools.browser import Page
 
-FOLDER = Path(__file__).parent / "images"
+FOLDER = Path(__file__).parents[1] / "docs" / "images"
 
 COLUMNS = 100
 ROWS = 60

@@ -1,4 +1,7 @@
-"""Generate the tables of docs/ from the code: `python -m tools.tables`. A test keeps them current."""
+"""Generate the tables of docs/ from the code: `python -m tools.tables`.
+
+A test keeps them current.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from tools.fault_proxy.faults import ALL_FAULTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "docs"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "break_field", "make_steps"]
 
-SAMPLES = Path(__file__).parents[1] / "registry" / "samples.yaml"
+SAMPLES = Path(__file__).parents[2] / "tools" / "simulator_data" / "samples.yaml"
 KINDS = (
     "ClusterRole",
     "ClusterRoleBinding",

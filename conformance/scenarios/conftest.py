@@ -13,7 +13,7 @@ from conformance.scenarios.stage import Stage, get_stage
 if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster
 
-_FIRST = "test_most_is_the_same_everywhere"
+_FIRST = "test_timelines_equal_recordings"
 
 
 @pytest.hookimpl(trylast=True)

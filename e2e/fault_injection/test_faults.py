@@ -102,7 +102,7 @@ def test_a_container_out_of_memory_is_what_the_wait_says(kwait: Kwait, faults: F
 @pytest.mark.usefixtures("faults")
 def test_cluster_wide_faults() -> None:
     """It needs a cluster of its own: who waits to be alone here holds up all others."""
-    suite = Path(__file__).with_name("everybody.py")
+    suite = Path(__file__).with_name("cluster_wide_faults.py")
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
     kept = {name: value for name, value in os.environ.items() if name[:6] not in TOLD}
     done = subprocess.run(

@@ -1,7 +1,7 @@
 """The kinds that the cluster serves: names, verbs, subresources, scopes.
 
-Built-in kinds come from `data/resources.json.gz`, which `e2e/registry/generate.py` makes from a
-running API server. Custom kinds are added and removed while the cluster runs.
+Built-in kinds come from `data/resources.json.gz`, which `tools/simulator_data/generate.py` makes
+from a running API server. Custom kinds are added and removed while the cluster runs.
 Source: k8s.io/apimachinery pkg/runtime/scheme.go.
 """
 

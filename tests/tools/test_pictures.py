@@ -18,7 +18,7 @@ def test_a_picture_is_small_and_shown(picture: object) -> None:
     from pathlib import Path
 
     assert isinstance(picture, Path)
-    assert picture.stat().st_size < 150_000, "run `python -m docs.pictures`"
+    assert picture.stat().st_size < 150_000, "run `python -m tools.pictures`"
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     assert any(f"images/{picture.name})" in page.read_text() for page in pages)
 

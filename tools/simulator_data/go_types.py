@@ -1,11 +1,11 @@
-"""Makes the table of what Go's types of the API tell and OpenAPI does not.
+"""Generate the table of facts about the API's Go types that OpenAPI lacks.
 
     python -m tools.simulator_data.go_types
 
-runs `gotypes.go` over the modules that `e2e/controlplane` pins, and keeps what the kinds of the
-registry are made of: for each field its JSON name (none: inline), Go's name of its type, what it
-is made of, its protobuf number, and as letters: `p`ointer, `o`mitted when empty, omitted when
-`z`ero, `i`nline, `l`ist, `m`ap. Needs `go`, nothing else.
+runs `gotypes.go` over the modules that `tools/controlplane` pins, and keeps the types of the
+served kinds. For each field, the table has: the JSON name (none: inline), Go's name of its type,
+the full name of its struct type, the protobuf number, and letters: `p`ointer, `o`mitted when empty,
+omitted when `z`ero, `i`nline, `l`ist, `m`ap. Needs `go` alone.
 """
 
 from __future__ import annotations
@@ -69,11 +69,15 @@ def reflect(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def compute_fingerprint() -> str:
-    """A text that changes whenever the table may: by the programs or by the modules' versions."""
+    """Return a hash of the Go program and the pinned versions of its modules."""
+    return hash_inputs(PROGRAM, _MODULES)
+
+
+def hash_inputs(program: Path, modules: tuple[str, ...]) -> str:
+    """Return a hash of a Go program and of the lines of go.mod that pin `modules`."""
     lines = CONTROLPLANE.joinpath("go.mod").read_text().splitlines()
-    pinned = sorted(line.strip() for line in lines if line.strip().startswith(_MODULES))
-    programs = PROGRAM.read_text() + Path(__file__).read_text()
-    return hashlib.sha256((programs + "\n".join(pinned)).encode()).hexdigest()
+    pinned = sorted({line.strip() for line in lines if line.strip().startswith(modules)})
+    return hashlib.sha256((program.read_text() + "\n".join(pinned)).encode()).hexdigest()
 
 
 def main() -> None:

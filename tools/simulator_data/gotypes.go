@@ -2,7 +2,8 @@
 // which fields are left out when empty, which are pointers, what Go calls their types (decoding
 // errors name those), their protobuf numbers, and which structs are embedded inline.
 //
-// It is run inside e2e/controlplane, whose go.mod pins the modules: see e2e/registry/gotypes.py.
+// It runs inside tools/controlplane, whose go.mod pins the modules: see
+// tools/simulator_data/go_types.py.
 package main
 
 import (

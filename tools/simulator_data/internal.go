@@ -1,7 +1,8 @@
 // Command internal prints, as JSON, the Go types that kube-apiserver validates: refusals show values
 // of these types, whose fields are named and ordered otherwise than those of the API.
 //
-// It is run inside e2e/controlplane, whose go.mod pins the modules: see e2e/registry/internal.py.
+// It runs inside tools/controlplane, whose go.mod pins the modules: see
+// tools/simulator_data/internal_types.py.
 package main
 
 import (

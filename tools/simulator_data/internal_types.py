@@ -1,23 +1,22 @@
-"""Makes the table of the Go types that refusals show values of.
+"""Generate the table of the internal Go types whose values appear in error messages.
 
     python -m tools.simulator_data.internal_types
 
-runs `internal.go` over the modules that `e2e/controlplane` pins. For each type: its fields as they
-are shown, their names in the API, what an empty one is shown as (nothing: as an empty struct), the
-type that it is made of (nothing: shown as it is), and `o` if it is left out when it is empty.
-Needs `go`, nothing else.
+runs `internal.go` over the modules that `tools/controlplane` pins. For each field of a type, the
+table has: the name in messages, the name in the API, the text of an empty value (none: an empty
+struct), the field's type (none: shown as it is), and `o` if an empty value is left out.
+Needs `go` alone.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 from tools.simulator_data.generate import pack, write
-from tools.simulator_data.go_types import CONTROLPLANE
+from tools.simulator_data.go_types import CONTROLPLANE, hash_inputs
 
 PROGRAM = Path(__file__).with_name("internal.go")
 DATA = "internal.json.gz"
@@ -25,11 +24,8 @@ _MODULES = ("k8s.io/api ", "k8s.io/apimachinery ", "k8s.io/kubernetes ")
 
 
 def compute_fingerprint() -> str:
-    """A text that changes whenever the table may: by the programs or by the modules' versions."""
-    lines = CONTROLPLANE.joinpath("go.mod").read_text().splitlines()
-    pinned = sorted({line.strip() for line in lines if line.strip().startswith(_MODULES)})
-    programs = PROGRAM.read_text() + Path(__file__).read_text()
-    return hashlib.sha256((programs + "\n".join(pinned)).encode()).hexdigest()
+    """Return a hash of the Go program and the pinned versions of its modules."""
+    return hash_inputs(PROGRAM, _MODULES)
 
 
 def main() -> None:

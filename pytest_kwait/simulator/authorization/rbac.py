@@ -1,6 +1,6 @@
 """The RBAC authorizer: policy rules, aggregated cluster roles, bindings, bootstrap roles.
 
-Bootstrap roles come from `data/roles.json.gz`, which `e2e/registry/roles.py` makes from a running
+Bootstrap roles come from `data/roles.json.gz`, which `tools/simulator_data/bootstrap_roles.py` makes from a running
 API server.
 Source: k8s.io/kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go,
 pkg/registry/rbac/validation/{rule,policy_compact}.go, pkg/apis/rbac/v1/evaluation_helpers.go,

@@ -1,8 +1,8 @@
 """CEL expressions with Kubernetes' variables and functions.
 
 What may enter: parsing and type checking by `cel-expr-python`, the interpreter that counts costs,
-cost estimates, and the function libraries. Import this package only where an expression is compiled:
-it loads that library, and raises a 501 `StatusError` with the install command where it is missing.
+cost estimates, and the function libraries. Import this package only where an expression is
+compiled: it loads that library, and raises a 501 `StatusError` with the install command where it is missing.
 """
 
 from importlib.util import find_spec

@@ -1,8 +1,8 @@
 """The types of built-in kinds: fields, forms, merge keys, defaults, Go types.
 
 They come from the server's own OpenAPI document (`data/schemas.json.gz`), from the Go types behind
-it (`data/gotypes.json.gz`, which `e2e/registry/gotypes.py` makes by reflection) and from the
-defaults that its dry-run creates showed (`data/defaults.json.gz`).
+it (`data/gotypes.json.gz`, which `tools/simulator_data/go_types.py` makes by reflection) and from
+the defaults that its dry-run creates showed (`data/defaults.json.gz`).
 """
 
 from __future__ import annotations

@@ -376,8 +376,8 @@ def _validate_indexed_job(spec: Obj, at: str, found: ErrorList) -> None:
     for field, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
         if value > _MAX_PARALLELISM_OF_LARGE_JOB:
             text = (
-                f"must be less than or equal to {_MAX_PARALLELISM_OF_LARGE_JOB} when completions are above "
-                f"{_LARGE_JOB_COMPLETIONS} and used with backoff limit per index"
+                f"must be less than or equal to {_MAX_PARALLELISM_OF_LARGE_JOB} when completions are"
+                f" above {_LARGE_JOB_COMPLETIONS} and used with backoff limit per index"
             )
             found.invalid(f"{at}.{field}", value, text)
 

@@ -2,7 +2,8 @@
 
 Errors are collected field by field in the order of the rules. Messages show a value as the
 internal Go type that the server validates: other field names, another order, empty fields shown.
-These types come from `data/internal.json.gz`, which `e2e/registry/internal.py` makes by reflection.
+These types come from `data/internal.json.gz`, which `tools/simulator_data/internal_types.py`
+makes by reflection.
 Source: k8s.io/apimachinery pkg/util/validation/field/errors.go (ErrorList).
 """
 

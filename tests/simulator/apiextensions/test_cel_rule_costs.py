@@ -1,4 +1,4 @@
-"""What rules cost; that the numbers are a real server's is shown by `e2e/conformance`."""
+"""What rules cost; that the numbers are a real server's is shown by `conformance/api`."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pytest_kwait.simulator.cluster import StatusError
 from tests.simulator.apiextensions.test_controller import CRDS, SCHEMA, definition
 from tests.simulator.cluster import new_cluster
 
-LOADING = ("pytest_kwait.simulator.cel", "pytest_kwait.simulator.apiextensions.rule")
+LOADING = ("pytest_kwait.simulator.cel", "pytest_kwait.simulator.apiextensions.cel_rules")
 """How modules are called that load it, or have."""
 
 

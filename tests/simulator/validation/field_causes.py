@@ -43,4 +43,4 @@ def get_causes(error: StatusError) -> list[str]:
     """The causes of a refusal."""
     assert error.code == 422, error
     assert error.details is not None
-    return [f"{cause['field']}: {cause['message']}" for cause in error.details["get_causes"]]
+    return [f"{cause['field']}: {cause['message']}" for cause in error.details["causes"]]

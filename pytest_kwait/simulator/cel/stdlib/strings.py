@@ -149,7 +149,8 @@ def _format_value(value: Any, *, inside: bool = False) -> str:
         case "map":
             entries = ((_format_value(key, inside=True), item) for key, item in value.items())
             shown = sorted(entries, key=lambda entry: entry[0])
-            return f"{{{', '.join(f'{key}:{_format_value(item, inside=True)}' for key, item in shown)}}}"
+            pairs = (f"{key}:{_format_value(item, inside=True)}" for key, item in shown)
+            return f"{{{', '.join(pairs)}}}"
     raise _make_format_error(f"string clause can only be used on {FORMATTABLE_TYPES}", value)
 
 

@@ -568,7 +568,8 @@ def get_service_warnings(service: Obj) -> list[str]:
     texts = []
     if _TOPOLOGY_HINTS_ANNOTATION in annotations_of(service):
         texts.append(
-            f"annotation {_TOPOLOGY_HINTS_ANNOTATION} is deprecated, please use {_TOPOLOGY_MODE_ANNOTATION} instead"
+            f"annotation {_TOPOLOGY_HINTS_ANNOTATION} is deprecated,"
+            f" please use {_TOPOLOGY_MODE_ANNOTATION} instead"
         )
     if not headless:
         for index, address in enumerate(spec.get("clusterIPs") or []):

@@ -90,8 +90,8 @@ def validate_dns_config(spec: Obj, at: str, found: ErrorList) -> None:
         found.invalid(f"{at}.searches", searches, text)
     if len(" ".join(searches)) > _MAX_DNS_SEARCH_CHARACTERS:
         text = (
-            f"must not have more than {_MAX_DNS_SEARCH_CHARACTERS} characters (including spaces) in the search "
-            "list"
+            f"must not have more than {_MAX_DNS_SEARCH_CHARACTERS} characters (including spaces) in"
+            " the search list"
         )
         found.invalid(f"{at}.searches", searches, text)
     for index, search in enumerate(searches):

@@ -238,7 +238,8 @@ def get_pod_warnings(spec: Obj, metadata: Obj, at: str) -> Iterator[str]:
     if SECCOMP_POD_ANNOTATION in annotations and "seccompProfile" not in (
         spec.get("securityContext") or {}
     ):
-        yield f"{prefix}metadata.annotations[{SECCOMP_POD_ANNOTATION}]: {_SECCOMP_ANNOTATION_WARNING}"
+        place = f"{prefix}metadata.annotations[{SECCOMP_POD_ANNOTATION}]"
+        yield f"{place}: {_SECCOMP_ANNOTATION_WARNING}"
     for container, place in visit_containers_with_path(spec, here):
         if annotations:
             yield from _get_profile_warnings(container, spec, annotations, at)
