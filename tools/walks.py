@@ -1,0 +1,346 @@
+"""Trace which modules of the package a request, a wait or a pod's start walks through.
+
+Run `python tools/walks.py [ROOT]` for the figures of a checkout, this one by default; the file
+imports nothing of the repository, so that two commits are traced by the same rules. A walk is the
+modules in the order of their first call and the calls between them, seen by `sys.setprofile`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+__all__ = ["WALKS", "Walk", "trace_walk"]
+
+PACKAGE = "pytest_kwait"
+ROOT = Path(__file__).parents[1]
+_READY_SECONDS = 60.0
+_BACKGROUND = "background"
+
+_SUITE = """
+import pytest
+
+JOB = {{
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {{"name": "sleepers"}},
+    "spec": {{
+        "parallelism": 1,
+        "template": {{"spec": {{
+            "restartPolicy": "Never",
+            "containers": [{{"name": "c", "image": "busybox", "command": ["sleep", "600"]}}],
+        }}}},
+    }},
+}}
+
+@pytest.fixture
+def job(kwait):
+    kwait.apply(JOB)
+
+@pytest.mark.wait_for_job_pods_running("sleepers", {count}, timeout="20s")
+def test_pods_run(job):
+    pass
+"""
+
+
+class Walk(NamedTuple):
+    """What was called.
+
+    Args:
+        modules: dotted names without the package, in the order of their first call.
+        calls: pairs of caller and callee.
+    """
+
+    modules: list[str]
+    calls: list[tuple[str, str]]
+
+    @property
+    def folders(self) -> set[str]:
+        """The folders directly in the package that were entered."""
+        return {name.split(".")[0] for name in self.modules}
+
+    @property
+    def two_way(self) -> list[tuple[str, str]]:
+        """Pairs of modules that call each other, callbacks included."""
+        calls = set(self.calls)
+        return sorted(pair for pair in calls if pair[0] < pair[1] and pair[::-1] in calls)
+
+
+class _Tracer:
+    """Record calls between modules of the package, by asyncio task."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self._seen: dict[str, tuple[dict[str, None], dict[tuple[str, str], None]]] = {}
+        self._names: dict[str, str | None] = {}
+
+    def start(self, *_: object) -> None:
+        self._seen = {}
+        self.on = True
+
+    def dump(self, path: Path) -> None:
+        self.on = False
+        found = {task: [list(order), list(calls)] for task, (order, calls) in self._seen.items()}
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(found))
+        part.replace(path)
+
+    def profile(self, frame: FrameType, event: str, _: object) -> None:
+        if not self.on or event != "call":
+            return
+        name = self._name(frame)
+        if name is None or frame.f_code.co_name == "<module>":
+            return
+        order, calls = self._seen.setdefault(_task_name(), ({}, {}))
+        order.setdefault(name)
+        caller = frame.f_back
+        while caller is not None and self._name(caller) is None:
+            caller = caller.f_back
+        if caller is not None and caller.f_code.co_name != "<module>":
+            above = self._name(caller)
+            if above is not None and above != name:
+                calls.setdefault((above, name))
+
+    def _name(self, frame: FrameType) -> str | None:
+        path = frame.f_code.co_filename
+        if path not in self._names:
+            _, found, rest = path.rpartition(f"{os.sep}{PACKAGE}{os.sep}")
+            name = rest.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__")
+            self._names[path] = name if found and path.endswith(".py") else None
+        return self._names[path]
+
+
+def _task_name() -> str:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return _BACKGROUND
+    return _BACKGROUND if task is None else task.get_name()
+
+
+def _run_traced(output: Path, module: str, arguments: list[str], *, at_once: bool) -> None:
+    """Run a module as `python -m` does; SIGUSR1 begins a record anew, SIGUSR2 writes it."""
+    tracer = _Tracer()
+    signal.signal(signal.SIGUSR1, tracer.start)
+    signal.signal(signal.SIGUSR2, lambda *_: tracer.dump(output))
+    threading.setprofile(tracer.profile)
+    sys.setprofile(tracer.profile)
+    if at_once:
+        tracer.start()
+    sys.argv = [module, *arguments]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    finally:
+        sys.setprofile(None)
+        if at_once:
+            tracer.dump(output)
+
+
+def _command(output: Path, module: str, *arguments: str, at_once: bool = False) -> list[str]:
+    mode = ["--at-once"] if at_once else []
+    return [sys.executable, "-P", __file__, "--trace", str(output), *mode, module, *arguments]
+
+
+def _environment(root: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KWAIT_")}
+    return {**kept, "PYTHONPATH": str(root)}
+
+
+def _read(output: Path, wanted: Callable[[list[str]], bool] = lambda _: True) -> Walk:
+    modules: dict[str, None] = {}
+    calls: dict[tuple[str, str], None] = {}
+    for order, pairs in json.loads(output.read_text()).values():
+        if wanted(order):
+            modules.update(dict.fromkeys(order))
+            calls.update(dict.fromkeys((above, below) for above, below in pairs))
+    return Walk(list(modules), list(calls))
+
+
+def _run_suite(root: Path, count: int, *options: str) -> Walk:
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "walk.json")
+        Path(folder, "test_walk.py").write_text(_SUITE.format(count=count))
+        command = _command(output, "pytest", "-q", "-p", "no:cacheprovider", *options, at_once=True)
+        subprocess.run(
+            command, cwd=folder, env=_environment(root), stdout=subprocess.DEVNULL, check=False
+        )
+        return _read(output)
+
+
+class _Cluster:
+    """A traced embedded cluster, for the time of a `with` block."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._folder = tempfile.TemporaryDirectory()
+        self.output = Path(self._folder.name, "walk.json")
+
+    def __enter__(self) -> Self:
+        kubeconfig = Path(self._folder.name, "kubeconfig")
+        ready, end = os.pipe()
+        command = _command(
+            self.output, f"{PACKAGE}.simulator", "--nodes", "1", "--timing", "fast", "--port", "0",
+            "--kubeconfig", str(kubeconfig), "--ready-fd", str(end),
+        )  # fmt: skip
+        self._process = subprocess.Popen(
+            command, env=_environment(self._root), pass_fds=[end], stderr=subprocess.DEVNULL
+        )
+        os.close(end)
+        os.read(ready, 1)
+        os.close(ready)
+        from kubernetes import client, config
+
+        loaded = config.new_client_from_config(str(kubeconfig))
+        self.core: Any = client.CoreV1Api(loaded)
+        _until(lambda: self.core.list_namespaced_service_account("default").items)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._folder.cleanup()
+
+    def watch_pods(self) -> Iterator[Any]:
+        """Yield the events of pods, over a connection that is opened at once."""
+        from kubernetes import watch
+
+        pods: Any = watch
+        yield from pods.Watch().stream(self.core.list_namespaced_pod, "default", timeout_seconds=30)
+
+    def begin(self) -> None:
+        """Begin the record anew."""
+        self._process.send_signal(signal.SIGUSR1)
+        time.sleep(0.2)
+
+    def end(self) -> None:
+        """Write the record."""
+        self._process.send_signal(signal.SIGUSR2)
+        _until(self.output.exists)
+
+    def create_pod(self, scheduler: str = "default-scheduler") -> None:
+        """Create the pod `walker`."""
+        container = {"name": "c", "image": "busybox", "command": ["sleep", "600"]}
+        spec = {"schedulerName": scheduler, "containers": [container]}
+        self.core.create_namespaced_pod("default", {"metadata": {"name": "walker"}, "spec": spec})
+
+
+def _until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + _READY_SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("the embedded cluster did not come so far")
+        time.sleep(0.05)
+
+
+def trace_marker_wait(root: Path) -> Walk:
+    """Trace a run of one test with the marker of a wait that holds."""
+    return _run_suite(root, 1, "--kwait-cluster=embedded")
+
+
+def trace_failing_wait(root: Path) -> Walk:
+    """Trace a run of one test whose marker's wait fails, to its message."""
+    return _run_suite(root, 3, "--kwait-cluster=embedded")
+
+
+def trace_shard_run(root: Path) -> Walk:
+    """Trace a run of one shard of two."""
+    return _run_suite(root, 1, "--kwait-cluster=embedded", "--kwait-shard=1/1")
+
+
+def trace_post_pod(root: Path) -> Walk:
+    """Trace the POST of a pod to the event that a watch of pods gets, controllers left out."""
+    with _Cluster(root) as cluster:
+        seen = threading.Event()
+
+        def follow() -> None:
+            for event in cluster.watch_pods():
+                if event["object"].metadata.name == "walker":
+                    seen.set()
+                    return
+
+        follower = threading.Thread(target=follow, daemon=True)
+        follower.start()
+        time.sleep(1.0)
+        cluster.begin()
+        cluster.create_pod(scheduler="none")
+        seen.wait(_READY_SECONDS)
+        cluster.end()
+        # The tasks of the two connections; what is called without a task belongs to controllers.
+        data = json.loads(cluster.output.read_text())
+        data.pop(_BACKGROUND, None)
+        cluster.output.write_text(json.dumps(data))
+        return _read(cluster.output)
+
+
+def trace_pod_start(root: Path) -> Walk:
+    """Trace a pod from its creation until it is Running, everything that happens meanwhile."""
+    with _Cluster(root) as cluster:
+        time.sleep(1.0)
+        cluster.begin()
+        cluster.create_pod()
+
+        def is_running() -> bool:
+            pod = cluster.core.read_namespaced_pod("walker", "default")
+            return bool(pod.status.phase == "Running")
+
+        _until(is_running)
+        cluster.end()
+        return _read(cluster.output)
+
+
+WALKS: dict[str, Callable[[Path], Walk]] = {
+    "marker wait": trace_marker_wait,
+    "failing wait": trace_failing_wait,
+    "POST pod": trace_post_pod,
+    "pod to Running": trace_pod_start,
+    "shard run": trace_shard_run,
+}
+
+
+def trace_walk(name: str, root: Path = ROOT) -> Walk:
+    """Trace one of `WALKS` in a checkout."""
+    return WALKS[name](root)
+
+
+def main() -> None:
+    """Print the figures of every walk, or run a module traced."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--trace", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--at-once", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--modules", action="store_true", help="list the modules of each walk")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="ROOT")
+    given = parser.parse_args()
+    if given.trace:
+        _run_traced(given.trace, given.rest[0], given.rest[1:], at_once=given.at_once)
+        return
+    root = Path(given.rest[0]).resolve() if given.rest else ROOT
+    for name in WALKS:
+        walk = trace_walk(name, root)
+        print(
+            f"{name:15} {len(walk.modules):3} modules in {len(walk.folders)} folders, "
+            f"{len(walk.two_way)} two-way pairs"
+        )
+        if given.modules:
+            for module in walk.modules:
+                print(f"    {module}")
+            for pair in walk.two_way:
+                print(f"    {pair[0]} <-> {pair[1]}")
+
+
+if __name__ == "__main__":
+    main()
