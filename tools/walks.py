@@ -205,7 +205,8 @@ class _Cluster:
         os.close(ready)
         from kubernetes import client, config
 
-        loaded = config.new_client_from_config(str(kubeconfig))
+        loader: Any = config
+        loaded = loader.new_client_from_config(str(kubeconfig))
         self.core: Any = client.CoreV1Api(loaded)
         _until(lambda: self.core.list_namespaced_service_account("default").items)
         return self
