@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from pytest_kwait.simulator.busybox.os.streams import Input
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Input", "Kubelet", "LogLine", "Ports", "Session", "StartError"]
+__all__ = ["Kubelet", "LogLine", "Ports", "Session", "StartError"]
 
 LogLine = tuple[float, bytes]
 """When a line was written (seconds since the epoch), and the line without its end."""
@@ -24,22 +25,6 @@ class StartError(Exception):
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
-
-
-class Input(Protocol):
-    """Where a process's input is sent."""
-
-    def send(self, data: bytes) -> None:
-        """Send some of it."""
-        ...
-
-    def close(self) -> None:
-        """Say that this was all."""
-        ...
-
-    def __len__(self) -> int:
-        """How much of it has not been read."""
-        ...
 
 
 class Output(Protocol):

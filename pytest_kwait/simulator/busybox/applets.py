@@ -45,24 +45,32 @@ _APPLET_MODULES = {
     "procps": "kill nice nohup pidof ps setsid time timeout",
     "sed": "sed",
     "test_expr": "expr test",
-    "textutils": "cat head rev sort tac tail tee uniq wc",
+    "textutils": (
+        "base64 cat dd head md5sum rev sha1sum sha256sum sha512sum sort tac tail tee uniq wc"
+    ),
 }
-
-APPLETS: dict[str, str] = {
-    name: room for room, names in _APPLET_MODULES.items() for name in names.split()
-} | {
-    "[": "test_expr:bracket", "[[": "test_expr:double_bracket", "nc": "inetutils:netcat",
-    "sync": "shellutils:true", "which": "procps:which",
-    "base64": "textutils", "md5sum": "textutils", "sha1sum": "textutils",
-    "sha256sum": "textutils", "sha512sum": "textutils", "dd": "textutils",
-}  # fmt: skip
-"""The module of a program, and the function in it where that has another name."""
 
 # Servers and displays: they run until they are killed.
 ENDLESS_APPLETS = frozenset(
     {"crond", "ftpd", "inetd", "ntpd", "ping", "syslogd", "telnetd", "top", "watch"}
 )
-APPLETS.update(dict.fromkeys(ENDLESS_APPLETS, "shellutils:forever"))
+
+APPLETS: dict[str, str] = {
+    **{
+        name: f"programs.{module}"
+        for module, names in _APPLET_MODULES.items()
+        for name in names.split()
+    },
+    **dict.fromkeys(ENDLESS_APPLETS, "programs.shellutils:forever"),
+    "[": "programs.test_expr:bracket",
+    "[[": "programs.test_expr:double_bracket",
+    "ash": "shell.shell:sh",
+    "nc": "programs.inetutils:netcat",
+    "sh": "shell.shell:sh",
+    "sync": "programs.shellutils:true",
+    "which": "programs.procps:which",
+}
+"""The module of each applet, and its function after `:` where that has another name."""
 
 # Programs of the busybox image that are known but do nothing here.
 UNSIMULATED = frozenset(
@@ -103,14 +111,14 @@ def load_applet(name: str) -> Applet | None:
         return None
     module, _, function = where.partition(":")
     found: Applet = getattr(
-        import_module(f"pytest_kwait.simulator.busybox.programs.{module}"), function or name
+        import_module(f"pytest_kwait.simulator.busybox.{module}"), function or name
     )
     return found
 
 
 def find_exec_error(around: ProcessContext, program: str) -> str:
     """Why a program cannot be started, as the system says it; empty where it can."""
-    if is_busybox_program(program) or program in SHELLS:
+    if is_busybox_program(program):
         return ""
     if "/" not in program:
         return "executable file not found in $PATH"
@@ -143,10 +151,8 @@ def run_program(
         yield complaint(f"{program}: {fault if denied else 'not found'}")
         return 126 if denied else 127
     name = program.rpartition("/")[2]
-    if not is_busybox_program(program) and program not in SHELLS:
+    if not is_busybox_program(program):
         return (yield from _run_file(around, argv, complaint))
-    if name in SHELLS:
-        return (yield from _run_shell(around, argv))
     if name == "busybox" and len(argv) > 1:
         return (yield from run_program(around, argv[1:], complaint))
     applet = load_applet(name)
@@ -156,6 +162,9 @@ def run_program(
             f"{name}: {'not simulated by the embedded kubelet' if known else 'not found'}"
         )
         return 1
+    if name in SHELLS:
+        # The messages of a shell begin with its own name as it was given.
+        return (yield from applet(around, argv))
     try:
         return (yield from applet(around, argv[1:]))
     except ProcessWriteError as trouble:
@@ -188,50 +197,3 @@ def _run_file(
         yield complaint(f"{argv[0]}: not found")
         return 127
     return (yield from run_program(around, [*program, *argv], complaint))
-
-
-def _run_shell(around: ProcessContext, argv: list[str]) -> Process:
-    """`sh -c SCRIPT…`, `sh FILE` or `sh`."""
-    from pytest_kwait.simulator.busybox.shell.shell import Shell
-
-    flags, rest = "", argv[1:]
-    named: list[str] = []
-    while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
-        word = rest.pop(0)
-        if word == "--":
-            break
-        flags += word[1:].replace("o", "")
-        if "o" in word[1:] and rest:
-            named.append(rest.pop(0))
-    unknown = set(flags) - set("cefuxnsilC")
-    if unknown or set(named) - {"pipefail", "errexit", "nounset", "xtrace"}:
-        told = next(iter(sorted(unknown)), None)
-        yield write_error(f"{argv[0]}: illegal option {'-' + told if told else '-o ' + named[0]}")
-        return 2
-    name, script, file = argv[0], None, False
-    if "c" in flags:
-        if not rest:
-            yield write_error(f"{argv[0]}: -c requires an argument")
-            return 2
-        script, rest = rest[0], rest[1:]
-        if rest:
-            name, rest = rest[0], rest[1:]
-    elif rest and "s" not in flags:
-        name, rest, file = rest[0], rest[1:], True
-        content = around.files.read(around.path(name))
-        if content is None:
-            yield write_error(f"{argv[0]}: can't open '{name}': No such file or directory")
-            return 2
-        script = content.decode(errors="surrogateescape")
-    shell = Shell(around, name, tuple(rest), file=file)
-    shell.options |= {letter for letter in flags if letter in "cefuxnC"}
-    short = {"errexit": "e", "nounset": "u", "xtrace": "x"}
-    shell.options |= {short.get(one, one) for one in named}
-    kept, traps = around.task.handler, around.task.traps
-    fds = dict(around.fds)
-    try:
-        return (yield from shell.run(script))
-    finally:
-        around.task.handler, around.task.traps = kept, traps
-        for number in [one for one in around.fds if one not in fds]:
-            around.fds.pop(number).release()

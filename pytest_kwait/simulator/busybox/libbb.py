@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.os.fds import open_path
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
-from pytest_kwait.simulator.busybox.os.syscalls import Effect, Pipe, Process, Read, Write
+from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, Read, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from pytest_kwait.simulator.busybox.os.memory import MemoryHold
+    from pytest_kwait.simulator.busybox.os.streams import Pipe
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
 __all__ = [

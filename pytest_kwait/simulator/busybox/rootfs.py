@@ -21,7 +21,7 @@ def _make_bin() -> dict[str, Inode]:
     """The programs, which all containers share until one of them changes its own."""
     if not _program_files:
         _program_files["busybox"] = File(b"\x7fELF", 0o755)
-        for name in sorted({*APPLETS, *UNSIMULATED, "ash", "sh"} - {"busybox"}):
+        for name in sorted({*APPLETS, *UNSIMULATED} - {"busybox"}):
             _program_files[name] = Symlink("busybox")
     return _program_files
 

@@ -114,7 +114,7 @@ def _make_qualified_name(pod: Obj) -> str:
 
 
 def get_hostname(pod: Obj) -> str:
-    """Return what `get_hostname` says in its containers."""
+    """Return what `hostname` prints in its containers."""
     if pod["spec"].get("hostNetwork"):
         return str(pod["spec"].get("nodeName") or "")
     if pod["spec"].get("setHostnameAsFQDN") and get_domain(pod):

@@ -15,9 +15,10 @@ from pytest_kwait.simulator.busybox.os.files import (
     File,
     FileSystem,
     Inode,
+    StorageQuota,
     get_disk_usage,
 )
-from pytest_kwait.simulator.busybox.os.memory import StorageQuota, get_machine
+from pytest_kwait.simulator.busybox.os.memory import get_machine
 from pytest_kwait.simulator.kubelet.environment import (
     decode_data,
     expand_strictly,

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.os.files import (
+    ENOSPC,
     Device,
     Directory,
     File,
@@ -16,9 +17,9 @@ from pytest_kwait.simulator.busybox.os.files import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, StorageQuota
-    from pytest_kwait.simulator.busybox.os.streams import Sink
-    from pytest_kwait.simulator.busybox.os.syscalls import Pipe
+    from pytest_kwait.simulator.busybox.os.files import StorageQuota
+    from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
+    from pytest_kwait.simulator.busybox.os.streams import Pipe, Sink
 
 __all__ = [
     "BrokenPipeWriteError",
@@ -216,7 +217,7 @@ class FileEnd(OpenFile):
         grown = self.position + len(data) - len(self.file.data)
         account = self._account
         if grown > 0 and account is not None and not account.fits(grown, self._room):
-            return "No space left on device"
+            return ENOSPC
         if self.position > len(self.file.data):
             self.file.data += bytes(self.position - len(self.file.data))
         self.file.data[self.position : self.position + len(data)] = data
@@ -250,7 +251,7 @@ class DeviceEnd(OpenFile):
 
     def write(self, data: bytes) -> str:
         """Take bytes; why not, or empty."""
-        return "No space left on device" if self.kind == "full" else ""
+        return ENOSPC if self.kind == "full" else ""
 
     def read(self, most: int, *, line: bool) -> bytes | None:
         """Bytes, none at the end; None where they are still to come."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
-    from pytest_kwait.simulator.busybox.os.memory import StorageQuota
 
 __all__ = [
     "Device",
@@ -16,6 +15,7 @@ __all__ = [
     "FileSystem",
     "FileSystemError",
     "Inode",
+    "StorageQuota",
     "Symlink",
     "get_disk_usage",
     "get_stored_size",
@@ -32,6 +32,37 @@ _BLOCK_SIZE = 4096
 _INODE_SIZE = 512
 # What is no part of a container's disk.
 _VIRTUAL_DIRECTORIES = ("dev", "proc", "sys")
+
+
+class StorageQuota:
+    """A place for files that has an end.
+
+    Args:
+        limit: the bytes that fit in.
+        used: counts the bytes that are in it.
+    """
+
+    __slots__ = ("_checked", "_grown", "_used", "limit")
+
+    def __init__(self, limit: int, used: Callable[[], int]) -> None:
+        self.limit = limit
+        self._used = used
+        self._checked = 0
+        self._grown = 0
+
+    def fits(self, grown: int) -> bool:
+        """Whether there is room for so many bytes more, which are counted in then."""
+        if not self.holds(self.limit - grown):
+            return False
+        self._grown += grown
+        return True
+
+    def holds(self, most: int) -> bool:
+        """Whether no more than so many bytes are in it."""
+        if self._checked + self._grown > most:
+            # What was removed meanwhile is only seen when they are counted anew.
+            self._checked, self._grown = self._used(), 0
+        return self._checked + self._grown <= most
 
 
 class FileSystemError(Exception):

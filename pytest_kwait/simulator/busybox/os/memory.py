@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
-from pytest_kwait.simulator.busybox.os.files import get_stored_size
+from pytest_kwait.simulator.busybox.os.files import StorageQuota, get_stored_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,6 @@ __all__ = [
     "MemoryHold",
     "OutOfMemoryError",
     "StorageOwner",
-    "StorageQuota",
     "get_machine",
 ]
 
@@ -39,37 +38,6 @@ _PROCESS_SIZE = 9 << 10
 
 class OutOfMemoryError(Exception):
     """The kernel ends the container."""
-
-
-class StorageQuota:
-    """A place for files that has an end.
-
-    Args:
-        limit: the bytes that fit in.
-        used: counts the bytes that are in it.
-    """
-
-    __slots__ = ("_checked", "_grown", "_used", "limit")
-
-    def __init__(self, limit: int, used: Callable[[], int]) -> None:
-        self.limit = limit
-        self._used = used
-        self._checked = 0
-        self._grown = 0
-
-    def fits(self, grown: int) -> bool:
-        """Whether there is room for so many bytes more, which are counted in then."""
-        if not self.holds(self.limit - grown):
-            return False
-        self._grown += grown
-        return True
-
-    def holds(self, most: int) -> bool:
-        """Whether no more than so many bytes are in it."""
-        if self._checked + self._grown > most:
-            # What was removed meanwhile is only seen when they are counted anew.
-            self._checked, self._grown = self._used(), 0
-        return self._checked + self._grown <= most
 
 
 class MemoryAccount:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.simulator.busybox.os.syscalls import Pipe
+from pytest_kwait.simulator.busybox.os.streams import Pipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

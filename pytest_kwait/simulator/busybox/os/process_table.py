@@ -20,8 +20,9 @@ from pytest_kwait.simulator.busybox.os.fds import (
     SinkEnd,
     release_fds,
 )
+from pytest_kwait.simulator.busybox.os.files import ENOSPC
 from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, OutOfMemoryError
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
 from pytest_kwait.simulator.busybox.os.syscalls import (
     SIGNALS,
     STEP,
@@ -31,7 +32,6 @@ from pytest_kwait.simulator.busybox.os.syscalls import (
     Interrupted,
     Listen,
     NonlocalExit,
-    Pipe,
     Process,
     ProcessContext,
     ProcessWriteError,
@@ -51,13 +51,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock
 
 __all__ = [
-    "SIGNALS",
     "CpuCredit",
     "CpuScheduler",
-    "ForkError",
-    "Interrupted",
     "ProcessTable",
-    "Task",
     "get_cpu_scheduler",
 ]
 
@@ -214,7 +210,6 @@ def get_cpu_scheduler(clock: SimClock) -> CpuScheduler:
 
 
 _log = logging.getLogger(__name__)
-_NO_SPACE = "No space left on device"
 
 # Steps that one process may do, and seconds that it may have, before others have their turn.
 _MAX_STEPS = 400
@@ -497,7 +492,7 @@ class ProcessTable:
             return False
         try:
             effect.error = target.write(effect.data)
-            if effect.error == _NO_SPACE:
+            if effect.error == ENOSPC:
                 task.error = ProcessWriteError(effect.error)
         except BrokenPipeWriteError:
             if task.handler is not None and task.handler(SIGNALS["PIPE"]):

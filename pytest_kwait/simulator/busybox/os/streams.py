@@ -14,13 +14,101 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.busybox.os.syscalls import Pipe
-    from pytest_kwait.simulator.kubelet_api import Input
 
-__all__ = ["OutputBuffer", "Session", "Sink", "Terminal"]
+__all__ = [
+    "Input",
+    "OutputBuffer",
+    "Pipe",
+    "Session",
+    "Sink",
+    "Terminal",
+]
 
 # Bytes that wait for whoever reads a process's output before the process is held up.
 _MAX_PENDING = 1 << 20
+
+
+class Pipe:
+    """Bytes on their way to a process: sent, and not yet read."""
+
+    __slots__ = ("_data", "_readers", "_waiting", "closed")
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._readers: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[], None]] = []
+        self.closed = False
+        """Whether nothing more will be sent."""
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a reader need not wait: there is something, or there will never be."""
+        return bool(self._data) or self.closed
+
+    def send(self, data: bytes) -> None:
+        """Add bytes to what is to be read; after the end they are dropped."""
+        if not self.closed:
+            self._data += data
+            self._wake()
+
+    def close(self) -> None:
+        """Say that this was all."""
+        self.closed = True
+        self._wake()
+        self.drained()
+
+    def take(self, most: int = 1 << 20, *, line: bool = False) -> bytes:
+        """What is there, at most so many bytes or one line of it; nothing at the end."""
+        end = self._data.find(b"\n") + 1 if line else 0
+        size = min(most, end or len(self._data))
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        self.drained()
+        return data
+
+    def put_back(self, data: bytes) -> None:
+        """Return what was taken and is for the next reader."""
+        self._data[:0] = data
+
+    def when_ready(self, reader: Callable[[], None]) -> None:
+        """Call `reader` once, as soon as a read need not wait."""
+        self._readers.append(reader)
+        if self.ready:
+            self._wake()
+
+    def when_drained(self, writer: Callable[[], None]) -> None:
+        """Call `writer` once, as soon as something was taken."""
+        self._waiting.append(writer)
+
+    def drained(self) -> None:
+        """Let those go on who wait until there is room."""
+        waiting, self._waiting = self._waiting, []
+        for writer in waiting:
+            writer()
+
+    def _wake(self) -> None:
+        readers, self._readers = self._readers, []
+        for reader in readers:
+            reader()
+
+
+class Input(Protocol):
+    """The input of a process, as its client sends it."""
+
+    def send(self, data: bytes) -> None:
+        """Send data."""
+        ...
+
+    def close(self) -> None:
+        """End the input."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of bytes that were sent and not yet read."""
+        ...
 
 
 class Sink(Protocol):

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.simulator.busybox.os.files import FileSystem
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.fds import OpenFile
+    from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
-    from pytest_kwait.simulator.busybox.os.streams import Sink
+    from pytest_kwait.simulator.busybox.os.streams import Pipe, Sink
     from pytest_kwait.simulator.clock import Timer
 
 __all__ = [
@@ -29,16 +29,17 @@ __all__ = [
     "Interrupted",
     "Listen",
     "NonlocalExit",
-    "Pipe",
     "Process",
     "ProcessContext",
     "ProcessWriteError",
+    "Processes",
     "Read",
     "Sleep",
     "Step",
     "Task",
     "Write",
     "is_fatal",
+    "parse_signal",
 ]
 
 
@@ -64,73 +65,6 @@ class Write:
     stream: int
     data: bytes
     error: str = ""
-
-
-class Pipe:
-    """Bytes on their way to a process: sent, and not yet read."""
-
-    __slots__ = ("_data", "_readers", "_waiting", "closed")
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._readers: list[Callable[[], None]] = []
-        self._waiting: list[Callable[[], None]] = []
-        self.closed = False
-        """Whether nothing more will be sent."""
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    @property
-    def ready(self) -> bool:
-        """Whether a reader need not wait: there is something, or there will never be."""
-        return bool(self._data) or self.closed
-
-    def send(self, data: bytes) -> None:
-        """Add bytes to what is to be read; after the end they are dropped."""
-        if not self.closed:
-            self._data += data
-            self._wake()
-
-    def close(self) -> None:
-        """Say that this was all."""
-        self.closed = True
-        self._wake()
-        self.drained()
-
-    def take(self, most: int = 1 << 20, *, line: bool = False) -> bytes:
-        """What is there, at most so many bytes or one line of it; nothing at the end."""
-        end = self._data.find(b"\n") + 1 if line else 0
-        size = min(most, end or len(self._data))
-        data = bytes(self._data[:size])
-        del self._data[:size]
-        self.drained()
-        return data
-
-    def put_back(self, data: bytes) -> None:
-        """Return what was taken and is for the next reader."""
-        self._data[:0] = data
-
-    def when_ready(self, reader: Callable[[], None]) -> None:
-        """Call `reader` once, as soon as a read need not wait."""
-        self._readers.append(reader)
-        if self.ready:
-            self._wake()
-
-    def when_drained(self, writer: Callable[[], None]) -> None:
-        """Call `writer` once, as soon as something was taken."""
-        self._waiting.append(writer)
-
-    def drained(self) -> None:
-        """Let those go on who wait until there is room."""
-        waiting, self._waiting = self._waiting, []
-        for writer in waiting:
-            writer()
-
-    def _wake(self) -> None:
-        readers, self._readers = self._readers, []
-        for reader in readers:
-            reader()
 
 
 @dataclass(slots=True)
@@ -210,6 +144,42 @@ Effect = Await | Call | Listen | Sleep | Read | Step | Write
 Process = Generator[Effect, None, int]
 
 
+class Processes(Protocol):
+    """The processes of a container, as its programs see them."""
+
+    @property
+    def account(self) -> MemoryAccount:
+        """The container's memory."""
+        ...
+
+    def start(
+        self, make: Callable[[ProcessContext], Process], around: ProcessContext, name: str,
+        fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
+    ) -> Task:  # fmt: skip
+        """Start a process that owns `fds`."""
+        ...
+
+    def find(self, pid: int) -> Task | None:
+        """Return a running process by its number."""
+        ...
+
+    def all(self) -> list[Task]:
+        """Return the running processes, oldest first."""
+        ...
+
+    def stop(self, task: Task, code: int) -> None:
+        """End a process at once."""
+        ...
+
+    def signal(self, pid: int, number: int) -> bool:
+        """Send a signal; False if there is no such process."""
+        ...
+
+    def handles(self, pid: int, number: int = 15) -> bool:
+        """Whether a process handles a signal itself."""
+        ...
+
+
 @dataclass(slots=True)
 class ProcessContext:
     """What a program sees of its container and of the process that it runs in.
@@ -234,12 +204,12 @@ class ProcessContext:
     tty: bool = False
     cwd: str = "/"
     fds: dict[int, OpenFile] = field(default_factory=dict)
-    _tasks: ProcessTable | None = None
+    _tasks: Processes | None = None
     _task: Task | None = None
     network: Network | None = None
 
     @property
-    def tasks(self) -> ProcessTable:
+    def tasks(self) -> Processes:
         """The processes of the container."""
         if self._tasks is None:
             raise RuntimeError("this program runs outside of a container")
@@ -256,7 +226,7 @@ class ProcessContext:
         """The absolute path of a name."""
         return self.files.join_path(self.cwd, name)
 
-    def of(self, tasks: ProcessTable, task: Task, fds: dict[int, OpenFile]) -> ProcessContext:
+    def of(self, tasks: Processes, task: Task, fds: dict[int, OpenFile]) -> ProcessContext:
         """The same, seen by another process with files of its own."""
         return ProcessContext(
             self.now, self.env, self.files, self.hostname, self.tty, self.cwd, fds, tasks, task,
@@ -277,6 +247,13 @@ SIGNALS = {
     "CHLD": 17, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22, "URG": 23, "XCPU": 24,
     "XFSZ": 25, "VTALRM": 26, "PROF": 27, "WINCH": 28, "POLL": 29, "PWR": 30, "SYS": 31,
 }  # fmt: skip
+
+
+def parse_signal(text: str) -> int | None:
+    """The number of a signal that is named or numbered; None where there is none."""
+    if text.isdigit():
+        return int(text) if int(text) < 65 else None
+    return SIGNALS.get(text.upper().removeprefix("SIG"))
 
 
 _IGNORED_SIGNALS = frozenset({17, 18, 23, 28})

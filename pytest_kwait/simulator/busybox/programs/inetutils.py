@@ -17,11 +17,11 @@ from pytest_kwait.simulator.busybox.libbb import (
 )
 from pytest_kwait.simulator.busybox.os.fds import copy_fds
 from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystemError
+from pytest_kwait.simulator.busybox.os.streams import Pipe
 from pytest_kwait.simulator.busybox.os.syscalls import (
     Await,
     Effect,
     Listen,
-    Pipe,
     Process,
     Read,
     Sleep,

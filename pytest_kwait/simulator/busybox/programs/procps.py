@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.busybox.applets import has_program, is_busybox_program, run_program
 from pytest_kwait.simulator.busybox.libbb import UsageError, parse_options, write_error, write_out
 from pytest_kwait.simulator.busybox.os.fds import copy_fds
-from pytest_kwait.simulator.busybox.os.process_table import ForkError
-from pytest_kwait.simulator.busybox.os.syscalls import Await, Process
+from pytest_kwait.simulator.busybox.os.syscalls import Await, ForkError, Process, parse_signal
 from pytest_kwait.simulator.busybox.programs.shellutils import parse_duration
-from pytest_kwait.simulator.busybox.shell.builtins import parse_signal
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.libbb import write_error, write_out
 from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
 from pytest_kwait.simulator.busybox.patterns import compile_basic_regex, matches_glob
-from pytest_kwait.simulator.codec.go_text import atoi
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
@@ -162,10 +162,12 @@ class _Test:
 def _parse_integer(text: str) -> int:
     if not re.fullmatch(r"\s*[-+]?\d+\s*", text, re.ASCII):
         raise _ExpressionError(f"{text}: bad number")
-    try:
-        return atoi(text.strip())
-    except ValueError:
-        raise _ExpressionError(f"{text}: out of range") from None
+    digits = text.strip()
+    # More digits than 64 bits have are not worth an integer.
+    number = int(digits) if len(digits.lstrip("+-0")) < 20 else math.inf
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _ExpressionError(f"{text}: out of range")
+    return int(number)
 
 
 def test(around: ProcessContext, args: list[str]) -> Process:

@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.busybox.applets import has_program
 from pytest_kwait.simulator.busybox.os.files import Directory, File
-from pytest_kwait.simulator.busybox.os.process_table import SIGNALS
-from pytest_kwait.simulator.busybox.os.syscalls import Await, Call, Effect, Process, Read, Write
+from pytest_kwait.simulator.busybox.os.syscalls import (
+    SIGNALS,
+    Await,
+    Call,
+    Effect,
+    Process,
+    Read,
+    Write,
+    parse_signal,
+)
 from pytest_kwait.simulator.busybox.shell.lexer import is_name
 from pytest_kwait.simulator.busybox.shell.variables import (
     FunctionReturn,
@@ -19,20 +28,18 @@ from pytest_kwait.simulator.busybox.shell.variables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from pytest_kwait.simulator.busybox.os.process_table import Task
-    from pytest_kwait.simulator.busybox.shell.shell import ShellState
+    from pytest_kwait.simulator.busybox.os.syscalls import Task
+    from pytest_kwait.simulator.busybox.shell.variables import ShellContext
 
-__all__ = ["BUILTINS", "JOB_BUILTINS", "SPECIAL", "VARIABLE_BUILTINS", "parse_signal"]
-
-
-def parse_signal(text: str) -> int | None:
-    """The number of a signal that is named or numbered; None where there is none."""
-    if text.isdigit():
-        return int(text) if int(text) < 65 else None
-    return SIGNALS.get(text.upper().removeprefix("SIG"))
+__all__ = [
+    "BUILTINS",
+    "JOB_BUILTINS",
+    "SPECIAL",
+    "VARIABLE_BUILTINS",
+]
 
 
-def _trap(shell: ShellState, args: list[str]) -> Process:
+def _trap(shell: ShellContext, args: list[str]) -> Process:
     args = args[1:] if args[:1] == ["--"] else args
     if not args:
         order = {"EXIT": 0, **SIGNALS}
@@ -59,7 +66,7 @@ def _trap(shell: ShellState, args: list[str]) -> Process:
     return code
 
 
-def _find_job(shell: ShellState, text: str) -> Task | None:
+def _find_job(shell: ShellContext, text: str) -> Task | None:
     """The background process of `%1` or a number; None where the shell has none."""
     if text.startswith("%"):
         jobs = list(shell.children.values())
@@ -70,7 +77,7 @@ def _find_job(shell: ShellState, text: str) -> Task | None:
     return shell.children.get(int(text)) if text.isdigit() else None
 
 
-def _wait(shell: ShellState, args: list[str]) -> Process:
+def _wait(shell: ShellContext, args: list[str]) -> Process:
     if not args:
         yield Await(
             lambda: all(one.code is not None for one in shell.children.values()), signals=True
@@ -94,7 +101,7 @@ def _wait(shell: ShellState, args: list[str]) -> Process:
     return code
 
 
-def _kill(shell: ShellState, args: list[str]) -> Process:
+def _kill(shell: ShellContext, args: list[str]) -> Process:
     number, rest = 15, list(args)
     if rest and rest[0] == "-l":
         return (yield from _list_traps(shell, rest[1:]))
@@ -126,7 +133,7 @@ def _kill(shell: ShellState, args: list[str]) -> Process:
     return code
 
 
-def _list_traps(shell: ShellState, names: list[str]) -> Process:
+def _list_traps(shell: ShellContext, names: list[str]) -> Process:
     if not names:
         for name, number in SIGNALS.items():
             yield Write(1, f"{number:2}) {name}\n".encode())
@@ -143,7 +150,7 @@ def _list_traps(shell: ShellState, names: list[str]) -> Process:
     return 0
 
 
-def _jobs(shell: ShellState, args: list[str]) -> Process:
+def _jobs(shell: ShellContext, args: list[str]) -> Process:
     running = [one for one in shell.children.values() if one.code is None]
     for number, task in enumerate(running, start=1):
         mark = "+" if task is running[-1] else "-" if task is running[-2] else " "
@@ -152,7 +159,7 @@ def _jobs(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-JOB_BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
+JOB_BUILTINS: dict[str, Callable[[ShellContext, list[str]], Process]] = {
     "jobs": _jobs, "kill": _kill, "trap": _trap, "wait": _wait,
 }  # fmt: skip
 
@@ -164,7 +171,7 @@ _OPTIONS = {
 _ACCEPTED_LETTERS = "efuxnC"
 
 
-def _set(shell: ShellState, args: list[str]) -> Process:
+def _set(shell: ShellContext, args: list[str]) -> Process:
     if not args:
         for name in sorted(shell.variables.values):
             value = shell.variables.values[name].replace("'", "'\"'\"'")
@@ -196,7 +203,7 @@ def _set(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-def _shift(shell: ShellState, args: list[str]) -> Process:
+def _shift(shell: ShellContext, args: list[str]) -> Process:
     if args and not args[0].isdigit():
         yield shell.make_message(f"Illegal number: {args[0]}", "shift")
         raise ShellExit(2)
@@ -208,7 +215,7 @@ def _shift(shell: ShellState, args: list[str]) -> Process:
 
 
 def _assign(
-    shell: ShellState, command: str, arg: str, before: Callable[[str], None]
+    shell: ShellContext, command: str, arg: str, before: Callable[[str], None]
 ) -> Generator[Effect, None, str]:
     """Set what `NAME=VALUE` says after `before`, and return the name.
 
@@ -229,7 +236,7 @@ def _assign(
     return name
 
 
-def _export(shell: ShellState, args: list[str]) -> Process:
+def _export(shell: ShellContext, args: list[str]) -> Process:
     names = [arg for arg in args if not arg.startswith("-")]
     unexported = "-n" in args
     if not names:
@@ -246,7 +253,7 @@ def _export(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-def _readonly(shell: ShellState, args: list[str]) -> Process:
+def _readonly(shell: ShellContext, args: list[str]) -> Process:
     for arg in args:
         if arg != "-p":
             name = yield from _assign(shell, "readonly", arg, lambda _: None)
@@ -254,7 +261,7 @@ def _readonly(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-def _local(shell: ShellState, args: list[str]) -> Process:
+def _local(shell: ShellContext, args: list[str]) -> Process:
     if not shell.variables.local:
         yield shell.make_message("not in a function", "local")
         raise ShellExit(2)
@@ -263,7 +270,7 @@ def _local(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-def _unset(shell: ShellState, args: list[str]) -> Process:
+def _unset(shell: ShellContext, args: list[str]) -> Process:
     functions = "-f" in args[:1]
     for name in args[1:] if args[:1] in (["-f"], ["-v"]) else args:
         if functions:
@@ -280,7 +287,7 @@ def _unset(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-def _read(shell: ShellState, args: list[str]) -> Process:
+def _read(shell: ShellContext, args: list[str]) -> Process:
     names, raw, seconds, rest = [], False, None, list(args)
     prompt = ""
     while rest:
@@ -329,7 +336,7 @@ def _read(shell: ShellState, args: list[str]) -> Process:
 
 
 def _read_line(
-    shell: ShellState, *, raw: bool, seconds: float | None
+    shell: ShellContext, *, raw: bool, seconds: float | None
 ) -> Generator[Effect, None, tuple[bytes, int]]:
     """A line without its end, and the exit code of `read`."""
     line = bytearray()
@@ -398,7 +405,7 @@ def _split_fields(text: list[tuple[str, bool]], most: int, separators: str) -> l
     return values
 
 
-def _getopts(shell: ShellState, args: list[str]) -> Process:
+def _getopts(shell: ShellContext, args: list[str]) -> Process:
     if len(args) < 2:
         yield shell.make_message("usage: getopts optstring var [arg]", "getopts")
         raise ShellExit(2)
@@ -450,7 +457,7 @@ def _getopts(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-VARIABLE_BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
+VARIABLE_BUILTINS: dict[str, Callable[[ShellContext, list[str]], Process]] = {
     "export": _export, "getopts": _getopts, "local": _local, "read": _read,
     "readonly": _readonly, "set": _set, "shift": _shift, "unset": _unset,
 }  # fmt: skip
@@ -467,22 +474,22 @@ def _parse_exit_code(digits: str) -> int:
     return int(digits) % 256 if len(digits.lstrip("0")) < _MAX_DIGITS else 0
 
 
-def _exit(shell: ShellState, args: list[str]) -> Process:
+def _exit(shell: ShellContext, args: list[str]) -> Process:
     if args and not args[0].isdigit():
         yield shell.make_message(f"Illegal number: {args[0]}", "exit")
         raise ShellExit(2)
     raise ShellExit(_parse_exit_code(args[0]) if args else shell.status)
 
 
-def _return(shell: ShellState, args: list[str]) -> Process:
+def _return(shell: ShellContext, args: list[str]) -> Process:
     if args and not args[0].isdigit():
         yield shell.make_message(f"Illegal number: {args[0]}", "return")
         raise ShellExit(2)
     raise FunctionReturn(_parse_exit_code(args[0]) if args else shell.status)
 
 
-def _make_loop_control(word: str) -> Callable[[ShellState, list[str]], Process]:
-    def leave(shell: ShellState, args: list[str]) -> Process:
+def _make_loop_control(word: str) -> Callable[[ShellContext, list[str]], Process]:
+    def leave(shell: ShellContext, args: list[str]) -> Process:
         if args and (not args[0].isdigit() or not int(args[0])):
             yield shell.make_message(f"Illegal number: {args[0]}", word)
             raise ShellExit(2)
@@ -493,7 +500,7 @@ def _make_loop_control(word: str) -> Callable[[ShellState, list[str]], Process]:
     return leave
 
 
-def _eval(shell: ShellState, args: list[str]) -> Process:
+def _eval(shell: ShellContext, args: list[str]) -> Process:
     def run() -> Process:
         yield from shell.evaluate(" ".join(args), "eval")
         return shell.status
@@ -503,7 +510,7 @@ def _eval(shell: ShellState, args: list[str]) -> Process:
     return call.code
 
 
-def _dot(shell: ShellState, args: list[str]) -> Process:
+def _dot(shell: ShellContext, args: list[str]) -> Process:
     if not args:
         return 0
     path = args[0]
@@ -536,12 +543,9 @@ def _dot(shell: ShellState, args: list[str]) -> Process:
     return call.code
 
 
-def _exec(shell: ShellState, args: list[str]) -> Process:
+def _exec(shell: ShellContext, args: list[str]) -> Process:
     if not args:
         return 0
-    # Loading programs is what starting one does.
-    from pytest_kwait.simulator.busybox.applets import has_program
-
     if not has_program(shell.around, args[0]):
         yield shell.make_message(f"{args[0]}: not found", "exec")
         raise ShellExit(127)
@@ -551,7 +555,7 @@ def _exec(shell: ShellState, args: list[str]) -> Process:
     raise ShellExit((yield from shell.call(args)))
 
 
-def _cd(shell: ShellState, args: list[str]) -> Process:
+def _cd(shell: ShellContext, args: list[str]) -> Process:
     args = [arg for arg in args if arg not in ("-P", "-L", "--")]
     target = args[0] if args else shell.variables.get("HOME") or ""
     if target == "-":
@@ -569,12 +573,12 @@ def _cd(shell: ShellState, args: list[str]) -> Process:
     return 0
 
 
-def _pwd(shell: ShellState, _: list[str]) -> Process:
+def _pwd(shell: ShellContext, _: list[str]) -> Process:
     yield Write(1, f"{shell.around.cwd}\n".encode())
     return 0
 
 
-def _type(shell: ShellState, args: list[str]) -> Process:
+def _type(shell: ShellContext, args: list[str]) -> Process:
     code = 0
     for name in args:
         found = _describe_command(shell, name)
@@ -586,10 +590,8 @@ def _type(shell: ShellState, args: list[str]) -> Process:
     return code
 
 
-def _describe_command(shell: ShellState, name: str) -> str:
+def _describe_command(shell: ShellContext, name: str) -> str:
     """What a name is, as `type` says it; empty where it is nothing."""
-    from pytest_kwait.simulator.busybox.applets import has_program
-
     if name in _KEYWORDS:
         return "a shell keyword"
     if name in shell.functions:
@@ -602,7 +604,7 @@ def _describe_command(shell: ShellState, name: str) -> str:
     return name if has_program(shell.around, name) else ""
 
 
-def _command(shell: ShellState, args: list[str]) -> Process:
+def _command(shell: ShellContext, args: list[str]) -> Process:
     if args and args[0] in ("-v", "-V"):
         code = 0
         for name in args[1:2]:
@@ -622,36 +624,36 @@ def _command(shell: ShellState, args: list[str]) -> Process:
     return (yield from shell.call(args))
 
 
-def _let(shell: ShellState, args: list[str]) -> Process:
+def _let(shell: ShellContext, args: list[str]) -> Process:
     value = 0
     if not args:
         yield shell.make_message("expression expected", "let")
         return 1
     for arg in args:
-        value = yield from shell.expander.number(arg)
+        value = yield from shell.evaluate_number(arg)
     return int(not value)
 
 
-def _do_nothing(_: ShellState, __: list[str]) -> Process:
+def _do_nothing(_: ShellContext, __: list[str]) -> Process:
     yield from ()
     return 0
 
 
-def _umask(_: ShellState, args: list[str]) -> Process:
+def _umask(_: ShellContext, args: list[str]) -> Process:
     if not args:
         yield Write(1, b"0022\n")
     return 0
 
 
-def _refuse(name: str) -> Callable[[ShellState, list[str]], Process]:
-    def refuse(shell: ShellState, _: list[str]) -> Process:
+def _refuse(name: str) -> Callable[[ShellContext, list[str]], Process]:
+    def refuse(shell: ShellContext, _: list[str]) -> Process:
         yield shell.make_message("not simulated by the embedded kubelet", name)
         return 2
 
     return refuse
 
 
-BUILTINS: dict[str, Callable[[ShellState, list[str]], Process]] = {
+BUILTINS: dict[str, Callable[[ShellContext, list[str]], Process]] = {
     ":": _do_nothing, "break": _make_loop_control("break"), "cd": _cd, "command": _command,
     "continue": _make_loop_control("continue"), "eval": _eval, "exec": _exec, "exit": _exit,
    "hash": _do_nothing, "let": _let,

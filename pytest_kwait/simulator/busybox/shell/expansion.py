@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from pytest_kwait.simulator.busybox.os.syscalls import Effect
-    from pytest_kwait.simulator.busybox.shell.shell import ShellState
     from pytest_kwait.simulator.busybox.shell.tree import Part
+    from pytest_kwait.simulator.busybox.shell.variables import ShellContext
 
 __all__ = ["Expander", "ShellArithmeticError", "evaluate_arithmetic"]
 
@@ -353,7 +353,7 @@ class Expander:
 
     __slots__ = ("_shell",)
 
-    def __init__(self, shell: ShellState) -> None:
+    def __init__(self, shell: ShellContext) -> None:
         self._shell = shell
 
     # -- words

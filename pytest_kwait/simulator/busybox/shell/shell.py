@@ -6,12 +6,11 @@ simple commands, and forks subshells, pipelines, substitutions and background jo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
 from pytest_kwait.simulator.busybox.applets import run_program
-from pytest_kwait.simulator.busybox.libbb import find_longest_number
+from pytest_kwait.simulator.busybox.libbb import find_longest_number, write_error
 from pytest_kwait.simulator.busybox.os.fds import (
     CaptureEnd,
     FileEnd,
@@ -21,16 +20,19 @@ from pytest_kwait.simulator.busybox.os.fds import (
     open_path,
 )
 from pytest_kwait.simulator.busybox.os.files import ENOENT, File, FileSystemError
-from pytest_kwait.simulator.busybox.os.process_table import SIGNALS, ForkError, Interrupted, Task
+from pytest_kwait.simulator.busybox.os.streams import Pipe
 from pytest_kwait.simulator.busybox.os.syscalls import (
+    SIGNALS,
     STEP,
     Await,
     Call,
     Effect,
-    Pipe,
+    ForkError,
+    Interrupted,
     Process,
     ProcessContext,
     Read,
+    Task,
     Write,
 )
 from pytest_kwait.simulator.busybox.patterns import matches_glob
@@ -69,17 +71,24 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.shell.tree import Redirect
 
 __all__ = [
-    "SavedFds",
     "Shell",
-    "ShellCommands",
-    "ShellProcesses",
-    "ShellState",
-    "open_redirects",
-    "restore_fds",
+    "sh",
 ]
 
+_SIGNAL_MESSAGES = {
+    1: "Hangup", 3: "Quit", 4: "Illegal instruction", 6: "Aborted", 9: "Killed",
+    10: "User defined signal 1", 11: "Segmentation fault", 12: "User defined signal 2",
+    14: "Alarm clock", 15: "Terminated",
+}  # fmt: skip
+_MAX_JOBS = 512
+_CAT_WORD = Word(((Literal("cat"), False),))
+SavedFds = list[tuple[int, OpenFile | None]]
+"""What was open under the numbers that were changed, in that order."""
 
-class ShellState(ABC):
+_MODES = {"<": "r", ">": "w", ">|": "w", ">>": "a", "<>": "+", "&>": "w"}
+
+
+class Shell:
     """One shell.
 
     Args:
@@ -161,44 +170,7 @@ class ShellState(ABC):
         inner.substituted = 0
         return inner
 
-    # -- what it does
-
-    @abstractmethod
-    def node(self, node: Node) -> Generator[Effect, None, None]:
-        """Run a tree, leaving its exit code in `status`."""
-
-    @abstractmethod
-    def evaluate(self, script: str, command: str = "") -> Generator[Effect, None, None]:
-        """Run a script as `eval` and traps do."""
-
-    @abstractmethod
-    def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
-        """Run a script line by line."""
-
-    @abstractmethod
-    def call(self, words: list[str]) -> Process:
-        """Run a program that is none of the shell's own commands."""
-
-    @abstractmethod
-    def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
-        """Say how a process ended that a signal has ended."""
-
-    @abstractmethod
-    def substitute(self, script: Node) -> Generator[Effect, None, str]:
-        """What a script writes, without the newlines at its end."""
-
-
-_SIGNAL_MESSAGES = {
-    1: "Hangup", 3: "Quit", 4: "Illegal instruction", 6: "Aborted", 9: "Killed",
-    10: "User defined signal 1", 11: "Segmentation fault", 12: "User defined signal 2",
-    14: "Alarm clock", 15: "Terminated",
-}  # fmt: skip
-_MAX_JOBS = 512
-_CAT_WORD = Word(((Literal("cat"), False),))
-
-
-class ShellProcesses(ShellState):
-    """A shell that starts others of its kind."""
+    # -- processes
 
     def _leave(self) -> Generator[Effect, None, None]:
         script = self.traps.pop("EXIT", None)
@@ -339,98 +311,7 @@ class ShellProcesses(ShellState):
             for pid in [pid for pid, one in self.children.items() if one.code is not None]:
                 del self.children[pid]
 
-
-def _replace_fd(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
-    old = fds.pop(number, None)
-    fds[number] = one.retain()
-    if old is not None:
-        old.release()
-
-
-SavedFds = list[tuple[int, OpenFile | None]]
-"""What was open under the numbers that were changed, in that order."""
-
-_MODES = {"<": "r", ">": "w", ">|": "w", ">>": "a", "<>": "+", "&>": "w"}
-
-
-def open_redirects(
-    shell: ShellState, redirects: tuple[Redirect, ...]
-) -> Generator[Effect, None, SavedFds | None]:
-    """Open what redirections say; what was open before, None where that failed."""
-    saved: SavedFds = []
-    for redirect in redirects:
-        opened_one = yield from _open_redirect(shell, redirect)
-        if opened_one is False:
-            restore_fds(shell, saved)
-            return None
-        for stream in (1, 2) if redirect.operator == "&>" else (redirect.stream,):
-            saved.append((stream, shell.around.fds.pop(stream, None)))
-            if isinstance(opened_one, OpenFile):
-                shell.around.fds[stream] = opened_one.retain()
-    return saved
-
-
-def restore_fds(shell: ShellState, saved: SavedFds) -> None:
-    """Have the files open again that were before."""
-    fds = shell.around.fds
-    for stream, before in reversed(saved):
-        now = fds.pop(stream, None)
-        if before is not None:
-            fds[stream] = before
-        if now is not None:
-            now.release()
-    saved.clear()
-
-
-def _open_redirect(
-    shell: ShellState, redirect: Redirect
-) -> Generator[Effect, None, OpenFile | bool | None]:
-    """The open file; None to close, False where that failed and has been told."""
-    around, operator = shell.around, redirect.operator
-    if operator in ("<<", "<<-"):
-        try:
-            text = yield from shell.expander.text(redirect.target)
-        except ShellExit:
-            # What would end the shell elsewhere is a document that cannot be opened here.
-            return False
-        data = text.encode(errors="surrogateescape")
-        return FileEnd(File(data), None, around.now, "r")
-    target = yield from shell.expander.text(redirect.target)
-    if operator in (">&", "<&"):
-        if target == "-":
-            return None
-        if target.isdigit():
-            found = around.fds.get(int(target))
-            if found is None:
-                yield shell.make_message(f"{target}: Bad file descriptor")
-                return False
-            return found
-        if operator == "<&":
-            yield shell.make_message("ambiguous redirect")
-            return False
-    mode = _MODES.get(operator, "w")
-    exclusive = "C" in shell.options and operator == ">"
-    path = around.path(target) if target else ""
-    try:
-        if not path:
-            raise FileSystemError(ENOENT)
-        return open_path(
-            around.files, path, mode, around.tasks.account, around.now, around.fds,
-            exclusive=exclusive,
-        )  # fmt: skip
-    except FileSystemError as fault:
-        why = str(fault)
-        if mode == "r":
-            why = "no such file" if why == ENOENT else why
-            yield shell.make_message(f"can't open {target}: {why}")
-        else:
-            why = "nonexistent directory" if why == ENOENT else why
-            yield shell.make_message(f"can't create {target}: {why}")
-        return False
-
-
-class ShellCommands(ShellProcesses):
-    """A shell that runs programs and its own commands."""
+    # -- commands
 
     def _assign(self, name: str, value: str) -> Generator[Effect, None, None]:
         try:
@@ -524,15 +405,9 @@ class ShellCommands(ShellProcesses):
         self.around.env = self.variables.env
         return run_program(self.around, words, self.make_message)
 
-
-def _quote_traced(word: str) -> str:
-    """A word as `set -x` shows it."""
-    plain = word and all(char.isalnum() or char in "_-+=./:,@%^" for char in word)
-    return word if plain else "'" + word.replace("'", "'\\''") + "'"
-
-
-class Shell(ShellCommands):
-    """One shell process."""
+    def evaluate_number(self, expression: str) -> Generator[Effect, None, int]:
+        """Return the value of an arithmetic expression."""
+        return self.expander.number(expression)
 
     def _run_traps(self) -> Generator[Effect, None, None]:
         while self._pending:
@@ -786,3 +661,137 @@ class Shell(ShellCommands):
                 yield from self.node(node.body)
         finally:
             restore_fds(self, saved)
+
+
+def _replace_fd(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
+    old = fds.pop(number, None)
+    fds[number] = one.retain()
+    if old is not None:
+        old.release()
+
+
+def open_redirects(
+    shell: Shell, redirects: tuple[Redirect, ...]
+) -> Generator[Effect, None, SavedFds | None]:
+    """Open what redirections say; what was open before, None where that failed."""
+    saved: SavedFds = []
+    for redirect in redirects:
+        opened_one = yield from _open_redirect(shell, redirect)
+        if opened_one is False:
+            restore_fds(shell, saved)
+            return None
+        for stream in (1, 2) if redirect.operator == "&>" else (redirect.stream,):
+            saved.append((stream, shell.around.fds.pop(stream, None)))
+            if isinstance(opened_one, OpenFile):
+                shell.around.fds[stream] = opened_one.retain()
+    return saved
+
+
+def restore_fds(shell: Shell, saved: SavedFds) -> None:
+    """Have the files open again that were before."""
+    fds = shell.around.fds
+    for stream, before in reversed(saved):
+        now = fds.pop(stream, None)
+        if before is not None:
+            fds[stream] = before
+        if now is not None:
+            now.release()
+    saved.clear()
+
+
+def _open_redirect(
+    shell: Shell, redirect: Redirect
+) -> Generator[Effect, None, OpenFile | bool | None]:
+    """The open file; None to close, False where that failed and has been told."""
+    around, operator = shell.around, redirect.operator
+    if operator in ("<<", "<<-"):
+        try:
+            text = yield from shell.expander.text(redirect.target)
+        except ShellExit:
+            # What would end the shell elsewhere is a document that cannot be opened here.
+            return False
+        data = text.encode(errors="surrogateescape")
+        return FileEnd(File(data), None, around.now, "r")
+    target = yield from shell.expander.text(redirect.target)
+    if operator in (">&", "<&"):
+        if target == "-":
+            return None
+        if target.isdigit():
+            found = around.fds.get(int(target))
+            if found is None:
+                yield shell.make_message(f"{target}: Bad file descriptor")
+                return False
+            return found
+        if operator == "<&":
+            yield shell.make_message("ambiguous redirect")
+            return False
+    mode = _MODES.get(operator, "w")
+    exclusive = "C" in shell.options and operator == ">"
+    path = around.path(target) if target else ""
+    try:
+        if not path:
+            raise FileSystemError(ENOENT)
+        return open_path(
+            around.files, path, mode, around.tasks.account, around.now, around.fds,
+            exclusive=exclusive,
+        )  # fmt: skip
+    except FileSystemError as fault:
+        why = str(fault)
+        if mode == "r":
+            why = "no such file" if why == ENOENT else why
+            yield shell.make_message(f"can't open {target}: {why}")
+        else:
+            why = "nonexistent directory" if why == ENOENT else why
+            yield shell.make_message(f"can't create {target}: {why}")
+        return False
+
+
+def _quote_traced(word: str) -> str:
+    """A word as `set -x` shows it."""
+    plain = word and all(char.isalnum() or char in "_-+=./:,@%^" for char in word)
+    return word if plain else "'" + word.replace("'", "'\\''") + "'"
+
+
+def sh(around: ProcessContext, argv: list[str]) -> Process:
+    """`sh -c SCRIPT…`, `sh FILE` or `sh`."""
+    flags, rest = "", argv[1:]
+    named: list[str] = []
+    while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        flags += word[1:].replace("o", "")
+        if "o" in word[1:] and rest:
+            named.append(rest.pop(0))
+    unknown = set(flags) - set("cefuxnsilC")
+    if unknown or set(named) - {"pipefail", "errexit", "nounset", "xtrace"}:
+        told = next(iter(sorted(unknown)), None)
+        yield write_error(f"{argv[0]}: illegal option {'-' + told if told else '-o ' + named[0]}")
+        return 2
+    name, script, file = argv[0], None, False
+    if "c" in flags:
+        if not rest:
+            yield write_error(f"{argv[0]}: -c requires an argument")
+            return 2
+        script, rest = rest[0], rest[1:]
+        if rest:
+            name, rest = rest[0], rest[1:]
+    elif rest and "s" not in flags:
+        name, rest, file = rest[0], rest[1:], True
+        content = around.files.read(around.path(name))
+        if content is None:
+            yield write_error(f"{argv[0]}: can't open '{name}': No such file or directory")
+            return 2
+        script = content.decode(errors="surrogateescape")
+    shell = Shell(around, name, tuple(rest), file=file)
+    shell.options |= {letter for letter in flags if letter in "cefuxnC"}
+    short = {"errexit": "e", "nounset": "u", "xtrace": "x"}
+    shell.options |= {short.get(one, one) for one in named}
+    kept, traps = around.task.handler, around.task.traps
+    fds = dict(around.fds)
+    try:
+        return (yield from shell.run(script))
+    finally:
+        around.task.handler, around.task.traps = kept, traps
+        for number in [one for one in around.fds if one not in fds]:
+            around.fds.pop(number).release()

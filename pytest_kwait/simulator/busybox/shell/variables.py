@@ -1,4 +1,4 @@
-"""Variables of a shell, and the exceptions by which commands end early.
+"""The state of a shell: variables, and the exceptions by which commands end early.
 
 `exit`, `return`, `break`, `continue` and assignments to read-only variables unwind the
 commands that run.
@@ -6,20 +6,29 @@ commands that run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.simulator.busybox.os.syscalls import NonlocalExit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
+    from pytest_kwait.simulator.busybox.os.syscalls import (
+        Effect,
+        Process,
+        ProcessContext,
+        Task,
+        Write,
+    )
+    from pytest_kwait.simulator.busybox.shell.tree import Node
 
 __all__ = [
     "WORD_SIZE",
     "FunctionReturn",
     "LoopControl",
     "ReadOnlyVariableError",
+    "ShellContext",
     "ShellExit",
     "ShellVariables",
     "measure_words",
@@ -203,3 +212,57 @@ class ShellVariables:
     def make_local(self, name: str) -> None:
         """Let a variable be as it is now once the function ends."""
         self._scopes[-1].setdefault(name, self.values.get(name))
+
+
+class ShellContext(Protocol):
+    """A shell as its builtins and expansions see it."""
+
+    around: ProcessContext
+    name: str
+    arguments: tuple[str, ...]
+    file: bool
+    status: int
+    line: int
+    reading: str
+    pid: int
+    last_job: int
+    options: set[str]
+    functions: dict[str, Node]
+    traps: dict[str, str]
+    children: dict[int, Task]
+    loops: int
+    option_offset: int
+    variables: ShellVariables
+
+    @property
+    def interrupted(self) -> int:
+        """The signal whose trap has yet to run; 0 without one."""
+        ...
+
+    def make_message(self, text: str, command: str = "") -> Write:
+        """Return an error message with the prefix that `ash` gives it."""
+        ...
+
+    def evaluate(self, script: str, command: str = "") -> Generator[Effect, None, None]:
+        """Run a script as `eval` and traps do."""
+        ...
+
+    def evaluate_number(self, expression: str) -> Generator[Effect, None, int]:
+        """Return the value of an arithmetic expression."""
+        ...
+
+    def lines(self, script: str, first: int) -> Generator[Effect, None, None]:
+        """Run a script line by line, counted from `first`."""
+        ...
+
+    def call(self, words: list[str]) -> Process:
+        """Run a program, not a builtin."""
+        ...
+
+    def substitute(self, script: Node) -> Generator[Effect, None, str]:
+        """Run a script and return its output without trailing newlines."""
+        ...
+
+    def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
+        """Report the signal that ended a process."""
+        ...

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pytest_kwait.clock import rfc3339
-from pytest_kwait.simulator.busybox.applets import APPLETS, SHELLS, find_exec_error, run_program
+from pytest_kwait.simulator.busybox.applets import APPLETS, find_exec_error, run_program
 from pytest_kwait.simulator.busybox.os.fds import DeviceEnd, OpenFile, PipeEnd
-from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, StorageQuota, get_machine
+from pytest_kwait.simulator.busybox.os.files import StorageQuota
+from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, get_machine
 from pytest_kwait.simulator.busybox.os.network import Network
-from pytest_kwait.simulator.busybox.os.process_table import SIGNALS, ProcessTable, Task
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session, Terminal
-from pytest_kwait.simulator.busybox.os.syscalls import Pipe, Process, ProcessContext, Sleep
+from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session, Terminal
+from pytest_kwait.simulator.busybox.os.syscalls import SIGNALS, Process, ProcessContext, Sleep, Task
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.kubelet_api import StartError
 
@@ -29,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from pytest_kwait.simulator.busybox.os.files import FileSystem
-    from pytest_kwait.simulator.busybox.os.streams import Sink
+    from pytest_kwait.simulator.busybox.os.streams import Input, Sink
     from pytest_kwait.simulator.clock import SimClock, Timer
-    from pytest_kwait.simulator.kubelet_api import Input
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -317,7 +317,7 @@ class Container:
 
     def _program(self, argv: list[str]) -> Callable[[ProcessContext], Process]:
         program = argv[0].rpartition("/")[2] if argv else ""
-        if program in SHELLS or program in APPLETS or is_busybox(self.image):
+        if program in APPLETS or is_busybox(self.image):
             return lambda around: run_program(around, argv)
         self._graceful = True
         return lambda _: _serve_forever()

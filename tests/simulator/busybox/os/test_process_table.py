@@ -17,7 +17,8 @@ from tests.simulator.kubelet.container_harness import ContainerHarness
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.busybox.os.process_table import ProcessTable, Task
+    from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
+    from pytest_kwait.simulator.busybox.os.syscalls import Task
 
 
 def test_a_cluster_has_one_processor() -> None:
