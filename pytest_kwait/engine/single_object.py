@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.engine.condition import ObjectReference
 from pytest_kwait.engine.object_counter import decode_whole
 from pytest_kwait.engine.verdicts import Failed, Patience, Pending
@@ -93,10 +94,7 @@ class SingleObject:
 
     def condition(self, kind: str) -> dict[str, Any] | None:
         """Return the first status condition of that type; None where there is none."""
-        for condition in self.status.get("conditions") or ():
-            if condition.get("type") == kind:
-                return dict(condition)
-        return None
+        return get_condition(self.current or {}, kind)
 
     def holds(self, kind: str) -> dict[str, Any] | None:
         """Return the status condition of that type if its status is True; else None."""

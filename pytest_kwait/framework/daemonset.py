@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import DAEMON_SETS, PODS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.client.session import Session
@@ -34,7 +35,6 @@ from pytest_kwait.framework.pod.fields import (
     is_terminating,
     node_of,
     phase_label,
-    phase_of,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
@@ -172,7 +172,7 @@ class _DaemonSetFields(TypedDict, total=False):
 
 def is_started(pod: dict[str, Any]) -> bool:
     """Whether it has got beyond phase Pending."""
-    return phase_of(pod) != "Pending"
+    return get_phase(pod) != "Pending"
 
 
 class _DaemonSetCondition(WorkloadCondition):

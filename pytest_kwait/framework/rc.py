@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import (
     DEPLOYMENTS,
     JOBS,
@@ -26,7 +27,6 @@ from pytest_kwait.framework.pod.fields import (
     is_finished,
     is_terminating,
     phase_label,
-    phase_of,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
 from pytest_kwait.framework.terminal_states.pods import detect_not_running
@@ -110,7 +110,7 @@ class _Controlled(WorkloadCondition):
             return ObjectState("being deleted")
         if is_finished(pod):
             return ObjectState(phase_label(pod))
-        if phase_of(pod) == "Running":
+        if get_phase(pod) == "Running":
             return ObjectState("Running", (ALIVE, _RUNNING), keep=True)
         return ObjectState(
             phase_label(pod), (ALIVE,), doom=detect_not_running(pod, before), keep=True
@@ -214,7 +214,7 @@ class RunningPods(_Controlled):
 
     def result(self) -> Any:
         """Return the pods in phase Running, sorted by name."""
-        return [pod for pod in super().result() if phase_of(pod) == "Running"]
+        return [pod for pod in super().result() if get_phase(pod) == "Running"]
 
 
 class StableController(_Controlled):

@@ -16,7 +16,6 @@ __all__ = [
     "annotations_of",
     "clone",
     "generate_name",
-    "get_condition",
     "is_being_deleted",
     "labels_of",
     "name_of",
@@ -117,15 +116,6 @@ def new_uid() -> str:
 def parse_timestamp(stamp: str) -> float:
     """Seconds since the epoch of an RFC 3339 stamp."""
     return datetime.fromisoformat(stamp.replace("Z", "+00:00")).astimezone(UTC).timestamp()
-
-
-def get_condition(obj: Obj, kind: str) -> Obj | None:
-    """Return the condition of that type in the object's status; None where there is none."""
-    for condition in (obj.get("status") or {}).get("conditions") or ():
-        if condition["type"] == kind:
-            found: Obj = condition
-            return found
-    return None
 
 
 def is_being_deleted(obj: Obj) -> bool:

@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
 from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.authentication.pki import CertificateAuthority, write_kubeconfig
@@ -173,14 +174,8 @@ async def _wait_nodes_ready(api: SimulatedCluster, nodes: int) -> None:
     names: set[str] = set()
 
     def on_node(_event: str, node: dict[str, object], _old: object) -> None:
-        status = node.get("status")
         metadata = node["metadata"]
-        if not isinstance(status, dict) or not isinstance(metadata, dict):
-            return
-        if any(
-            one.get("type") == "Ready" and one.get("status") == "True"
-            for one in status.get("conditions") or ()
-        ):
+        if isinstance(metadata, dict) and is_condition_true(node, "Ready"):
             names.add(metadata["name"])
         if len(names) >= nodes:
             ready.set()

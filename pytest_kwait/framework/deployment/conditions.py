@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.client.resource import DEPLOYMENTS, REPLICA_SETS
 from pytest_kwait.engine.condition import ObjectReference, Source
 from pytest_kwait.engine.options import check_count
@@ -35,7 +36,6 @@ from pytest_kwait.framework.workload.fields import (
     Bounds,
     DeploymentFields,
     ReplicaSetFields,
-    condition_of,
     count_of,
     describe_generation_lag,
     desired_replicas_annotation_of,
@@ -504,7 +504,7 @@ class ConditionReason(DeploymentCondition):
         absent = self.workload.missing_verdict()
         if absent is not None:
             return absent
-        found = condition_of(self.current, self._condition)
+        found = get_condition(self.current, self._condition)
         reason = None if found is None else found.get("reason")
         # That no ReplicaSet can be made is said before the generation counts as observed.
         if reason == self._reason == "ReplicaSetCreateError":

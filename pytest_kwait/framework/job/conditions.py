@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import (
@@ -38,7 +39,6 @@ from pytest_kwait.framework.pod.fields import (
     is_finished,
     is_terminating,
     phase_label,
-    phase_of,
 )
 from pytest_kwait.framework.predicates import UserPredicate
 from pytest_kwait.framework.terminal_states.pods import detect_not_starting, detect_not_staying_up
@@ -164,7 +164,7 @@ class JobCondition:
         return self._states.get_state(pod, before, is_terminating(pod))
 
     def _judged(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
-        phase = phase_of(pod)
+        phase = get_phase(pod)
         alive = not is_finished(pod) and not is_terminating(pod)
         return ObjectState(
             phase_label(pod),

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import NODES, PODS
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
@@ -19,7 +20,7 @@ from pytest_kwait.framework.node.fields import (
     is_schedulable,
     is_untainted,
 )
-from pytest_kwait.framework.pod.fields import PodFields, node_of, phase_of
+from pytest_kwait.framework.pod.fields import PodFields, node_of
 
 if TYPE_CHECKING:
     import re
@@ -218,7 +219,7 @@ class _SystemPods:
         uid = metadata.get("uid") or metadata["name"]
         self.drop(uid)
         kinds: tuple[tuple[str, str], ...] = ()
-        if phase_of(obj) == "Running" and node_of(obj):
+        if get_phase(obj) == "Running" and node_of(obj):
             kinds = tuple(
                 (node_of(obj), pattern.pattern)
                 for pattern in self._patterns

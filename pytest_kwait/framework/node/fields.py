@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.client.responses import ObjectMeta
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "NodeFields",
     "condition_is",
-    "condition_of",
     "describe_node",
     "is_cordoned",
     "is_fit_for_tests",
@@ -59,21 +59,13 @@ _BY_CONTROLLER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachabl
 _KEEPING_OUT = ("NoSchedule", "NoExecute")
 
 
-def condition_of(node: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """Return the first status condition of that type; None where there is none."""
-    for condition in (node.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == kind:
-            return dict(condition)
-    return None
-
-
 def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
     """Whether a condition is True, or is there and anything else.
 
     Ready is True only once the node controller has taken its taints away as well. A condition
     that is not there is neither.
     """
-    condition = condition_of(node, kind)
+    condition = get_condition(node, kind)
     if condition is None:
         return False
     true = condition.get("status") == "True"
@@ -89,7 +81,7 @@ def is_cordoned(node: dict[str, Any]) -> bool:
 
 def is_ready(node: dict[str, Any]) -> bool:
     """Whether its kubelet is ready, and its network as far as it says anything of that."""
-    network = condition_of(node, "NetworkUnavailable")
+    network = get_condition(node, "NetworkUnavailable")
     return condition_is(node, "Ready", True) and (
         network is None or network.get("status") != "True"
     )
@@ -115,14 +107,14 @@ def is_fit_for_tests(node: dict[str, Any], non_blocking: Collection[str]) -> boo
 
 def describe_node(node: dict[str, Any]) -> str:
     """Return what a node is in a few words: `Ready, cordoned`."""
-    condition = condition_of(node, "Ready")
+    condition = get_condition(node, "Ready")
     if condition is None:
         label = "without a Ready condition"
     elif condition.get("status") == "True":
         label = "Ready"
     else:
         label = f"NotReady ({condition.get('reason') or condition.get('status')})"
-    network = condition_of(node, "NetworkUnavailable") or {}
+    network = get_condition(node, "NetworkUnavailable") or {}
     if network.get("status") == "True":
         label += ", without network"
     if is_cordoned(node):

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
@@ -20,7 +21,6 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.node.conditions import HealthyCluster, NodeGoal, NodeSet, OneNode
 from pytest_kwait.framework.node.fields import (
     condition_is,
-    condition_of,
     describe_node,
     is_cordoned,
     is_fit_for_tests,
@@ -229,7 +229,7 @@ def _node_condition_goal(kind: str, wanted: bool) -> NodeGoal:
         text = "become ready" if wanted else "become not ready"
 
     def missing(node: dict[str, Any]) -> str:
-        condition = condition_of(node, kind)
+        condition = get_condition(node, kind)
         if condition is None:
             return f"no condition {kind} yet"
         parts = (condition.get("reason"), condition.get("message"))
@@ -262,7 +262,7 @@ def _parse_time(value: object) -> datetime:
 
 
 def _heartbeat(node: dict[str, Any]) -> str:
-    return str((condition_of(node, "Ready") or {}).get("lastHeartbeatTime") or "")
+    return str((get_condition(node, "Ready") or {}).get("lastHeartbeatTime") or "")
 
 
 def _is_later(node: dict[str, Any], moment: datetime) -> bool:

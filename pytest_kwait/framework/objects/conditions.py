@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -26,7 +27,7 @@ from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.objects.lists import describe_selection, type_meta_of
 from pytest_kwait.framework.pod.conditions import READY, RUNNING, SCHEDULED, SUCCESS
-from pytest_kwait.framework.pod.fields import PodFields, is_finished, phase_of
+from pytest_kwait.framework.pod.fields import PodFields, is_finished
 from pytest_kwait.framework.predicates import (
     AllOf,
     AnyOf,
@@ -114,7 +115,7 @@ def _pod(pod: Obj, goal: PodGoal | None, before: TerminalState | None) -> Failed
     if goal is None:
         return None
     if is_finished(pod):
-        return Failed(f"the pod has ended: {phase_of(pod)}")
+        return Failed(f"the pod has ended: {get_phase(pod)}")
     verdict = goal.judge(pod)
     if isinstance(verdict, Failed) or goal.doom is None:
         return verdict if isinstance(verdict, Failed) else None
@@ -129,7 +130,7 @@ def _pod_value(pod: Obj, path: str, value: str, before: TerminalState | None) ->
     if path != "phase":
         return None
     if value == "Failed" and is_finished(pod):
-        return Failed(f"the pod has ended: {phase_of(pod)}")
+        return Failed(f"the pod has ended: {get_phase(pod)}")
     return _pod(pod, _POD_PHASES.get(value), before)
 
 

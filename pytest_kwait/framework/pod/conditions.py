@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_kwait.apimachinery.conditions import get_condition, get_phase
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.responses import PartialObjectMetadata
 from pytest_kwait.engine.condition import EvidenceScope, Source
@@ -18,14 +19,7 @@ from pytest_kwait.engine.options import check_name, check_namespace
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.pod.fields import (
-    condition_of,
-    is_ready,
-    is_terminating,
-    node_of,
-    phase_label,
-    phase_of,
-)
+from pytest_kwait.framework.pod.fields import is_ready, is_terminating, node_of, phase_label
 from pytest_kwait.framework.predicates import UserPredicate
 from pytest_kwait.framework.terminal_states.containers import describe_pod_end
 from pytest_kwait.framework.terminal_states.pods import (
@@ -88,7 +82,7 @@ def to_pending(pod: Obj) -> Pending:
 
 
 def _running(pod: Obj) -> Verdict:
-    if phase_of(pod) == "Running":
+    if get_phase(pod) == "Running":
         return Met()
     ended = describe_pod_end(pod)
     return Failed(ended) if ended else to_pending(pod)
@@ -98,14 +92,14 @@ def _ready(pod: Obj) -> Verdict:
     verdict = _running(pod)
     if not isinstance(verdict, Met) or is_ready(pod):
         return verdict
-    why = condition_of(pod, "Ready") or {}
+    why = get_condition(pod, "Ready") or {}
     parts = (why.get("reason"), why.get("message"))
     text = ": ".join(" ".join(part.split()) for part in parts if part)
     return Pending(f"{phase_label(pod)}, not ready{f': {text}' if text else ''}")
 
 
 def _success(pod: Obj) -> Verdict:
-    phase = phase_of(pod)
+    phase = get_phase(pod)
     if phase == "Succeeded":
         return Met()
     if phase == "Failed":
@@ -117,7 +111,7 @@ def _success(pod: Obj) -> Verdict:
 
 
 def _no_longer_running(pod: Obj) -> Verdict:
-    return Met() if phase_of(pod) in ("Succeeded", "Failed") else to_pending(pod)
+    return Met() if get_phase(pod) in ("Succeeded", "Failed") else to_pending(pod)
 
 
 def _terminating(pod: Obj) -> Verdict:
@@ -125,7 +119,7 @@ def _terminating(pod: Obj) -> Verdict:
 
 
 def _not_pending(pod: Obj) -> Verdict:
-    return to_pending(pod) if phase_of(pod) == "Pending" else Met()
+    return to_pending(pod) if get_phase(pod) == "Pending" else Met()
 
 
 def _unschedulable(pod: Obj) -> Verdict:
@@ -176,7 +170,7 @@ def terminated_with(reason: str) -> PodGoal:
         if not ended:
             return to_pending(pod)
         status = pod.get("status") or {}
-        if phase_of(pod) == "Failed" and (status.get("reason") or "") == reason:
+        if get_phase(pod) == "Failed" and (status.get("reason") or "") == reason:
             return Met()
         return Failed(ended)
 
@@ -188,7 +182,7 @@ def observed_generation(generation: int, condition: str | None) -> PodGoal:
     where = f"condition {condition}" if condition else "status"
 
     def judge(pod: Obj) -> Verdict:
-        facts = condition_of(pod, condition) if condition else pod.get("status") or {}
+        facts = get_condition(pod, condition) if condition else pod.get("status") or {}
         if facts is None:
             return Pending(f"no condition {condition} yet")
         seen = facts.get("observedGeneration")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+from pytest_kwait.apimachinery.conditions import get_condition, get_phase
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.container_states import ContainerStatuses, get_current_state
 
 __all__ = [
     "PHASES",
     "PodFields",
-    "condition_of",
     "controller_uid",
     "is_finished",
     "is_ready",
     "is_terminating",
     "node_of",
     "phase_label",
-    "phase_of",
 ]
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -52,14 +51,9 @@ class PodFields(TypedDict, total=False):
     status: _PodStatus | None
 
 
-def phase_of(pod: dict[str, Any]) -> str:
-    """Return the phase; `Pending` for a pod that nobody has reported on."""
-    return (pod.get("status") or {}).get("phase") or "Pending"
-
-
 def is_finished(pod: dict[str, Any]) -> bool:
     """Whether all its containers have ended for good."""
-    return phase_of(pod) in ("Succeeded", "Failed")
+    return get_phase(pod) in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: dict[str, Any]) -> bool:
@@ -72,14 +66,6 @@ def node_of(pod: dict[str, Any]) -> str:
     return (pod.get("spec") or {}).get("nodeName") or ""
 
 
-def condition_of(pod: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """Return the first status condition of that type; None where there is none."""
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == kind:
-            return dict(condition)
-    return None
-
-
 def controller_uid(pod: dict[str, Any]) -> str:
     """Return the UID of the object that controls it; empty where none does."""
     for owner in pod["metadata"].get("ownerReferences") or ():
@@ -90,13 +76,13 @@ def controller_uid(pod: dict[str, Any]) -> str:
 
 def is_ready(pod: dict[str, Any]) -> bool:
     """Whether its Ready condition is True."""
-    condition = condition_of(pod, "Ready")
+    condition = get_condition(pod, "Ready")
     return condition is not None and condition.get("status") == "True"
 
 
 def phase_label(pod: dict[str, Any]) -> str:
     """Return the phase with what holds the pod up in it: `Pending (ContainerCreating)`."""
-    phase = phase_of(pod)
+    phase = get_phase(pod)
     status = pod.get("status") or {}
     if phase in ("Pending", "Running"):
         for container in (
@@ -106,7 +92,7 @@ def phase_label(pod: dict[str, Any]) -> str:
             state, facts = get_current_state(container)
             if state == "waiting" and facts.get("reason"):
                 return f"{phase} ({facts['reason']})"
-        scheduled = condition_of(pod, "PodScheduled")
+        scheduled = get_condition(pod, "PodScheduled")
         if scheduled is not None and scheduled.get("status") == "False":
             return f"{phase} ({scheduled.get('reason') or 'not scheduled'})"
     elif status.get("reason"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
+from pytest_kwait.apimachinery.conditions import get_condition, get_phase
 from pytest_kwait.client.resource import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import EvidenceScope, Source
@@ -16,14 +17,7 @@ from pytest_kwait.engine.container_states import ContainerStatuses
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
 from pytest_kwait.engine.options import check_namespace
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.framework.pod.fields import (
-    condition_of,
-    controller_uid,
-    is_ready,
-    node_of,
-    phase_label,
-    phase_of,
-)
+from pytest_kwait.framework.pod.fields import controller_uid, is_ready, node_of, phase_label
 from pytest_kwait.framework.terminal_states.pods import (
     detect_owned_pod_failure,
     detect_unschedulable,
@@ -105,12 +99,12 @@ def is_present(pod: dict[str, Any]) -> bool:
 
 def is_running(pod: dict[str, Any]) -> bool:
     """Whether it is in phase Running."""
-    return phase_of(pod) == "Running"
+    return get_phase(pod) == "Running"
 
 
 def is_running_and_ready(pod: dict[str, Any]) -> bool:
     """Whether it is in phase Running and ready."""
-    return phase_of(pod) == "Running" and is_ready(pod)
+    return get_phase(pod) == "Running" and is_ready(pod)
 
 
 def is_scheduled(pod: dict[str, Any]) -> bool:
@@ -120,7 +114,7 @@ def is_scheduled(pod: dict[str, Any]) -> bool:
 
 def is_gated(pod: dict[str, Any]) -> bool:
     """Whether the scheduler leaves it alone for the sake of its gates."""
-    condition = condition_of(pod, "PodScheduled") or {}
+    condition = get_condition(pod, "PodScheduled") or {}
     return condition.get("reason") == "SchedulingGated" and condition.get("status") == "False"
 
 
@@ -137,7 +131,7 @@ def has_gates(gates: Sequence[str]) -> PodPredicate:
 
 def detect_unplaced(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
     """Return why a pod gets no node; None while it may, or has one."""
-    finished = phase_of(pod) in ("Succeeded", "Failed")
+    finished = get_phase(pod) in ("Succeeded", "Failed")
     return None if node_of(pod) or finished else detect_unschedulable(pod)
 
 
@@ -328,7 +322,7 @@ class RunningReadyPods(PodSet):
         self._allowed = allowed
 
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
-        phase = phase_of(pod)
+        phase = get_phase(pod)
         if phase == "Succeeded" or (phase == "Failed" and controller_uid(pod)):
             return ObjectState(phase_label(pod))
         state = super()._state(pod, before)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import PODS, STATEFUL_SETS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import Source
@@ -25,7 +26,6 @@ from pytest_kwait.framework.pod.fields import (
     is_finished,
     is_terminating,
     phase_label,
-    phase_of,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.terminal_states.pods import (
@@ -367,7 +367,7 @@ class StatefulSetPods(_StatefulSetCondition):
     def _judge(self, pod: dict[str, Any], place: int, before: TerminalState | None) -> ObjectState:
         self.refusals.made(pod)
         ready = place < self._ready
-        if phase_of(pod) == "Running" and is_running_and_ready(pod) == ready:
+        if get_phase(pod) == "Running" and is_running_and_ready(pod) == ready:
             return ObjectState("ready" if ready else "Running, not ready", (_MET,), keep=True)
         label = "ready" if is_running_and_ready(pod) else _unready(pod)
         doom = None

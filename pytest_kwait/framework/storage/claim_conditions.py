@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pytest_kwait.client.responses import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.engine.condition import EvidenceScope, Source
@@ -30,7 +31,6 @@ __all__ = [
     "ClaimFields",
     "ClaimUserStore",
     "ClaimsInPhase",
-    "phase_of",
 ]
 
 
@@ -73,11 +73,6 @@ class _PodFields(TypedDict, total=False):
     metadata: ObjectMeta
     spec: _PodSpec | None
     status: _PodStatus | None
-
-
-def phase_of(claim: dict[str, Any]) -> str:
-    """Return the phase of a claim or a volume; `Pending` where nobody has reported on it."""
-    return (claim.get("status") or {}).get("phase") or "Pending"
 
 
 class ClaimUserStore:
@@ -211,7 +206,7 @@ class AwaitedClaims:
         if absent is not None:
             return absent
         current = claim.current or {}
-        if phase_of(current) == "Bound":
+        if get_phase(current) == "Bound":
             return Met()
         doom = self._doom(claim)
         if doom is not None:
@@ -233,8 +228,8 @@ class AwaitedClaims:
         """Say what phases they are in."""
         there = [each for each in self.claims.sightings if each.current is not None]
         if len(self.claims.sightings) == 1:
-            return "".join(phase_of(each.current or {}) for each in there)
-        return ", ".join(f"{each.name} {phase_of(each.current or {})}" for each in there)
+            return "".join(get_phase(each.current or {}) for each in there)
+        return ", ".join(f"{each.name} {get_phase(each.current or {})}" for each in there)
 
     def result(self) -> Any:
         """Return the claim, or the list of them in the order in which they were named."""
@@ -255,7 +250,7 @@ def _patience_rank(end: Failed) -> int:
 
 
 def _describe_unbound(claim: SingleObject) -> bool:
-    return claim.missing_verdict() is None and phase_of(claim.current or {}) != "Bound"
+    return claim.missing_verdict() is None and get_phase(claim.current or {}) != "Bound"
 
 
 class ClaimsInPhase(AwaitedClaims):
@@ -306,7 +301,7 @@ class ClaimsInPhase(AwaitedClaims):
         absent = claim.missing_verdict()
         if absent is not None:
             return absent
-        phase = phase_of(claim.current or {})
+        phase = get_phase(claim.current or {})
         if phase == self._phase:
             return Met()
         if self._phase == "Pending":
@@ -318,7 +313,7 @@ class ClaimsInPhase(AwaitedClaims):
         claims = [
             each.object()
             for each in self.claims.sightings
-            if each.current is not None and phase_of(each.current) == self._phase
+            if each.current is not None and get_phase(each.current) == self._phase
         ]
         return claims if self._several else claims[0]
 

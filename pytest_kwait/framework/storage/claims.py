@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import PERSISTENT_VOLUME_CLAIMS
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
@@ -23,12 +24,7 @@ from pytest_kwait.framework.named_objects import (
     finalizer_goal,
     parse_named_uids,
 )
-from pytest_kwait.framework.storage.claim_conditions import (
-    AbsentClaim,
-    ClaimFields,
-    ClaimsInPhase,
-    phase_of,
-)
+from pytest_kwait.framework.storage.claim_conditions import AbsentClaim, ClaimFields, ClaimsInPhase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,7 +180,7 @@ def pvc_finalizer(namespace: str, claim: str, finalizer: str, present: bool = Tr
     """Return the condition of `wait_for_pvc_finalizer`."""
     goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
     where, name = check_namespace(namespace), check_name("claim", claim)
-    return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, phase_of, ClaimFields)
+    return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, get_phase, ClaimFields)
 
 
 def wait_for_pvc_finalizer(
@@ -261,7 +257,7 @@ def _condition(claim: Obj, kind: str) -> Obj | None:
 def _describe_claim(claim: Obj) -> str:
     wanted, current = _classes(claim)
     attempt = _modification_status(claim)
-    text = f"{phase_of(claim)}, of class {current or 'none'}, {wanted or 'none'} is asked for"
+    text = f"{get_phase(claim)}, of class {current or 'none'}, {wanted or 'none'} is asked for"
     error = (_condition(claim, _ERROR) or {}).get("message") or ""
     said = ": ".join(part for part in (attempt, " ".join(error.split())) if part)
     return f"{text}{': ' if said else ''}{said}"
@@ -271,7 +267,7 @@ def _modified(claim: Obj) -> Verdict:
     wanted, current = _classes(claim)
     quiet = _condition(claim, _ERROR) is None and _condition(claim, _UNDER_WAY) is None
     if (
-        phase_of(claim) == "Bound"
+        get_phase(claim) == "Bound"
         and wanted == current
         and quiet
         and not _modification_status(claim)
@@ -287,7 +283,7 @@ def _refused(claim: Obj) -> Verdict:
     wanted, current = _classes(claim)
     error = _condition(claim, _ERROR)
     tried = _modification_status(claim) in ("InProgress", "Infeasible")
-    if phase_of(claim) == "Bound" and error is not None and wanted != current and tried:
+    if get_phase(claim) == "Bound" and error is not None and wanted != current and tried:
         return Met()
     return Pending(_describe_claim(claim))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack, cast
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import PERSISTENT_VOLUMES
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.client.session import Session
@@ -27,7 +28,7 @@ from pytest_kwait.framework.named_objects import (
     finalizer_goal,
     parse_named_uids,
 )
-from pytest_kwait.framework.storage.claim_conditions import AwaitedClaims, phase_of
+from pytest_kwait.framework.storage.claim_conditions import AwaitedClaims
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +143,7 @@ class BoundClaims(AwaitedClaims):
         named = claim_of(current)
         if named not in ("", f"{self.namespace}/{claim.name}"):
             return Failed(f"volume {volume.name} is kept for claim {named}", Patience.LONG)
-        phase = phase_of(current)
+        phase = get_phase(current)
         if phase == "Bound" and holder == claim.uid:
             return Met()
         message = volume.status.get("message")
@@ -151,7 +152,7 @@ class BoundClaims(AwaitedClaims):
     def seen(self) -> str:
         """Say what phases claims and volumes are in."""
         volumes = ", ".join(
-            f"volume {each.name} {phase_of(each.current)}"
+            f"volume {each.name} {get_phase(each.current)}"
             for each in self._volumes.values()
             if each.current is not None
         )
@@ -263,7 +264,7 @@ Obj: TypeAlias = "dict[str, Any]"
 
 
 def _describe_volume(volume: Obj) -> str:
-    phase, claim = phase_of(volume), claim_of(volume)
+    phase, claim = get_phase(volume), claim_of(volume)
     relation = {"Bound": "to", "Released": "by"}.get(phase, "kept for")
     message = (volume.get("status") or {}).get("message")
     return f"{phase}{f' {relation} {claim}' if claim else ''}{f': {message}' if message else ''}"
@@ -276,7 +277,7 @@ def persistent_volume_phase(volume: str, phase: str) -> NamedObject:
         raise InvalidArgument("phase", given, f"use {', '.join(_PHASES)}")
 
     def judge(obj: Obj) -> Verdict:
-        there = phase_of(obj)
+        there = get_phase(obj)
         if there == phase:
             return Met()
         if phase in _USABLE and there in ("Released", "Failed"):
@@ -396,15 +397,15 @@ def _volume_condition(volume: str, goal: ObjectGoal) -> NamedObject:
 
 
 def _describe_finalizers(volume: Obj, finalizer: str) -> str:
-    bound = phase_of(volume) == "Bound" and finalizer == "kubernetes.io/pv-protection"
+    bound = get_phase(volume) == "Bound" and finalizer == "kubernetes.io/pv-protection"
     return f"bound to claim {claim_of(volume)}" if bound else ""
 
 
 def _describe_undeleted(volume: Obj) -> str:
     policy = (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy") or "Retain"
-    if phase_of(volume) == "Bound":
+    if get_phase(volume) == "Bound":
         return f"bound to claim {claim_of(volume)}, its reclaim policy is {policy}"
-    if phase_of(volume) in ("Released", "Failed") and policy == "Delete":
+    if get_phase(volume) in ("Released", "Failed") and policy == "Delete":
         message = (volume.get("status") or {}).get("message")
         return f"to be deleted by who provides it{f': {message}' if message else ''}"
     return f"nobody is deleting it, its reclaim policy is {policy}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.engine.object_counter import TerminalState
 from pytest_kwait.engine.verdicts import Patience
 
@@ -78,7 +79,7 @@ def detect_progress_deadline_exceeded(deployment: dict[str, Any]) -> TerminalSta
     a moment: so it must hold. A paused Deployment keeps the condition of before; that says nothing.
     Whether the status is of the present generation is for the caller to know.
     """
-    condition = _progressing_condition(deployment)
+    condition = get_condition(deployment, "Progressing") or {}
     if condition.get("reason") != "ProgressDeadlineExceeded" or _is_paused(deployment):
         return None
     return TerminalState(_describe_condition(condition), Patience.SHORT)
@@ -106,7 +107,7 @@ def detect_replica_set_refusal(deployment: dict[str, Any]) -> TerminalState | No
     Its controller writes this without telling that it has observed the generation: the one
     condition that counts while the status is of an older one.
     """
-    condition = _progressing_condition(deployment)
+    condition = get_condition(deployment, "Progressing") or {}
     if condition.get("reason") != "ReplicaSetCreateError":
         return None
     return TerminalState(_describe_condition(condition), Patience.LONG)
@@ -114,13 +115,6 @@ def detect_replica_set_refusal(deployment: dict[str, Any]) -> TerminalState | No
 
 def _is_paused(deployment: dict[str, Any]) -> bool:
     return bool((deployment.get("spec") or {}).get("paused"))
-
-
-def _progressing_condition(deployment: dict[str, Any]) -> dict[str, Any]:
-    for condition in (deployment.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "Progressing":
-            return dict(condition)
-    return {}
 
 
 def _describe_condition(condition: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import EVENTS, PODS
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
@@ -22,7 +23,6 @@ from pytest_kwait.framework.pod.fields import (
     is_ready,
     is_terminating,
     phase_label,
-    phase_of,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
@@ -89,7 +89,7 @@ def _state(pod: dict[str, Any], before: TerminalState | None) -> ObjectState:
     if is_finished(pod):
         # Its controller makes another one in its place.
         return ObjectState(phase_label(pod))
-    if phase_of(pod) == "Running" and is_ready(pod):
+    if get_phase(pod) == "Running" and is_ready(pod):
         return ObjectState("ready", (ALIVE,))
     label = phase_label(pod)
     label = "Running, not ready" if label == "Running" else label

@@ -31,7 +31,6 @@ __all__ = [
     "Bounds",
     "DeploymentFields",
     "ReplicaSetFields",
-    "condition_of",
     "count_of",
     "describe_generation_lag",
     "desired_pods",
@@ -182,14 +181,6 @@ def replicas_of(workload: dict[str, Any]) -> int:
     """Return how many pods it is to have; 1 where it does not say."""
     replicas = (workload.get("spec") or {}).get("replicas")
     return replicas if isinstance(replicas, int) else 1
-
-
-def condition_of(workload: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """Return the first status condition of that type; None where there is none."""
-    for condition in (workload.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == kind:
-            return dict(condition)
-    return None
 
 
 def describe_generation_lag(workload: dict[str, Any], least: int = 1) -> str:

@@ -10,9 +10,10 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
 from pytest_kwait.simulator.apiextensions.custom_resource_schema import CustomResourceSchema
 from pytest_kwait.simulator.apiextensions.definition_validation import is_ca_bundle
-from pytest_kwait.simulator.apiextensions.naming import accept_names, find_condition, set_condition
+from pytest_kwait.simulator.apiextensions.naming import accept_names, set_condition
 from pytest_kwait.simulator.apiextensions.strategy import CLEANUP_FINALIZER, INITIAL_CONDITION
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.scheme import Kind, SubResource
@@ -50,13 +51,13 @@ class DefinitionController:
             self._clean_up(new)
             return
         accepted = (new.get("status") or {}).get("acceptedNames")
-        if new["spec"]["names"] != accepted or not find_condition(new, "NamesAccepted"):
+        if new["spec"]["names"] != accepted or get_condition(new, "NamesAccepted") is None:
             self._api.modify(CRDS, name, "", self._reconcile_names, subresource="status")
             return
-        if _is_condition_true(new, "NamesAccepted") and not _is_condition_true(new, "Established"):
+        if is_condition_true(new, "NamesAccepted") and not is_condition_true(new, "Established"):
             self._api.modify(CRDS, name, "", self._establish, subresource="status")
             return
-        self._serve(name, new if _is_condition_true(new, "Established") else None)
+        self._serve(name, new if is_condition_true(new, "Established") else None)
         was = ((old or {}).get("status") or {}).get("acceptedNames")
         if was != accepted:
             self._requeue_conflicting(new, name)
@@ -131,7 +132,9 @@ class DefinitionController:
         name = name_of(definition)
         if CLEANUP_FINALIZER not in definition["metadata"].get("finalizers", ()):
             return
-        if find_condition(definition, "Terminating").get("reason") == INITIAL_CONDITION["reason"]:
+        if (get_condition(definition, "Terminating") or {}).get("reason") == INITIAL_CONDITION[
+            "reason"
+        ]:
             for version in definition["spec"]["versions"]:
                 served = self._api.kinds.served(definition["spec"]["group"], version["name"]) or {}
                 kind = served.get(definition["spec"]["names"]["plural"])
@@ -169,10 +172,6 @@ class DefinitionController:
     def _release(self, name: str) -> None:
         if self._api.find(CRDS, name) is not None:
             self._api.modify(CRDS, name, "", _remove_finalizer)
-
-
-def _is_condition_true(definition: Obj, kind: str) -> bool:
-    return find_condition(definition, kind).get("status") == "True"
 
 
 def _remove_finalizer(definition: Obj) -> None:

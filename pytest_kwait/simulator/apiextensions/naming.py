@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.objects import clone
 
 if TYPE_CHECKING:
@@ -15,13 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["accept_names", "find_condition", "set_condition"]
-
-
-def find_condition(definition: Obj, kind: str) -> Obj:
-    """The condition `kind`; empty if there is none."""
-    conditions: list[Obj] = (definition.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one.get("type") == kind), {})
+__all__ = ["accept_names", "set_condition"]
 
 
 def set_condition(definition: Obj, new: Obj, stamp: str) -> None:
@@ -52,7 +47,7 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
     status = definition.setdefault("status", {})
     wanted: Obj = definition["spec"]["names"]
     accepted: Obj = status.get("acceptedNames") or {"plural": "", "kind": ""}
-    if wanted == accepted and find_condition(definition, "NamesAccepted"):
+    if wanted == accepted and get_condition(definition, "NamesAccepted"):
         return False
     before = clone(status)
     resources, kinds = _taken_names([*others, definition])
@@ -86,7 +81,7 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
         "reason": trouble[0],
         "message": trouble[1],
     }
-    old = find_condition(definition, "Established")
+    old = get_condition(definition, "Established") or {}
     set_condition(definition, verdict, stamp)
     if old.get("status") != "True":
         why = ("Installing", "the initial names have been accepted")

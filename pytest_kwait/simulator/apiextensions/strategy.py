@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.simulator.api_errors import forbidden, invalid_value
 from pytest_kwait.simulator.apiextensions.definition_validation import (
     ValidationOptions,
@@ -17,7 +18,7 @@ from pytest_kwait.simulator.apiextensions.definition_validation import (
     spec_errors,
     stored_version_errors,
 )
-from pytest_kwait.simulator.apiextensions.naming import find_condition, set_condition
+from pytest_kwait.simulator.apiextensions.naming import set_condition
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.strfmt import list_unknown_formats
 
@@ -104,7 +105,7 @@ class CustomResourceDefinitionStrategy(Strategy):
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Group and plural name never change, scope and kind not once they are served."""
-        established = find_condition(old, "Established").get("status") == "True"
+        established = is_condition_true(old, "Established")
         conversion = (old["spec"].get("conversion") or {}).get("webhook") or {}
         bundle = (conversion.get("clientConfig") or {}).get("caBundle")
         errors = self._rules(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, format_fit_error
 from pytest_kwait.scheduler.framework.cycle_state import Rejection
 from pytest_kwait.scheduler.framework.invalid_objects import InvalidPod
@@ -38,7 +39,6 @@ from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, SchedulingRec
 from pytest_kwait.simulator.objects import (
     Obj,
     clone,
-    get_condition,
     is_being_deleted,
     name_of,
     namespace_of,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating, is_ready
@@ -18,7 +19,6 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
-    get_condition,
     is_being_deleted,
     labels_of,
     name_of,

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, get_condition, name_of, namespace_of
+from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
     clone,
-    get_condition,
     is_being_deleted,
     name_of,
     namespace_of,

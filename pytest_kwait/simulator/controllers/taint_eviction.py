@@ -8,18 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.scheduler.framework.tolerations import tolerates
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
-from pytest_kwait.simulator.objects import (
-    Obj,
-    clone,
-    get_condition,
-    is_being_deleted,
-    name_of,
-    uid_of,
-)
+from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

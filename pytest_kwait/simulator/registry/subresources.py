@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -243,7 +244,7 @@ def find_disruption_budget(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
         )
         raise StatusError(500, "", text)
     for budget in budgets:
-        if not _is_ready(pod) and _always_allows_unready(budget):
+        if not is_condition_true(pod, "Ready") and _always_allows_unready(budget):
             return None
         _check_budget(budget)
         return budget
@@ -269,13 +270,6 @@ def decrement_budget(budget: Obj, pod: str, stamp: str) -> Obj:
         }
         status["conditions"] = [*others, condition]
     return status
-
-
-def _is_ready(pod: Obj) -> bool:
-    return any(
-        one["type"] == "Ready" and one["status"] == "True"
-        for one in pod.get("status", {}).get("conditions") or ()
-    )
 
 
 def _always_allows_unready(budget: Obj) -> bool:

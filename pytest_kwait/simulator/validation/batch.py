@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.simulator.api_errors import Rendered
 from pytest_kwait.simulator.cron import find_schedule_problem, find_time_zone_problem
 from pytest_kwait.simulator.objects import clone
@@ -432,11 +433,7 @@ def _validate_completions_update(spec: Obj, before: Obj, found: ErrorList) -> No
 def _is_suspended_without_pods(job: Obj) -> bool:
     """Whether none of the job's pods run, and none will until it is resumed."""
     status = job.get("status", {})
-    suspended = any(
-        one.get("type") == "Suspended" and one.get("status") == "True"
-        for one in status.get("conditions") or ()
-    )
-    started = "startTime" in status and not suspended
+    started = "startTime" in status and not is_condition_true(job, "Suspended")
     return bool(job["spec"].get("suspend")) and not started and not status.get("active")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.client.resource import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -277,11 +278,7 @@ def is_failing(pod: Obj) -> bool:
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":
         return False
-    ready = any(
-        each.get("type") == "Ready" and each.get("status") == "True"
-        for each in status.get("conditions") or ()
-    )
-    return not ready or status.get("phase") == "Failed"
+    return not is_condition_true(pod, "Ready") or status.get("phase") == "Failed"
 
 
 def format_events(events: Iterable[Obj]) -> list[str]:

@@ -16,6 +16,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import decode_object
@@ -336,13 +337,10 @@ def _remaining_kinds(namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     Source: kube-controller-manager, namespace/deletion/status_condition_utils.go.
     """
-    for condition in (namespace.get("status") or {}).get("conditions") or ():
-        if (
-            condition.get("type") == "NamespaceContentRemaining"
-            and condition.get("status") == "True"
-        ):
-            return _KIND_LEFT.findall(condition.get("message") or "")
-    return []
+    condition = get_condition(namespace, "NamespaceContentRemaining") or {}
+    if condition.get("status") != "True":
+        return []
+    return _KIND_LEFT.findall(condition.get("message") or "")
 
 
 def _has_deletion_problem(namespace: Mapping[str, Any]) -> bool:

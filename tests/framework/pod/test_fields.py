@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.framework.pod import fields
 from tests.engine.fake_session import condition, pod
 
@@ -39,8 +40,8 @@ def test_predicates() -> None:
     assert fields.is_ready(ready)
     assert not fields.is_ready(pod("a", conditions=[condition("Ready", "False")]))
     assert not fields.is_ready(pod("a"))
-    assert fields.condition_of(ready, "Ready") == {"type": "Ready", "status": "True"}
-    assert fields.condition_of(ready, "Initialized") is None
+    assert get_condition(ready, "Ready") == {"type": "Ready", "status": "True"}
+    assert get_condition(ready, "Initialized") is None
     assert fields.is_terminating(ready)
     assert not fields.is_terminating(pod("a"))
     assert fields.node_of(ready) == "node-1"

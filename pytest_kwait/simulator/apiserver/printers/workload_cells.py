@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.selectors import format_selector
@@ -257,20 +258,13 @@ def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[An
                 running = True
                 ready += 1
         if reason == "Completed" and running:
-            is_ready = any(
-                one["type"] == "Ready" and one["status"] == "True"
-                for one in status.get("conditions", ())
-            )
-            reason = "Running" if is_ready else "NotReady"
+            reason = "Running" if is_condition_true(pod, "Ready") else "NotReady"
     else:
         for state in status.get("initContainerStatuses", ()):
             restarts += state.get("restartCount", 0)
     if not initializing and status.get("phase") == "Pending" and reason == "Pending":
-        gated = any(
-            one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated"
-            for one in status.get("conditions", ())
-        )
-        reason = "SchedulingGated" if gated else reason
+        scheduled = get_condition(pod, "PodScheduled") or {}
+        reason = "SchedulingGated" if scheduled.get("reason") == "SchedulingGated" else reason
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             reason = "Unknown"

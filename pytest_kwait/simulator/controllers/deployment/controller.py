@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import (
     key_of,
@@ -24,7 +25,6 @@ from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
     clone,
-    get_condition,
     is_being_deleted,
     name_of,
     namespace_of,

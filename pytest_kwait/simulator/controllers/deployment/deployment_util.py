@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.simulator.objects import get_condition, parse_timestamp
+from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.simulator.objects import parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

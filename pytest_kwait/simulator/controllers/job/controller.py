@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.job import indexed_jobs, policies
 from pytest_kwait.simulator.controllers.job.policies import BackoffRecord
@@ -43,7 +44,6 @@ from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
     clone,
-    get_condition,
     is_being_deleted,
     name_of,
     namespace_of,

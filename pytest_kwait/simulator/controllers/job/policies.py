@@ -8,14 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.controllers.job.indexed_jobs import parse_indexes
-from pytest_kwait.simulator.objects import (
-    get_condition,
-    is_being_deleted,
-    name_of,
-    namespace_of,
-    parse_timestamp,
-)
+from pytest_kwait.simulator.objects import is_being_deleted, name_of, namespace_of, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

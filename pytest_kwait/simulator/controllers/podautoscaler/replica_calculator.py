@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.conditions import get_condition, get_phase, is_condition_true
 from pytest_kwait.apimachinery.quantities import parse_milli_value
 from pytest_kwait.simulator.codec.go_text import canonicalize_quantity
 from pytest_kwait.simulator.controllers.podautoscaler.fake_metrics import (
@@ -18,7 +19,6 @@ from pytest_kwait.simulator.controllers.podautoscaler.fake_metrics import (
 )
 from pytest_kwait.simulator.objects import (
     Obj,
-    get_condition,
     is_being_deleted,
     name_of,
     namespace_of,
@@ -382,10 +382,7 @@ def _find_described_object(api: SimulatedCluster, reference: Obj, namespace: str
 
 
 def _is_ready(pod: Obj) -> bool:
-    status = pod.get("status") or {}
-    return status.get("phase") == "Running" and any(
-        one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ()
-    )
+    return get_phase(pod) == "Running" and is_condition_true(pod, "Ready")
 
 
 def _format_selector(metric: Obj) -> str:
