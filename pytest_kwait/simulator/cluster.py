@@ -41,59 +41,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["DefinitionWatcher", "SimulatedCluster", "StatusError", "renew_lease"]
+__all__ = ["SimulatedCluster", "StatusError"]
 
 _LEASES = "leases.coordination.k8s.io"
-
-
-def renew_lease(store: Store, namespace: str, lease: str, stamp: str) -> bool:
-    """Note in a lease that its holder lives; whether there is one.
-
-    Args:
-        store: where it is kept.
-        namespace: its namespace.
-        lease: its name.
-        stamp: now, with microseconds.
-    """
-    entry = store.get(_LEASES, key_of(lease, namespace))
-    if entry is None:
-        return False
-    renewed = {
-        **entry.obj,
-        "metadata": {**entry.obj["metadata"]},
-        "spec": {**entry.obj["spec"], "renewTime": stamp},
-    }
-    store.put(_LEASES, entry.key, renewed)
-    return True
-
-
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-
-
-class DefinitionWatcher:
-    """Keeps the registry of kinds in step with the definitions.
-
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: SimulatedCluster) -> None:
-        self._api = api
-        self._serving: DefinitionController | None = None
-        api.subscribe(_DEFINITIONS, self._on_change)
-
-    def _on_change(self, event: str, new: Obj, old: Obj | None) -> None:
-        if self._serving is None:
-            # Not at import: a cluster starts sooner without it, and most have no definitions.
-            from pytest_kwait.simulator.apiextensions.controller import DefinitionController
-
-            self._serving = DefinitionController(self._api)
-        if self._api.clock.may_suspend():
-            # Nobody sees any change as long as those who are told of this one wait for webhooks.
-            self._api.clock.call_soon(self._serving.on_change, event, new, old)
-        else:
-            self._serving.on_change(event, new, old)
-
 
 Result = TypeVar("Result")
 
@@ -127,6 +78,7 @@ class SimulatedCluster:
         """The certificate authority that clients inside the cluster trust, as PEM."""
         self._writes = ObjectWriter(self)
         self._removals = ObjectDeleter(self)
+        self._definitions: DefinitionController | None = None
         self._strategies: dict[tuple[str, str], Strategy] = {}
         self._webhooks = tuple(map(self.store.present, _WEBHOOK_CONFIGURATIONS))
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
@@ -134,13 +86,25 @@ class SimulatedCluster:
 
     def bootstrap(self) -> None:
         """Make what every cluster has; what came before is no history."""
-        DefinitionWatcher(self)
+        self.subscribe(_DEFINITIONS, self._on_definition_change)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
         for found in system_priority_classes():
             self.create("priorityclasses.scheduling.k8s.io", found)
         install_bootstrap_roles(self)
         self.store.forget_history()
+
+    def _on_definition_change(self, event: str, new: Obj, old: Obj | None) -> None:
+        if self._definitions is None:
+            # Not at import: a cluster starts sooner without it, and most have no definitions.
+            from pytest_kwait.simulator.apiextensions.controller import DefinitionController
+
+            self._definitions = DefinitionController(self)
+        if self.clock.may_suspend():
+            # Later changes are delivered only after the handlers of this one have returned.
+            self.clock.call_soon(self._definitions.on_change, event, new, old)
+        else:
+            self._definitions.on_change(event, new, old)
 
     # -- reading
 
@@ -451,5 +415,14 @@ class SimulatedCluster:
             self.store.put(kind.bucket, entry.key, new)
 
     def renew(self, namespace: str, lease: str) -> bool:
-        """Note in a lease that its holder lives; whether there is one."""
-        return renew_lease(self.store, namespace, lease, self.clock.micro_stamp())
+        """Renew a lease; returns whether it exists."""
+        entry = self.store.get(_LEASES, key_of(lease, namespace))
+        if entry is None:
+            return False
+        renewed = {
+            **entry.obj,
+            "metadata": {**entry.obj["metadata"]},
+            "spec": {**entry.obj["spec"], "renewTime": self.clock.micro_stamp()},
+        }
+        self.store.put(_LEASES, entry.key, renewed)
+        return True

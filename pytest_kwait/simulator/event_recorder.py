@@ -20,7 +20,7 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["NORMAL", "WARNING", "EventRecorder", "SchedulingRecorder"]
 
@@ -86,7 +86,7 @@ class EventRecorder:
     """
 
     def __init__(
-        self, api: SimulatedCluster, component: str, host: str = "", remembered: int = _REMEMBERED
+        self, api: Cluster, component: str, host: str = "", remembered: int = _REMEMBERED
     ) -> None:
         self._api = api
         self._most = remembered
@@ -191,7 +191,7 @@ class EventRecorder:
 class SchedulingRecorder:
     """Events of the scheduler (`events.k8s.io` style: event time, action, series)."""
 
-    def __init__(self, api: SimulatedCluster, component: str) -> None:
+    def __init__(self, api: Cluster, component: str) -> None:
         self._api = api
         self._component = component
         self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
@@ -230,7 +230,7 @@ class SchedulingRecorder:
         return True
 
 
-def _create(api: SimulatedCluster, event: Obj, about: Obj) -> tuple[str, str] | None:
+def _create(api: Cluster, event: Obj, about: Obj) -> tuple[str, str] | None:
     """Store an event; where it is, None where nobody is left to tell."""
     namespace, name = namespace_of(about) or "default", _event_name(api, about)
     event["metadata"] = {"name": name, "namespace": namespace}
@@ -264,7 +264,7 @@ def _forget_oldest(memory: OrderedDict[_Key, _Remembered], most: int) -> None:
 _sequence = itertools.count()
 
 
-def _event_name(api: SimulatedCluster, obj: Obj) -> str:
+def _event_name(api: Cluster, obj: Obj) -> str:
     """`web-1.18e9f2df4b1c7def`: the object and the nanoseconds of now, never twice the same."""
     # Below a microsecond the clock says nothing; a counter there keeps names apart.
     nanoseconds = int(api.clock.time() * 1e6) * 1000 + next(_sequence) % 1000

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookReply
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -122,7 +121,7 @@ class Caller:
     warnings: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     comes_again: bool = False
-    replies: dict[str, WebhookReply] = field(default_factory=dict)
+    replies: dict[str, Any] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
 
     @property

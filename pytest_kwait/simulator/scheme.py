@@ -7,29 +7,81 @@ Source: k8s.io/apimachinery pkg/runtime/scheme.go.
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import resources
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.simulator.api_errors import qualified_resource
+from pytest_kwait.simulator.generated_data import read_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_kwait.simulator.apiextensions.custom_resource_schema import CustomResourceSchema
+    from pytest_kwait.simulator.api_errors import FieldError
+    from pytest_kwait.simulator.codec.schema import Shape
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.store import Change, Entry
 
-__all__ = ["Kind", "Scheme", "SubResource", "read_data"]
+__all__ = ["CustomKindSchema", "Kind", "Scheme", "SubResource", "VersionWebhook"]
 
 
-def read_data(name: str) -> Any:
-    """The content of one of the package's generated data files."""
-    file = resources.files("pytest_kwait.simulator") / "data" / name
-    return msgspec.json.decode(gzip.decompress(file.read_bytes()))
+class VersionWebhook(Protocol):
+    """The webhook that converts the objects of a custom kind from version to version."""
+
+    def convert(self, obj: Obj, kind: Kind, caller: Caller) -> Obj:
+        """An object in the version `kind`, in the middle of a write."""
+        ...
+
+    async def read(self, obj: Obj, kind: Kind) -> Obj:
+        """An object in the version `kind`, for a read."""
+        ...
+
+    async def entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
+        """Entries in the version `kind`."""
+        ...
+
+    async def change(self, change: Change, kind: Kind) -> Change:
+        """A change as watches of the version `kind` show it."""
+        ...
+
+
+class CustomKindSchema(Protocol):
+    """The schema and the rules of a custom kind; see `apiextensions.custom_resource_schema`."""
+
+    schema: Obj
+    scale: Obj | None
+    printer_columns: list[Obj]
+    selectable: tuple[str, ...]
+    deprecation: str
+    tolerated: list[str]
+    terminating: bool
+    conversion: VersionWebhook | None
+
+    @property
+    def shape(self) -> Shape:
+        """The type of its objects, for field ownership."""
+        ...
+
+    def decode(self, obj: Obj, decoded: Any) -> Obj:
+        """`obj` without unknown fields, with defaults and clean metadata; `decoded`: a Decoder."""
+        ...
+
+    def without_unknown(self, obj: Obj) -> Obj:
+        """An object of another version without the fields that this one does not have."""
+        ...
+
+    def with_defaults(self, obj: Obj) -> Obj:
+        """An object with the defaults of this version."""
+        ...
+
+    def errors(self, new: Obj, old: Obj | None = None) -> list[FieldError]:
+        """The errors of a new object, or of a change of `old`."""
+        ...
+
+    def status_errors(self, new: Obj, old: Obj) -> list[FieldError]:
+        """The errors of a change of the status."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +114,7 @@ class Kind:
     list_kind: str = ""
     converted: bool = False
     """Whether its objects are stored as another version of it has them."""
-    structure: CustomResourceSchema | None = None
+    structure: CustomKindSchema | None = None
     """The schema and the rules of a custom kind; None for built-in ones."""
     hidden: bool = False
     """Whether its objects are stored in this version, but nobody can ask for it."""

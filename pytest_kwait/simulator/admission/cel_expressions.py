@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.codec.schema import Shape
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
@@ -257,7 +257,7 @@ class Activation:
 
     def __init__(
         self,
-        api: SimulatedCluster,
+        api: Cluster,
         attributes: Attributes,
         kind: Kind,
         variables: Mapping[str, str] | None = None,

@@ -13,7 +13,7 @@ from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
 from pytest_kwait.simulator.request_info import MASTERS
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["CertificateApproval"]
@@ -32,7 +32,7 @@ class CertificateApproval(AdmissionPlugin):
 
     buckets = frozenset({_BUCKET})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:

@@ -32,7 +32,7 @@ from pytest_kwait.simulator.admission.webhooks.dispatcher import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["AdmissionChain", "Attributes"]
 
@@ -44,7 +44,7 @@ class AdmissionChain:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._lifecycle = NamespaceLifecycle(api)
         self._mutating, self._validating = (
             MutatingAdmissionWebhook(api),

@@ -20,7 +20,7 @@ from pytest_kwait.simulator.admission.pod_resources import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["LimitRanger"]
@@ -41,7 +41,7 @@ class LimitRanger(AdmissionPlugin):
 
     buckets = frozenset({"pods", "persistentvolumeclaims"})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._ranges = api.store.present("limitranges")
 

@@ -11,7 +11,7 @@ from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attribu
 from pytest_kwait.simulator.api_errors import forbidden, not_found
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["NamespaceLifecycle"]
 
@@ -25,7 +25,7 @@ class NamespaceLifecycle(AdmissionPlugin):
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._namespaces = api.store.present("namespaces")
 
     def admit(self, attributes: Attributes) -> None:

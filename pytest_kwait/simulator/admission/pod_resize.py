@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PodResize"]
@@ -27,7 +27,7 @@ class PodResize(AdmissionPlugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:

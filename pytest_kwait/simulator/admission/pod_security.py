@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kwait.simulator.admission.pod_security_checks import Check, CheckResult
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["LABEL_PREFIX", "LEVELS", "Level", "PodSecurity", "Policy", "parse_policy"]
@@ -123,7 +123,7 @@ class PodSecurity(AdmissionPlugin):
 
     buckets = frozenset({"namespaces", "pods", *_TEMPLATES})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.admission.cel_expressions import Activation
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -41,9 +41,7 @@ _ALL_RESOURCES = {
 }
 
 
-def match_policy(
-    api: SimulatedCluster, policy: Obj, binding: Obj, attributes: Attributes
-) -> Kind | None:
+def match_policy(api: Cluster, policy: Obj, binding: Obj, attributes: Attributes) -> Kind | None:
     """The version of the kind that a bound policy looks at, None where it does not look.
 
     Args:
@@ -61,9 +59,7 @@ def match_policy(
     return kind if within is not None else None
 
 
-def _match_resources(
-    api: SimulatedCluster, constraints: Obj, attributes: Attributes
-) -> Kind | None:
+def _match_resources(api: Cluster, constraints: Obj, attributes: Attributes) -> Kind | None:
     excluded = constraints.get("excludeResourceRules") or []
     for rule in excluded:
         named = rule.get("resourceNames") or []
@@ -80,7 +76,7 @@ def _match_resources(
 
 
 def list_params(
-    api: SimulatedCluster, policy: Obj, binding: Obj, attributes: Attributes
+    api: Cluster, policy: Obj, binding: Obj, attributes: Attributes
 ) -> list[Obj | None] | str:
     """The parameters that a policy is held with, one after the other; a text says why not."""
     wanted, reference = policy.get("paramKind"), binding.get("paramRef")
@@ -137,7 +133,7 @@ class ValidatingAdmissionPolicy(AdmissionPlugin):
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._bindings = api.store.present(_VALIDATING_BINDINGS)
 
@@ -320,7 +316,7 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._bindings = api.store.present(_MUTATING_BINDINGS)
 

@@ -13,7 +13,7 @@ from pytest_kwait.simulator.registry.scheduling import SYSTEM_PRIORITY_CLASSES
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import StatusError
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["Priority", "system_priority_classes"]
@@ -47,7 +47,7 @@ class Priority(AdmissionPlugin):
 
     buckets = frozenset({"pods", _CLASSES})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:

@@ -17,7 +17,7 @@ from pytest_kwait.simulator.admission.pod_resources import (
     total_pod_resources,
 )
 from pytest_kwait.simulator.objects import parse_timestamp
-from pytest_kwait.simulator.registry.pod_defaults import qos_class
+from pytest_kwait.simulator.validation.core.resources import qos_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

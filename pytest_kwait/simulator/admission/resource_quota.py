@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kwait.apimachinery.quantities import Quantity
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ResourceQuota"]
@@ -40,7 +40,7 @@ class ResourceQuota(AdmissionPlugin):
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._quotas = api.store.present("resourcequotas")
 

@@ -14,7 +14,7 @@ from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.objects import clone
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["RuntimeClass"]
@@ -35,7 +35,7 @@ class RuntimeClass(AdmissionPlugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:

@@ -13,7 +13,7 @@ from pytest_kwait.simulator.objects import random_suffix
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
@@ -50,7 +50,7 @@ class ServiceAccount(AdmissionPlugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:

@@ -12,7 +12,7 @@ from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attribu
 from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -43,7 +43,7 @@ def has_no_class(claim: Obj) -> bool:
     return _CLASS_ANNOTATION not in annotations and claim["spec"].get("storageClassName") is None
 
 
-def find_default_class(api: SimulatedCluster) -> str | None:
+def find_default_class(api: Cluster) -> str | None:
     """The name of the default class: the youngest, of the same age the first by name.
 
     Source: k8s.io/kubernetes pkg/volume/util/storageclass.go, `GetDefaultClass`.
@@ -68,7 +68,7 @@ class DefaultStorageClass(AdmissionPlugin):
 
     buckets = frozenset({_CLAIMS})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
@@ -96,7 +96,7 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
 
     buckets = frozenset({_CLAIMS})
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:

@@ -19,7 +19,7 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "LOCAL_VERDICT",
@@ -80,7 +80,7 @@ class AutoRegistrationController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._custom: set[str] = set()
         for group, version in [*api.kinds.group_versions()]:
@@ -172,7 +172,7 @@ class Backend:
         return context
 
 
-def resolve_backend(api: SimulatedCluster, obj: Obj) -> Backend | None:
+def resolve_backend(api: Cluster, obj: Obj) -> Backend | None:
     """Where an APIService is served, None where nothing could answer."""
     spec = obj["spec"]
     reference = spec["service"]
@@ -189,7 +189,7 @@ def resolve_backend(api: SimulatedCluster, obj: Obj) -> Backend | None:
     )
 
 
-def check_availability(api: SimulatedCluster, obj: Obj) -> Availability | None:
+def check_availability(api: Cluster, obj: Obj) -> Availability | None:
     """Reason and message of a service that cannot be asked; None for one that can."""
     reference = obj["spec"].get("service")
     if reference is None:
@@ -238,7 +238,7 @@ class AvailabilityController:
 
     def __init__(
         self,
-        api: SimulatedCluster,
+        api: Cluster,
         ask: Callable[[Backend, Obj, Callable[[Availability, list[Obj] | None], None]], None],
     ) -> None:
         self._api = api

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["proxy_request", "start_availability_check"]
@@ -87,7 +87,7 @@ def _parse_resource_list(body: bytes, group: str, version: str) -> list[Obj] | N
     return to_aggregated(entries, group, version)
 
 
-async def proxy_request(api: SimulatedCluster, request: ApiRequest, obj: Obj) -> web.StreamResponse:
+async def proxy_request(api: Cluster, request: ApiRequest, obj: Obj) -> web.StreamResponse:
     """Hand a request on, with who makes it; 503 as long as nobody is there."""
     if obj is METRICS_API_SERVICE:
         return serve_metrics(api, request)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["METRICS_API_SERVICE", "register_metrics_api", "serve_metrics"]
 
@@ -40,14 +40,14 @@ METRICS_API_SERVICE: Obj = {
 """What stands for it among the groups that others serve; there is no such object."""
 
 
-def register_metrics_api(api: SimulatedCluster) -> None:
+def register_metrics_api(api: Cluster) -> None:
     """Serve the group from now on."""
     key = ("metrics.k8s.io", "v1beta1")
     api.kinds.elsewhere[key] = METRICS_API_SERVICE
     api.kinds.discovered[key] = to_aggregated(_discovery()["resources"], *key)
 
 
-def serve_metrics(api: SimulatedCluster, request: ApiRequest) -> web.Response:
+def serve_metrics(api: Cluster, request: ApiRequest) -> web.Response:
     """Answer a request for metrics of nodes or pods, or for what there is.
 
     Raises:
@@ -92,7 +92,7 @@ def _discovery() -> Obj:
     }
 
 
-def _pod_metrics(api: SimulatedCluster, target: RequestInfo) -> Iterator[Obj]:
+def _pod_metrics(api: Cluster, target: RequestInfo) -> Iterator[Obj]:
     for pod in api.list("pods", target.namespace):
         used = read_container_usage(pod)
         if not used or (target.name and name_of(pod) != target.name):
@@ -103,7 +103,7 @@ def _pod_metrics(api: SimulatedCluster, target: RequestInfo) -> Iterator[Obj]:
         yield {**_metrics_metadata(api, pod), "containers": containers}
 
 
-def _node_metrics(api: SimulatedCluster, target: RequestInfo) -> Iterator[Obj]:
+def _node_metrics(api: Cluster, target: RequestInfo) -> Iterator[Obj]:
     """What their pods use, all nodes of the cluster among them that have none."""
     for node in api.list("nodes"):
         if target.name and name_of(node) != target.name:
@@ -122,7 +122,7 @@ def _usages(pods: Iterable[Obj]) -> Iterator[dict[str, int]]:
             yield from read_container_usage(pod).values()
 
 
-def _metrics_metadata(api: SimulatedCluster, obj: Obj) -> Obj:
+def _metrics_metadata(api: Cluster, obj: Obj) -> Obj:
     stamp = api.clock.stamp()
     metadata: Obj = {"name": name_of(obj), "creationTimestamp": stamp}
     if namespace_of(obj):

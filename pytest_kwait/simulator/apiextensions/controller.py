@@ -19,7 +19,7 @@ from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.scheme import Kind, SubResource
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.store import Change
 
@@ -36,7 +36,7 @@ class DefinitionController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._served: dict[str, Any] = {}
 

@@ -30,9 +30,9 @@ from pytest_kwait.simulator.codec.schema import Shape
 from pytest_kwait.simulator.objects import clone
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.apiextensions.webhook_converter import WebhookConverter
     from pytest_kwait.simulator.codec.decode import Decoder
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.scheme import VersionWebhook
 
 __all__ = ["CustomResourceSchema"]
 
@@ -69,7 +69,7 @@ class CustomResourceSchema:
     terminating = False
     """Whether the definition is being deleted, so that nothing new may come."""
 
-    conversion: WebhookConverter | None = None
+    conversion: VersionWebhook | None = None
     """The webhook that converts objects from version to version; None for none."""
 
     def __init__(

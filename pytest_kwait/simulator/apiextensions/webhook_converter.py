@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookCall, WebhookReply
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
@@ -226,7 +226,7 @@ class WebhookConverter:
         webhook: the definition's `spec.conversion.webhook`.
     """
 
-    def __init__(self, api: SimulatedCluster, name: str, webhook: Obj) -> None:
+    def __init__(self, api: Cluster, name: str, webhook: Obj) -> None:
         self._api = api
         self._name = name
         self._config: Obj = webhook["clientConfig"]

@@ -25,7 +25,7 @@ from pytest_kwait.simulator.faults.fault_spec import make_fault
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.faults.active_faults import ActiveFault
     from pytest_kwait.simulator.objects import Obj
 
@@ -35,7 +35,7 @@ _HEARTBEAT_SECONDS = 1.0
 """Seconds between signs of life of a hold."""
 
 
-async def serve_faults_api(api: SimulatedCluster, request: ApiRequest) -> web.StreamResponse | None:
+async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamResponse | None:
     """Answer a request below `/kwait/v1/`; None where nothing is there.
 
     Raises:
@@ -66,7 +66,7 @@ def _fault_object(record: ActiveFault) -> Obj:
     return {"id": record.id, "holder": record.holder, "hits": record.hits()}
 
 
-async def _create_fault(api: SimulatedCluster, request: ApiRequest) -> web.Response:
+async def _create_fault(api: Cluster, request: ApiRequest) -> web.Response:
     if request.method != "POST":
         raise method_not_allowed()
     try:
@@ -79,7 +79,7 @@ async def _create_fault(api: SimulatedCluster, request: ApiRequest) -> web.Respo
     return json_only_response(request, {} if record is None else _fault_object(record))
 
 
-async def _serve_holder(api: SimulatedCluster, request: ApiRequest) -> web.StreamResponse:
+async def _serve_holder(api: Cluster, request: ApiRequest) -> web.StreamResponse:
     if request.method != "GET":
         raise method_not_allowed()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})

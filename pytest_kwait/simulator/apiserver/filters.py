@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["ADMINS", "AuthFilters", "StaticTokens", "check_timeout"]
 
@@ -65,7 +65,7 @@ class AuthFilters:
         credentials: the tokens that are known beside those of service accounts.
     """
 
-    def __init__(self, api: SimulatedCluster, credentials: StaticTokens) -> None:
+    def __init__(self, api: Cluster, credentials: StaticTokens) -> None:
         self._api = api
         self._credentials = credentials
         self._impersonation = Impersonator(api.rbac)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Scheme
 
 __all__ = ["HEALTH_CHECKS", "METRICS_PATHS", "RequestMetrics", "serve_healthz", "serve_index"]
@@ -144,7 +144,7 @@ class RequestMetrics:
         api: the cluster, whose objects are counted when somebody asks.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._rows: Counter[_RequestLabels] = Counter()
         self._started = api.clock.time()

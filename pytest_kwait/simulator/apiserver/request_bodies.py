@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
@@ -402,7 +402,7 @@ _OTHER_API_VERSIONS = {EVICTION_KIND.kind: ("policy/v1beta1",)}
 
 
 async def read_subresource_object(
-    api: SimulatedCluster, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
+    api: Cluster, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
 ) -> Obj:
     """The object in the body, decoded, in the namespace of the path.
 
@@ -421,7 +421,7 @@ async def read_subresource_object(
     return clean
 
 
-def check_subresource_kind(api: SimulatedCluster, obj: Obj, kind: Kind) -> None:
+def check_subresource_kind(api: Cluster, obj: Obj, kind: Kind) -> None:
     """Hold a body to the kind that it must be of; one that names none is of that kind.
 
     Raises:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.filters import StaticTokens
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["ApiServer"]
 
@@ -58,7 +58,7 @@ class ApiServer:
 
     def __init__(
         self,
-        api: SimulatedCluster,
+        api: Cluster,
         credentials: StaticTokens,
         header_seconds: float = HEADER_SECONDS,
     ) -> None:

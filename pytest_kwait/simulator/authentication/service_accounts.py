@@ -28,7 +28,7 @@ from pytest_kwait.simulator.scheme import Kind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ISSUER", "TOKEN_REQUESTS", "ServiceAccountTokens"]
@@ -58,7 +58,7 @@ class ServiceAccountTokens:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._signer = TokenSigner()
 

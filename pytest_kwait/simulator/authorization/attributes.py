@@ -7,16 +7,23 @@ pkg/endpoints/handlers/responsewriters/errors.go.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.api_errors import StatusError, forbidden
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import User
 
-__all__ = ["Attributes"]
+__all__ = ["Attributes", "Decision"]
 
 _UNTRUSTED = {"X-Content-Type-Options": "nosniff"}
+
+
+class Decision(NamedTuple):
+    """An authorizer's answer."""
+
+    allowed: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.request_info import MASTERS
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
+    from pytest_kwait.simulator.cluster_protocol import Authorizer
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller, User
     from pytest_kwait.simulator.scheme import Kind
@@ -32,7 +32,7 @@ _GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 
 
 def check_escalation(
-    rbac: RBACAuthorizer, kind: Kind, new: Obj, old: Obj | None, namespace: str, caller: Caller
+    rbac: Authorizer, kind: Kind, new: Obj, old: Obj | None, namespace: str, caller: Caller
 ) -> None:
     """Refuse a role, or a binding to one, that gives more than the caller has.
 
@@ -88,13 +88,13 @@ def _has_aggregation_rule(role: Obj) -> bool:
 
 
 def _missing_rules(
-    rbac: RBACAuthorizer, user: User, namespace: str, rules: list[Obj] | tuple[Obj, ...]
+    rbac: Authorizer, user: User, namespace: str, rules: list[Obj] | tuple[Obj, ...]
 ) -> list[Obj]:
     return uncovered_rules(rbac.rules_for(user, namespace), rules)
 
 
 def _check_covered(
-    rbac: RBACAuthorizer, kind: Kind, name: str, user: User, namespace: str, rules: list[Obj]
+    rbac: Authorizer, kind: Kind, name: str, user: User, namespace: str, rules: list[Obj]
 ) -> None:
     lacking = _missing_rules(rbac, user, namespace, rules)
     if not lacking:

@@ -28,7 +28,7 @@ from pytest_kwait.simulator.request_info import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer
+    from pytest_kwait.simulator.cluster_protocol import Authorizer
 
 __all__ = ["ImpersonatedUser", "Impersonator", "missing_user_error"]
 
@@ -85,7 +85,7 @@ class Impersonator:
         rbac: who may do what.
     """
 
-    def __init__(self, rbac: RBACAuthorizer) -> None:
+    def __init__(self, rbac: Authorizer) -> None:
         self._rbac = rbac
         self._last: dict[str, int] = {}
         self._modes: tuple[tuple[str, Callable[[ImpersonatedUser, User], bool]], ...] = (

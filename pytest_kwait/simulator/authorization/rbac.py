@@ -14,9 +14,10 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.api_errors import StatusError, not_found
+from pytest_kwait.simulator.authorization.attributes import Decision
+from pytest_kwait.simulator.generated_data import read_data
 from pytest_kwait.simulator.objects import labels_of, name_of, new_uid
 from pytest_kwait.simulator.request_info import MASTERS
-from pytest_kwait.simulator.scheme import read_data
 from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.store import key_of
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_kwait.simulator.authorization.attributes import Attributes
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import User
 
@@ -34,7 +35,6 @@ __all__ = [
     "CLUSTER_ROLES",
     "GROUP",
     "ROLES",
-    "Decision",
     "RBACAuthorizer",
     "aggregate_rules",
     "format_rule",
@@ -186,13 +186,6 @@ _MAX_CACHED_USERS = 512
 """Users and namespaces whose rules are kept until a role or a binding changes."""
 
 
-class Decision(NamedTuple):
-    """What the authorizer says."""
-
-    allowed: bool
-    reason: str = ""
-
-
 class _ResolvedRules(NamedTuple):
     """What a user has in a namespace: rules with where they come from, and roles not found."""
 
@@ -209,7 +202,7 @@ class RBACAuthorizer:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._known: dict[tuple[str, tuple[str, ...], str], _ResolvedRules] | None = None
 
@@ -321,7 +314,7 @@ def _describe_source(binding: Obj, reference: Obj, subject: Obj, namespace: str)
     )
 
 
-def install_bootstrap_roles(api: SimulatedCluster) -> None:
+def install_bootstrap_roles(api: Cluster) -> None:
     """Store them as they are: what the server itself makes needs no checks."""
     stamp = api.clock.stamp()
     content = read_data("roles.json.gz")

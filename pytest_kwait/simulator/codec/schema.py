@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.simulator.scheme import read_data
+from pytest_kwait.simulator.generated_data import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cryptography.x509 import CertificateSigningRequest
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "REQUESTS",
@@ -241,7 +241,7 @@ class CertificateController:
         authority: who signs: the certificate and the key, as PEM.
     """
 
-    def __init__(self, api: SimulatedCluster, authority: tuple[bytes, bytes]) -> None:
+    def __init__(self, api: Cluster, authority: tuple[bytes, bytes]) -> None:
         self._api = api
         self._authority = authority
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "certificate-controller")

@@ -14,7 +14,7 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "REVISIONS",
@@ -71,7 +71,7 @@ def next_revision_number(revisions: Sequence[Obj]) -> int:
     return 1 + max((int(one["revision"]) for one in revisions), default=0)
 
 
-def update_revision_number(api: SimulatedCluster, revision: Obj, number: int) -> Obj:
+def update_revision_number(api: Cluster, revision: Obj, number: int) -> Obj:
     """Return the revision once it has that number."""
     if revision["revision"] == number:
         return revision

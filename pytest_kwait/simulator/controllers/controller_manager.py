@@ -38,7 +38,7 @@ from pytest_kwait.simulator.objects import clone
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["start_controllers"]
@@ -48,7 +48,7 @@ _START_DELAY = 1.0
 
 
 def start_controllers(
-    api: SimulatedCluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+    api: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
 ) -> None:
     """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
 
@@ -89,7 +89,7 @@ def start_controllers(
     api.clock.call_later(_START_DELAY, _start_aggregator, api)
 
 
-def _start_node_lifecycle(api: SimulatedCluster) -> None:
+def _start_node_lifecycle(api: Cluster) -> None:
     """Follow nodes that go silent, and whom their taints drive away."""
     from pytest_kwait.simulator.controllers.node_lifecycle import NodeLifecycleController
     from pytest_kwait.simulator.controllers.taint_eviction import TaintEvictionController
@@ -98,7 +98,7 @@ def _start_node_lifecycle(api: SimulatedCluster) -> None:
     TaintEvictionController(api)
 
 
-def _start_aggregator(api: SimulatedCluster) -> None:
+def _start_aggregator(api: Cluster) -> None:
     """Make the APIServices, and follow those of others."""
     from pytest_kwait.simulator.aggregator.api_services import (
         MANAGED_LABEL,
@@ -127,7 +127,7 @@ def _start_aggregator(api: SimulatedCluster) -> None:
     )
 
 
-def _start_on_first_object(api: SimulatedCluster, pods: ControllerRefManager) -> None:
+def _start_on_first_object(api: Cluster, pods: ControllerRefManager) -> None:
     """Let controllers begin with the first object that they are for, and load with it."""
 
     def sets() -> None:
@@ -188,7 +188,7 @@ def _start_on_first_object(api: SimulatedCluster, pods: ControllerRefManager) ->
     _on_first_object(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
 
 
-def _start_signer(api: SimulatedCluster, authority: tuple[bytes, bytes]) -> None:
+def _start_signer(api: Cluster, authority: tuple[bytes, bytes]) -> None:
     """Let requests for certificates be signed from the first one on."""
 
     def certificates() -> None:
@@ -200,7 +200,7 @@ def _start_signer(api: SimulatedCluster, authority: tuple[bytes, bytes]) -> None
 
 
 def _on_first_object(
-    api: SimulatedCluster,
+    api: Cluster,
     resources: tuple[str, ...],
     start: Callable[[], None],
     means: Callable[[Obj], bool] | None = None,

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.selectors import matches_selector
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.workqueue import Workqueue
 
 __all__ = ["ControllerRefManager", "PodOwnerIndex", "key_of", "make_controller_ref", "split_key"]
@@ -53,7 +53,7 @@ class ControllerRefManager:
         resource: of which resource, for example `pods`.
     """
 
-    def __init__(self, api: SimulatedCluster, resource: str) -> None:
+    def __init__(self, api: Cluster, resource: str) -> None:
         self._api = api
         self._resource = resource
         self._owned: dict[str, dict[str, Obj]] = {}
@@ -195,7 +195,7 @@ class PodOwnerIndex:
 
     def __init__(
         self,
-        api: SimulatedCluster,
+        api: Cluster,
         resource: str,
         pods: ControllerRefManager,
         queue: Workqueue[str],

@@ -34,7 +34,7 @@ from pytest_kwait.simulator.objects import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
 __all__ = ["CronJobController", "find_due_time", "seconds_until_next"]
@@ -123,7 +123,7 @@ class CronJobController:
     Source: kube-controller-manager, cronjob/cronjob_controllerv2.go.
     """
 
-    def __init__(self, api: SimulatedCluster, jobs: ControllerRefManager) -> None:
+    def __init__(self, api: Cluster, jobs: ControllerRefManager) -> None:
         self._api = api
         self._jobs = jobs
         self._recorder = EventRecorder(api, "cronjob-controller")

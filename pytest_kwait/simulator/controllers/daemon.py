@@ -60,7 +60,7 @@ from pytest_kwait.simulator.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
 __all__ = [
@@ -195,7 +195,7 @@ class Revisions:
     Source: kube-controller-manager, daemon/update.go, `constructHistory`, `cleanupHistory`.
     """
 
-    def __init__(self, api: SimulatedCluster, revisions: ControllerRefManager) -> None:
+    def __init__(self, api: Cluster, revisions: ControllerRefManager) -> None:
         self._api = api
         self._revisions = revisions
 
@@ -444,7 +444,7 @@ class DaemonSetController:
     """
 
     def __init__(
-        self, api: SimulatedCluster, pods: ControllerRefManager, revisions: ControllerRefManager
+        self, api: Cluster, pods: ControllerRefManager, revisions: ControllerRefManager
     ) -> None:
         self._api = api
         self._pods = pods

@@ -28,7 +28,7 @@ from pytest_kwait.simulator.selectors import matches_selector
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["DisruptionController", "format_go_selector"]
 
@@ -74,7 +74,7 @@ class DisruptionController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "controllermanager")
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "disruption")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "SCHEDULER_NAME",
@@ -109,7 +109,7 @@ def is_preemption_victim(pod: Obj) -> bool:
 
 
 def find_candidate(
-    api: SimulatedCluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
+    api: Cluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
 ) -> tuple[Candidate | None, str]:
     """Return where `pod` could go if others left, None for nowhere, and what is said of it.
 
@@ -167,7 +167,7 @@ def _try_preemption(
 
 
 def evict_victims(
-    api: SimulatedCluster, recorder: SchedulingRecorder, pod: Obj, candidate: Candidate
+    api: Cluster, recorder: SchedulingRecorder, pod: Obj, candidate: Candidate
 ) -> None:
     """Have the victims leave, and say of each why.
 
@@ -193,7 +193,7 @@ def evict_victims(
         recorder.event(victim, NORMAL, "Preempted", "Preempting", message)
 
 
-def _add_disruption_condition(api: SimulatedCluster, victim: Obj) -> None:
+def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
     changed = clone(api.get("pods", name_of(victim), namespace_of(victim)))
     conditions = changed.setdefault("status", {}).setdefault("conditions", [])
     scheduler = victim["spec"].get("schedulerName", "default-scheduler")
@@ -247,7 +247,7 @@ class EmbeddedScheduler:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = SchedulingRecorder(api, SCHEDULER_NAME)
         self._volumes = VolumeBinding(api, self._claim_changed)

@@ -29,7 +29,7 @@ from pytest_kwait.simulator.objects import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "ENDPOINTS",
@@ -172,7 +172,7 @@ class ServicePods:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._selectors: dict[str, dict[str, Obj]] = {}
         self._pods: dict[str, dict[str, Obj]] = {}
@@ -355,7 +355,7 @@ class EndpointsController:
     Source: kube-controller-manager, endpoints_controller.go.
     """
 
-    def __init__(self, api: SimulatedCluster, selected: ServicePods) -> None:
+    def __init__(self, api: Cluster, selected: ServicePods) -> None:
         self._api = api
         self._selected = selected
         self._recorder = EventRecorder(api, _NAME)

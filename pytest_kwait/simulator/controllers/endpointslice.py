@@ -40,7 +40,7 @@ from pytest_kwait.simulator.objects import Obj, is_being_deleted, labels_of, nam
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "MAX_ENDPOINTS_PER_SLICE",
@@ -176,7 +176,7 @@ class SliceIndex:
         queue: where a service goes whose slices somebody changes.
     """
 
-    def __init__(self, api: SimulatedCluster, writer: str, queue: Workqueue[str]) -> None:
+    def __init__(self, api: Cluster, writer: str, queue: Workqueue[str]) -> None:
         self._writer = writer
         self._queue = queue
         self._by_service: dict[str, dict[str, Obj]] = {}
@@ -220,7 +220,7 @@ class EndpointSliceController:
     endpointslice_controller.go.
     """
 
-    def __init__(self, api: SimulatedCluster, selected: ServicePods) -> None:
+    def __init__(self, api: Cluster, selected: ServicePods) -> None:
         self._api = api
         self._selected = selected
         self._recorder = EventRecorder(api, "endpoint-slice-controller")
@@ -403,7 +403,7 @@ class EndpointSliceMirroringController:
     Source: kube-controller-manager, endpointslicemirroring_controller.go.
     """
 
-    def __init__(self, api: SimulatedCluster, selected: ServicePods) -> None:
+    def __init__(self, api: Cluster, selected: ServicePods) -> None:
         self._api = api
         self._selected = selected
         self._queue: Workqueue[str] = Workqueue(

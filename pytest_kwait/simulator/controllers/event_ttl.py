@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.controllers.controller_refs import key_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["EventTTL"]
@@ -29,7 +29,7 @@ class EventTTL:
         most: how many may stay.
     """
 
-    def __init__(self, api: SimulatedCluster, most: int = _MAX_EVENTS) -> None:
+    def __init__(self, api: Cluster, most: int = _MAX_EVENTS) -> None:
         self._api = api
         self._most = most
         self._written: OrderedDict[str, float] = OrderedDict()

@@ -12,7 +12,7 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, is_being_deleted, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["FOREGROUND", "ORPHAN", "GarbageCollector"]
 
@@ -35,7 +35,7 @@ class GarbageCollector:
     Source: kube-controller-manager, garbagecollector/garbagecollector.go.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._dependents: dict[str, dict[_ObjectRef, None]] = {}
         self._left: list[_ObjectRef] = []

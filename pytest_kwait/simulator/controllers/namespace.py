@@ -23,7 +23,7 @@ from pytest_kwait.simulator.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["DELETION_DELAY", "NamespaceController", "NamespaceDefaults", "make_deletion_conditions"]
@@ -108,7 +108,7 @@ class NamespaceDefaults:
     (by a webhook, for example) is tried again, and pods are refused until then here too.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._fill, "namespace-contents")
         api.subscribe("namespaces", self._namespace_changed)
@@ -171,7 +171,7 @@ class NamespaceController:
     Source: kube-controller-manager, deletion/namespaced_resources_deleter.go.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "namespace-controller")
         self._going: set[str] = set()

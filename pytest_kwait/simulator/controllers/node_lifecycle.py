@@ -20,7 +20,7 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "NOT_READY",
@@ -60,7 +60,7 @@ def list_condition_taints(node: Obj) -> list[str]:
 
 
 def swap_taints(
-    api: SimulatedCluster, name: str, effect: str, add: Collection[str], remove: Collection[str]
+    api: Cluster, name: str, effect: str, add: Collection[str], remove: Collection[str]
 ) -> bool:
     """Add taints of one effect to a node and take others of it away; whether that changed it.
 
@@ -93,7 +93,7 @@ def swap_taints(
 class NodeTaintController:
     """Keeps these taints on every node."""
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "node-lifecycle-controller")
         api.subscribe("nodes", self._changed)
@@ -154,7 +154,7 @@ class NodeLifecycleController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "node-controller")
         self._seen: dict[str, _NodeHealth] = {}

@@ -26,7 +26,7 @@ from pytest_kwait.simulator.suspendable import run_concurrently
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "PodControl",
@@ -203,9 +203,7 @@ class PodControl:
         kind: of the owners.
     """
 
-    def __init__(
-        self, api: SimulatedCluster, recorder: EventRecorder, api_version: str, kind: str
-    ) -> None:
+    def __init__(self, api: Cluster, recorder: EventRecorder, api_version: str, kind: str) -> None:
         self._api = api
         self._recorder = recorder
         self._kind = (api_version, kind)

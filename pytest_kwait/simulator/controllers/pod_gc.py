@@ -13,7 +13,7 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["PodGCController"]
 
@@ -25,7 +25,7 @@ _QUARANTINE_SECONDS = 40.0
 class PodGCController:
     """Removes such pods."""
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "pod-garbage-collector")
         self._by_node: dict[str, dict[str, None]] = {}

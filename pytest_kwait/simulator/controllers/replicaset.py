@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kwait.simulator.api_errors import StatusError
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
     from pytest_kwait.simulator.objects import Obj
 
@@ -253,9 +253,7 @@ class ReplicaSetController:
         pods: the cluster's pods by owner.
     """
 
-    def __init__(
-        self, api: SimulatedCluster, kind: ReplicaKind, pods: ControllerRefManager
-    ) -> None:
+    def __init__(self, api: Cluster, kind: ReplicaKind, pods: ControllerRefManager) -> None:
         self._api = api
         self._kind = kind
         self._pods = pods

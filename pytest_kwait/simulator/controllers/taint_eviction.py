@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.simulator.clock import Timer
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["TaintEvictionController", "min_toleration_seconds"]
 
@@ -60,7 +60,7 @@ class TaintEvictionController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "taint-eviction-controller")
         self._queue: Workqueue[str] = Workqueue(api.clock, self._evict, "taint-eviction-controller")

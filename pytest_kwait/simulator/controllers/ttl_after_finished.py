@@ -13,7 +13,7 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import is_being_deleted, parse_timestamp, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["TTLAfterFinishedController", "seconds_until_expiry"]
@@ -36,7 +36,7 @@ class TTLAfterFinishedController:
     Source: kube-controller-manager, ttlafterfinished_controller.go.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._queue: Workqueue[str] = Workqueue(
             api.clock, self._sync, "ttl-after-finished-controller"

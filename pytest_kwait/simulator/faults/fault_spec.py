@@ -12,7 +12,7 @@ from pytest_kwait.simulator.selectors import parse_labels
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.faults.active_faults import ActiveFault, FaultableNode
     from pytest_kwait.simulator.objects import Obj
 
@@ -25,7 +25,7 @@ _VERBS = (
 _MAX_SECONDS = 86_400.0
 
 
-def make_fault(api: SimulatedCluster, asked: Obj) -> ActiveFault | None:
+def make_fault(api: Cluster, asked: Obj) -> ActiveFault | None:
     """Break what is asked for; None where that is over at once.
 
     Raises:
@@ -69,7 +69,7 @@ def _seconds(asked: Mapping[str, Any], name: str = "seconds") -> float:
     return seconds
 
 
-def _add_request_fault(api: SimulatedCluster, asked: Obj, fault: RequestFault) -> ActiveFault:
+def _add_request_fault(api: Cluster, asked: Obj, fault: RequestFault) -> ActiveFault:
     times = asked.get("times")
     if times is not None and times < 1:
         raise bad_request(f"times: {times} is less than 1")
@@ -80,7 +80,7 @@ def _add_request_fault(api: SimulatedCluster, asked: Obj, fault: RequestFault) -
     )
 
 
-def _refusal(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _refusal(api: Cluster, asked: Obj) -> ActiveFault:
     status, retry = asked.get("status"), asked.get("retryAfter", 0)
     if status not in (429, 500):
         raise bad_request(f"status: {status!r} is neither 429 nor 500")
@@ -89,16 +89,16 @@ def _refusal(api: SimulatedCluster, asked: Obj) -> ActiveFault:
     return _add_request_fault(api, asked, RequestFault(_scope(asked), status, retry))
 
 
-def _latency(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _latency(api: Cluster, asked: Obj) -> ActiveFault:
     return _add_request_fault(api, asked, RequestFault(_scope(asked), delay=_seconds(asked)))
 
 
-def _cut_watches(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _cut_watches(api: Cluster, asked: Obj) -> ActiveFault:
     hits = api.faults.cut_watches(_scope(asked))
     return api.faults.add(asked["holder"], _no_undo, lambda: hits)
 
 
-def _expiry(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _expiry(api: Cluster, asked: Obj) -> ActiveFault:
     """Watches that are open end, and no revision up to now can be watched from."""
     scope = _scope(asked)
     # As a write of somebody else would: what is listed from now on is no part of what is gone.
@@ -109,7 +109,7 @@ def _expiry(api: SimulatedCluster, asked: Obj) -> ActiveFault:
     return record
 
 
-def _pulls(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _pulls(api: Cluster, asked: Obj) -> ActiveFault:
     failure = asked.get("message", "")
     delay = _seconds(asked) if "seconds" in asked else 0.0
     if bool(failure) == bool(delay):
@@ -121,7 +121,7 @@ def _pulls(api: SimulatedCluster, asked: Obj) -> ActiveFault:
     )
 
 
-def _node(api: SimulatedCluster, asked: Obj) -> FaultableNode:
+def _node(api: Cluster, asked: Obj) -> FaultableNode:
     name = asked.get("node", "")
     node = api.faults.nodes.get(name)
     if node is None:
@@ -129,13 +129,13 @@ def _node(api: SimulatedCluster, asked: Obj) -> FaultableNode:
     return node
 
 
-def _outage(api: SimulatedCluster, asked: Obj, *, dead: bool) -> ActiveFault:
+def _outage(api: Cluster, asked: Obj, *, dead: bool) -> ActiveFault:
     node = _node(api, asked)
     node.begin(dead=dead)
     return api.faults.add(asked["holder"], lambda: node.end(dead=dead))
 
 
-def _pressure(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _pressure(api: Cluster, asked: Obj) -> ActiveFault:
     node, what = _node(api, asked), asked.get("resource", "")
     if what not in ("disk", "memory"):
         raise bad_request(f"resource: {what!r} is neither disk nor memory")
@@ -143,7 +143,7 @@ def _pressure(api: SimulatedCluster, asked: Obj) -> ActiveFault:
     return api.faults.add(asked["holder"], lambda: node.release(what))
 
 
-def _out_of_memory(api: SimulatedCluster, asked: Obj) -> None:
+def _out_of_memory(api: Cluster, asked: Obj) -> None:
     namespace, name = asked.get("namespace", ""), asked.get("pod", "")
     pod = api.get("pods", name, namespace)
     names = [one["name"] for one in pod["spec"]["containers"]]
@@ -153,7 +153,7 @@ def _out_of_memory(api: SimulatedCluster, asked: Obj) -> None:
         raise bad_request(f"container: {container!r} of pod {name} does not run")
 
 
-def _clock_jump(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _clock_jump(api: Cluster, asked: Obj) -> ActiveFault:
     seconds = float(asked.get("seconds", 0.0))
     if not seconds or abs(seconds) > _MAX_SECONDS:
         raise bad_request(f"seconds: {seconds:g} is 0, or more than {_MAX_SECONDS:g} away from it")
@@ -161,7 +161,7 @@ def _clock_jump(api: SimulatedCluster, asked: Obj) -> ActiveFault:
     return api.faults.add(asked["holder"], lambda: api.clock.jump(-seconds))
 
 
-def _script(api: SimulatedCluster, asked: Obj) -> ActiveFault:
+def _script(api: Cluster, asked: Obj) -> ActiveFault:
     """A rule for containers, which is no fault but ends as one."""
     try:
         script = script_from_mapping(asked.get("script", {}))
@@ -183,7 +183,7 @@ def _no_undo() -> None:
     """What was done cannot be taken back, and need not."""
 
 
-_MAKERS = dict[str, tuple["Callable[[SimulatedCluster, Obj], ActiveFault | None]", dict[str, type]]]
+_MAKERS = dict[str, tuple["Callable[[Cluster, Obj], ActiveFault | None]", dict[str, type]]]
 _KINDS: _MAKERS = {
     "refusal": (_refusal, {**_SCOPE, "status": int, "retryAfter": int, "times": int}),
     "latency": (_latency, {**_SCOPE, "seconds": float, "times": int}),

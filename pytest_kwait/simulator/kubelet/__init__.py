@@ -14,7 +14,7 @@ from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
 from pytest_kwait.simulator.kubelet.server import KubeletServer
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["NodeKubelet", "make_node_name", "start_kubelets"]
@@ -25,7 +25,7 @@ def make_node_name(number: int) -> str:
     return f"kwait-node-{number}"
 
 
-def start_kubelets(api: SimulatedCluster, nodes: int) -> dict[str, NodeKubelet]:
+def start_kubelets(api: Cluster, nodes: int) -> dict[str, NodeKubelet]:
     """Start so many kubelets; their Nodes are Ready when this returns.
 
     One subscription serves them all: a pod's change costs the same however many nodes there are.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Session, Sink
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ClusterNetwork"]
@@ -36,7 +36,7 @@ class ClusterNetwork:
     __slots__ = ("_api", "_namespace", "_networks")
 
     def __init__(
-        self, api: SimulatedCluster, networks: Callable[[str], Network | None], namespace: str
+        self, api: Cluster, networks: Callable[[str], Network | None], namespace: str
     ) -> None:
         self._api, self._networks, self._namespace = api, networks, namespace
 

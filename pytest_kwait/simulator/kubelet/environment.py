@@ -18,7 +18,7 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "ContainerConfigError",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def make_service_variables(api: SimulatedCluster, pod: Obj) -> dict[str, str]:
+def make_service_variables(api: Cluster, pod: Obj) -> dict[str, str]:
     """Return the variables of the services of the pod's namespace, and of the API server."""
     found = []
     if pod["spec"].get("enableServiceLinks", True) and namespace_of(pod) != "default":
@@ -174,7 +174,7 @@ def expand(text: str, env: dict[str, str]) -> str:
 
 
 def make_environment(
-    api: SimulatedCluster, pod: Obj, container: Obj, node: dict[str, str]
+    api: Cluster, pod: Obj, container: Obj, node: dict[str, str]
 ) -> dict[str, str]:
     """Return the container's variables in their order.
 
@@ -208,7 +208,7 @@ def make_environment(
     return env
 
 
-def _read_env_from(api: SimulatedCluster, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]:
+def _read_env_from(api: Cluster, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]:
     for field, resource, noun in (
         ("configMapRef", "configmaps", "configmap"),
         ("secretRef", "secrets", "secret"),
@@ -235,7 +235,7 @@ def decode_data(obj: Obj) -> dict[str, str]:
 
 
 def _read_value_from(
-    api: SimulatedCluster, pod: Obj, container: Obj, origin: Obj, node: dict[str, str]
+    api: Cluster, pod: Obj, container: Obj, origin: Obj, node: dict[str, str]
 ) -> str | None:
     if "fieldRef" in origin:
         return extract_field(pod, origin["fieldRef"]["fieldPath"], node)
@@ -291,7 +291,7 @@ def extract_field(pod: Obj, path: str, node: dict[str, str]) -> str:
     return str(known.get(path, ""))
 
 
-def extract_resource(api: SimulatedCluster, container: Obj, reference: Obj, node_name: str) -> str:
+def extract_resource(api: Cluster, container: Obj, reference: Obj, node_name: str) -> str:
     """Return a resource of a container as text, in units of the divisor and rounded up.
 
     A limit that is not set is what the node has to give.

@@ -26,7 +26,7 @@ from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, ui
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import Kubelet
 
 __all__ = ["NodeFaults", "NodeKubelet"]
@@ -190,7 +190,7 @@ class NodeKubelet:
         number: from 1; what addresses are made of.
     """
 
-    def __init__(self, api: SimulatedCluster, name: str, number: int) -> None:
+    def __init__(self, api: Cluster, name: str, number: int) -> None:
         self.api = api
         self.clock = api.clock
         self.name = name

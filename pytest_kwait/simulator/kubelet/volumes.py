@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "PersistentFolders",
@@ -54,7 +54,7 @@ class PersistentFolders:
         api: where claims and volumes are.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._of_nodes: dict[str, Directory] = {}
         self._of_volumes: dict[str, Directory] = {}
@@ -113,7 +113,7 @@ def resolve_sub_path(folder: Directory, path: str) -> Inode:
     return found if isinstance(found, File) else make_folder_at(folder, path)
 
 
-def get_persistent_folders(api: SimulatedCluster) -> PersistentFolders:
+def get_persistent_folders(api: Cluster) -> PersistentFolders:
     """The folders of a cluster, which are there as long as its clock."""
     found = api.clock.attached.get("kept folders")
     if not isinstance(found, PersistentFolders):
@@ -138,7 +138,7 @@ def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
             yield volume
 
 
-def find_missing_volume(api: SimulatedCluster, pod: Obj) -> tuple[str, str] | None:
+def find_missing_volume(api: Cluster, pod: Obj) -> tuple[str, str] | None:
     """Return the first volume that cannot be mounted, and why; None where all can."""
     for volume in _find_mounted_volumes(pod):
         for source in _list_sources(volume):
@@ -161,7 +161,7 @@ def _list_sources(volume: Obj) -> Iterator[Obj]:
             yield source
 
 
-def _find_source_error(api: SimulatedCluster, pod: Obj, source: Obj) -> str:
+def _find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
     for field, resource, noun, name_field, what in _SOURCE_KINDS:
         wanted = source.get(field)
         if not wanted or wanted.get("optional"):
@@ -216,7 +216,7 @@ def _find_host_path_error(source: Obj) -> str:
 
 
 def make_volume_files(
-    api: SimulatedCluster,
+    api: Cluster,
     pod: Obj,
     container: Obj,
     env: dict[str, str],
@@ -254,7 +254,7 @@ def make_volume_files(
 
 
 def _read_contents(
-    api: SimulatedCluster, pod: Obj, source: Obj, places: Mapping[str, str]
+    api: Cluster, pod: Obj, source: Obj, places: Mapping[str, str]
 ) -> Iterator[tuple[str, bytes]]:
     """Return paths within a volume and what is there."""
     for field, resource, _, name_field, _ in _SOURCE_KINDS:
@@ -279,7 +279,7 @@ def _encode(text: str) -> bytes:
     return text.encode()
 
 
-def _read_downward(api: SimulatedCluster, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:
+def _read_downward(api: Cluster, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:
     if "fieldRef" in item:
         return extract_field(pod, item["fieldRef"]["fieldPath"], dict(places))
     reference = item["resourceFieldRef"]

@@ -43,7 +43,7 @@ from pytest_kwait.simulator.store import key_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.codec.schema import Shape
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
@@ -172,7 +172,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
 
 
 def apply_object(
-    api: SimulatedCluster,
+    api: Cluster,
     kind: Kind,
     configuration: Obj,
     subresource: str | None,

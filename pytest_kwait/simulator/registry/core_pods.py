@@ -11,7 +11,6 @@ from pytest_kwait.simulator.registry.pod_defaults import (
     default_pod,
     default_pod_spec,
     drop_disabled_fields,
-    qos_class,
 )
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.pods.annotations import APP_ARMOR_ANNOTATION_PREFIX
@@ -22,6 +21,7 @@ from pytest_kwait.simulator.validation.core.pods.pod_update import (
 )
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
 from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
+from pytest_kwait.simulator.validation.core.resources import qos_class
 from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from pytest_kwait.simulator.validation.core.services import (
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
@@ -52,7 +52,7 @@ class ServiceAllocator:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._next_address = _FIRST_ADDRESS
         self._next_port = _FIRST_PORT

@@ -1,7 +1,6 @@
-"""Defaults of pod specs that depend on other fields, and the pod's QoS class.
+"""Defaults of pod specs that depend on other fields.
 
-Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/conversion.go, pkg/api/pod/util.go,
-pkg/apis/core/helper/qos.
+Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/conversion.go, pkg/api/pod/util.go.
 """
 
 from __future__ import annotations
@@ -9,16 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.quantities import parse_quantity, sum_quantities
 from pytest_kwait.simulator.validation.core.resources import aggregate_container_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_kwait.apimachinery.quantities import Quantity
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["default_pod", "default_pod_spec", "drop_disabled_fields", "qos_class"]
+__all__ = ["default_pod", "default_pod_spec", "drop_disabled_fields"]
 
 _LISTS = ("initContainers", "containers")
 _COMPUTE = ("cpu", "memory")
@@ -123,41 +118,3 @@ def drop_disabled_fields(spec: Obj) -> None:
                 del lifecycle["stopSignal"]
                 if not lifecycle:
                     del container["lifecycle"]
-
-
-def qos_class(spec: Obj) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`."""
-    lists = (
-        [spec["resources"]]
-        if spec.get("resources")
-        else [
-            container["resources"] if container.get("resources") else {}
-            for field in ("containers", "initContainers")
-            for container in spec.get(field, ())
-        ]
-    )
-    if not any(lists):
-        return "BestEffort"
-    limits = _sum_resources(one.get("limits", {}) for one in lists)
-    requests = _sum_resources(one.get("requests", {}) for one in lists)
-    if not limits and not requests:
-        return "BestEffort"
-    bounded = all(len(_parse_positive(one.get("limits", {}))) == len(_COMPUTE) for one in lists)
-    return "Guaranteed" if bounded and requests == limits else "Burstable"
-
-
-def _parse_positive(amounts: dict[str, str]) -> dict[str, Quantity]:
-    return {
-        name: amount
-        for name in _COMPUTE
-        if name in amounts and (amount := parse_quantity(amounts[name])).amount > 0
-    }
-
-
-def _sum_resources(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
-    found = [_parse_positive(one) for one in lists]
-    return {
-        name: sum_quantities([one[name] for one in found if name in one])
-        for name in _COMPUTE
-        if any(name in one for one in found)
-    }

@@ -26,7 +26,7 @@ from pytest_kwait.simulator.api_errors import (
     required,
     too_long,
 )
-from pytest_kwait.simulator.scheme import read_data
+from pytest_kwait.simulator.generated_data import read_data
 from pytest_kwait.simulator.validation.formats import NEGATIVE
 
 if TYPE_CHECKING:

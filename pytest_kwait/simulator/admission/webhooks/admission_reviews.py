@@ -18,13 +18,13 @@ from pytest_kwait.simulator.conversion import to_version
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.admission.webhooks.matching import MatchedWebhook
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = [
     "InvalidReviewError",
+    "MatchedWebhook",
     "ReviewResponse",
     "build_admission_request",
     "build_review",
@@ -62,6 +62,36 @@ class ReviewResponse:
     patch: list[Any]
     status: Obj
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedWebhook:
+    """One webhook that is to be asked, and about what.
+
+    Args:
+        identity: what tells it from all others, in this form.
+        webhook: its entry in the configuration.
+        kind: the version of the resource that it wants to see.
+    """
+
+    identity: str
+    webhook: Obj
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        """The webhook's name, as refusals show it."""
+        return str(self.webhook["name"])
+
+    @property
+    def seconds(self) -> int:
+        """How long it may take."""
+        return int(self.webhook.get("timeoutSeconds", 10))
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the request goes on where it cannot be asked."""
+        return self.webhook.get("failurePolicy") == "Ignore"
 
 
 def choose_review_version(hook: MatchedWebhook) -> str:

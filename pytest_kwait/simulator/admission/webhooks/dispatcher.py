@@ -31,8 +31,8 @@ from pytest_kwait.simulator.request_info import internal_caller
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.admission.webhooks.matching import MatchedWebhook
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.admission.webhooks.admission_reviews import MatchedWebhook
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.request_info import Caller
 
 __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "WebhookInvocation"]
@@ -52,7 +52,7 @@ class WebhookInvocation:
     """
 
     def __init__(
-        self, api: SimulatedCluster, hook: MatchedWebhook, attributes: Attributes, *, mutating: bool
+        self, api: Cluster, hook: MatchedWebhook, attributes: Attributes, *, mutating: bool
     ) -> None:
         self._hook = hook
         self._caller = attributes.caller
@@ -116,7 +116,7 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._configurations = api.store.present(_MUTATING_CONFIGURATIONS)
 
@@ -190,7 +190,7 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._configurations = api.store.present(_VALIDATING_CONFIGURATIONS)
 

@@ -5,9 +5,9 @@ Source: k8s.io/apiserver pkg/admission/plugin/webhook/{generic/webhook.go,predic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.webhooks.admission_reviews import MatchedWebhook
 from pytest_kwait.simulator.objects import labels_of, name_of
 from pytest_kwait.simulator.selectors import matches_selector
 
@@ -15,49 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_kwait.simulator.admission.attributes import Attributes
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["ADMISSION_GROUP", "MatchedWebhook", "match_kind", "match_webhooks"]
+__all__ = ["ADMISSION_GROUP", "match_kind", "match_webhooks"]
 
 ADMISSION_GROUP = "admissionregistration.k8s.io"
 """The group of the configurations, which no webhook is asked about."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedWebhook:
-    """One webhook that is to be asked, and about what.
-
-    Args:
-        identity: what tells it from all others, in this form.
-        webhook: its entry in the configuration.
-        kind: the version of the resource that it wants to see.
-    """
-
-    identity: str
-    webhook: Obj
-    kind: Kind
-
-    @property
-    def name(self) -> str:
-        """The webhook's name, as refusals show it."""
-        return str(self.webhook["name"])
-
-    @property
-    def seconds(self) -> int:
-        """How long it may take."""
-        return int(self.webhook.get("timeoutSeconds", 10))
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether the request goes on where it cannot be asked."""
-        return self.webhook.get("failurePolicy") == "Ignore"
-
-
-def match_webhooks(
-    api: SimulatedCluster, resource: str, attributes: Attributes
-) -> Iterator[MatchedWebhook]:
+def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Iterator[MatchedWebhook]:
     """The webhooks that want to see the request, in the order in which they are asked.
 
     What a webhook changes counts for those after it: take them one by one.
@@ -81,9 +49,7 @@ def match_webhooks(
                 yield MatchedWebhook(identity, webhook, kind)
 
 
-def _match_conditions_hold(
-    api: SimulatedCluster, webhook: Obj, attributes: Attributes, kind: Kind
-) -> bool:
+def _match_conditions_hold(api: Cluster, webhook: Obj, attributes: Attributes, kind: Kind) -> bool:
     """Whether the match conditions hold.
 
     Raises:
@@ -101,7 +67,7 @@ def _match_conditions_hold(
     return not unmet and not failure
 
 
-def match_kind(api: SimulatedCluster, webhook: Obj, attributes: Attributes) -> Kind | None:
+def match_kind(api: Cluster, webhook: Obj, attributes: Attributes) -> Kind | None:
     """The version that the webhook wants to see; None if it does not want to see anything."""
     if not _matches_namespace_selector(api, webhook, attributes) or not _matches_object_selector(
         webhook, attributes
@@ -120,16 +86,14 @@ def match_kind(api: SimulatedCluster, webhook: Obj, attributes: Attributes) -> K
     return None
 
 
-def _equivalent_kinds(api: SimulatedCluster, kind: Kind) -> Iterator[Kind]:
+def _equivalent_kinds(api: Cluster, kind: Kind) -> Iterator[Kind]:
     for group, version in api.kinds.group_versions():
         for other in (api.kinds.served(group, version) or {}).values():
             if other.bucket == kind.bucket and "get" in other.verbs:
                 yield other
 
 
-def _matches_namespace_selector(
-    api: SimulatedCluster, webhook: Obj, attributes: Attributes
-) -> bool:
+def _matches_namespace_selector(api: Cluster, webhook: Obj, attributes: Attributes) -> bool:
     selector = webhook.get("namespaceSelector")
     if not selector or not attributes.namespace:
         return True

@@ -28,7 +28,7 @@ from pytest_kwait.simulator.suspendable import SuspendableTask
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
@@ -126,7 +126,7 @@ class PendingWebhookCalls(Exception):
 
 
 def build_call(
-    api: SimulatedCluster,
+    api: Cluster,
     identity: str,
     config: Obj,
     version: str,
@@ -164,9 +164,7 @@ def build_call(
     return WebhookCall(key, url, host, authority, version, request, seconds, failure, review)
 
 
-def _resolve_service(
-    api: SimulatedCluster, name: str, namespace: str, port: int
-) -> tuple[str, str]:
+def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tuple[str, str]:
     """Where a service is, or why it is nowhere."""
     service = api.find("services", name, namespace)
     if service is None:

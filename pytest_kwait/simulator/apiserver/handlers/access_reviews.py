@@ -25,7 +25,7 @@ from pytest_kwait.simulator.selectors import parse_labels
 if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.filters import AuthFilters
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -43,7 +43,7 @@ class AccessReviews:
         gate: who knows tokens.
     """
 
-    def __init__(self, api: SimulatedCluster, gate: AuthFilters) -> None:
+    def __init__(self, api: Cluster, gate: AuthFilters) -> None:
         self._api = api
         self._gate = gate
 

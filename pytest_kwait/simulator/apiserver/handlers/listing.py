@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Entry
@@ -298,7 +298,7 @@ def parse_revision(version: str) -> int:
 
 
 async def wait_for_revision(
-    api: SimulatedCluster, revision: int, patience: float = REVISION_TIMEOUT
+    api: Cluster, revision: int, patience: float = REVISION_TIMEOUT
 ) -> None:
     """Return once the cluster's state is as new as `revision`.
 
@@ -313,9 +313,7 @@ async def wait_for_revision(
         waited += _REVISION_POLL_SECONDS
 
 
-async def find_page(
-    api: SimulatedCluster, kind: Kind, namespace: str | None, options: ListOptions
-) -> Page:
+async def find_page(api: Cluster, kind: Kind, namespace: str | None, options: ListOptions) -> Page:
     """The page that `options` ask for, once the cluster's state is new enough for it.
 
     Raises:
@@ -336,7 +334,7 @@ async def find_page(
 
 
 async def _build_page(
-    api: SimulatedCluster,
+    api: Cluster,
     kind: Kind,
     namespace: str | None,
     options: ListOptions,

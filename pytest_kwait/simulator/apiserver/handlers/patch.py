@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
@@ -113,7 +113,7 @@ def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
 
 
 async def patch_object(
-    api: SimulatedCluster, request: ApiRequest, kind: Kind, target: RequestInfo
+    api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> web.Response:
     """Serve a PATCH of an object or of its status.
 
@@ -146,7 +146,7 @@ async def patch_object(
 
 
 def _patch(
-    api: SimulatedCluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
+    api: Cluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
 ) -> Obj:
     """Patch the object as it is now."""
     entry = api.entry(kind, target.name, target.namespace or "")
@@ -189,9 +189,7 @@ def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
         raise invalid(kind.group, kind.kind, present["metadata"]["name"], errors)
 
 
-def _resolve_name(
-    api: SimulatedCluster, kind: Kind, configuration: Obj, target: RequestInfo
-) -> None:
+def _resolve_name(api: Cluster, kind: Kind, configuration: Obj, target: RequestInfo) -> None:
     """Name what a configuration without a name is for, which must be there then.
 
     Raises:
@@ -209,7 +207,7 @@ def _resolve_name(
 
 
 def _decode_result(
-    api: SimulatedCluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
+    api: Cluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
 ) -> Obj:
     """The patched object; what it is refused for is a fault of the patch.
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -109,9 +109,7 @@ class ResourceHandler:
         gate: who is known, for reviews of tokens.
     """
 
-    def __init__(
-        self, api: SimulatedCluster, subresources: SubresourceHandler, gate: AuthFilters
-    ) -> None:
+    def __init__(self, api: Cluster, subresources: SubresourceHandler, gate: AuthFilters) -> None:
         self._api = api
         self._subresources = subresources
         self._reviews = AccessReviews(api, gate)

@@ -38,12 +38,11 @@ from pytest_kwait.simulator.store import Entry, with_revision
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from pytest_kwait.simulator.apiextensions.webhook_converter import WebhookConverter
     from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.scheme import Kind
+    from pytest_kwait.simulator.scheme import Kind, VersionWebhook
     from pytest_kwait.simulator.store import Change
 
 __all__ = ["ConvertedWatchStream", "StreamBuffer", "WatchStream", "error_event", "serve_watch"]
@@ -199,7 +198,7 @@ class _LatestChunk:
 
 
 async def serve_watch(
-    api: SimulatedCluster,
+    api: Cluster,
     request: ApiRequest,
     kind: Kind,
     namespace: str | None,
@@ -258,7 +257,7 @@ class WatchStream:
 
     def __init__(
         self,
-        api: SimulatedCluster,
+        api: Cluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
@@ -465,13 +464,13 @@ class ConvertedWatchStream(WatchStream):
 
     def __init__(
         self,
-        api: SimulatedCluster,
+        api: Cluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
         options: ListOptions,
         revision: int,
-        conversion: WebhookConverter,
+        conversion: VersionWebhook,
     ) -> None:
         super().__init__(api, request, kind, namespace, options, revision)
         self._conversion = conversion

@@ -21,7 +21,7 @@ from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import Kubelet
     from pytest_kwait.simulator.objects import Obj
 
@@ -50,7 +50,7 @@ def choose_container(pod: Obj, asked: str) -> str:
     )
 
 
-def find_kubelet(api: SimulatedCluster, pod: Obj) -> Kubelet:
+def find_kubelet(api: Cluster, pod: Obj) -> Kubelet:
     """The kubelet of the pod's node.
 
     Raises:
@@ -83,7 +83,7 @@ _OPTION_FLAGS = {
 
 
 async def admit_connection(
-    api: SimulatedCluster, request: ApiRequest, kind: Kind, target: RequestInfo
+    api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> None:
     """Hold a request that connects to what the subresource takes, and ask webhooks about it.
 

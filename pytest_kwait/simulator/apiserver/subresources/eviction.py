@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["serve_eviction"]
@@ -38,9 +38,7 @@ _BUDGETS = "poddisruptionbudgets.policy"
 _UNSAFE_DELETE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 
-async def serve_eviction(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
-) -> web.Response:
+async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
     """Evict a pod.
 
     Raises:
@@ -84,7 +82,7 @@ def _delete_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
     return options
 
 
-def _evict(api: SimulatedCluster, pod: Obj, options: Obj) -> None:
+def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
     name, namespace = name_of(pod), pod["metadata"]["namespace"]
     dry_run = bool(options.get("dryRun"))
     if not can_ignore_budgets(pod):

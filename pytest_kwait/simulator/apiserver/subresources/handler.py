@@ -47,16 +47,14 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
 __all__ = ["SubresourceHandler", "serve_binding"]
 
 
-async def serve_binding(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
-) -> web.Response:
+async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
     """Assign a pod to a node: beneath the pod, or by a Binding of its name.
 
     Raises:
@@ -118,7 +116,7 @@ class SubresourceHandler:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
 
     async def handle(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import LogLine
     from pytest_kwait.simulator.objects import Obj
 
@@ -115,9 +115,7 @@ def _parse_time(text: str) -> float | None:
     raise bad_request(f'parsing time "{text}" as "{_TIME_LAYOUT}": cannot parse "{text}" as "2006"')
 
 
-async def serve_logs(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
-) -> web.StreamResponse:
+async def serve_logs(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.StreamResponse:
     """Send what a container has written, and with `follow` what it writes until it ends.
 
     Raises:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.apiserver.subresources.httpstream import SpdyStream
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import Ports, Session
 
 __all__ = ["serve_port_forward"]
@@ -45,7 +45,7 @@ _UNREAD_POLL_SECONDS = 0.02
 
 
 async def serve_port_forward(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+    api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Connect a client with ports of a pod.
 

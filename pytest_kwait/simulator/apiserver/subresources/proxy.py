@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import Kubelet, Session
 
 __all__ = [
@@ -112,7 +112,7 @@ def _unavailable_error(text: str) -> StatusError:
 
 
 async def serve_pod_proxy(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+    api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Answer what a port of the pod answers; by default the first that it declares.
 
@@ -139,7 +139,7 @@ async def serve_pod_proxy(
 
 
 async def serve_service_proxy(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+    api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Answer what one of the service's pods answers.
 
@@ -181,7 +181,7 @@ def redirect_with_slash(request: ApiRequest, target: RequestInfo) -> web.Respons
 
 
 async def _forward(
-    api: SimulatedCluster,
+    api: Cluster,
     request: ApiRequest,
     target: RequestInfo,
     scheme: str,
@@ -208,7 +208,7 @@ def _proxy_error(why: str) -> StatusError:
     return _unavailable_error(f"error trying to reach service: {why}")
 
 
-def _dial(api: SimulatedCluster, address: str, port: str) -> Session | None:
+def _dial(api: Cluster, address: str, port: str) -> Session | None:
     if not port.isdigit():
         raise _proxy_error(f"dial tcp: lookup tcp/{port}: unknown port")
     for kubelet in api.kubelets.values():
@@ -326,7 +326,7 @@ _KUBELET_PORT = "10250"
 
 
 async def serve_node_proxy(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+    api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """What the node's kubelet answers.
 

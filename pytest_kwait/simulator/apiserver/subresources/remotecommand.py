@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import Kubelet, Session
     from pytest_kwait.simulator.objects import Obj
 
@@ -48,7 +48,7 @@ _UNREAD_POLL_SECONDS = 0.02
 
 
 async def serve_remote_command(
-    api: SimulatedCluster, request: ApiRequest, target: RequestInfo
+    api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Serve `exec` and `attach`: input and output while it runs, then how it ended.
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.managedfields.field_sets import Path
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
@@ -52,7 +52,7 @@ _REPLICAS: Path = ("f:spec", "f:replicas")
 
 
 async def serve_scale(
-    api: SimulatedCluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
+    api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
 ) -> web.Response:
     """Answer with the Scale, as it is or as it has become.
 
@@ -110,14 +110,14 @@ async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.R
     )
 
 
-def _find_entry(api: SimulatedCluster, kind: Kind, target: RequestInfo, caller: Caller) -> Entry:
+def _find_entry(api: Cluster, kind: Kind, target: RequestInfo, caller: Caller) -> Entry:
     """The object, in the version of the request."""
     entry = api.entry(kind, target.name, target.namespace or "")
     obj = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
     return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
-def _patch_scale(api: SimulatedCluster, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
+def _patch_scale(api: Cluster, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
     # JSON patches see what the server keeps, in which a number of 0 is one like any other.
     whole = {**scale, "spec": {"replicas": 0, **scale["spec"]}}
     changed = apply_patch(media, whole, data, SCALE_KIND)
@@ -132,7 +132,7 @@ def _patch_scale(api: SimulatedCluster, media: str, scale: Obj, data: bytes, cal
 
 
 def _store_scale(
-    api: SimulatedCluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
+    api: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
 ) -> Obj:
     """Store what `change` makes of the object's Scale; returns the object."""
     before = _scale_of(kind, entry.obj)
@@ -149,7 +149,7 @@ def _store_scale(
 
 
 def _apply_scale(
-    api: SimulatedCluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
+    api: Cluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
 ) -> Obj:
     """Store the Scale's replicas as the manager's own; returns the object.
 

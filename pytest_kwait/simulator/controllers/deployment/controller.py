@@ -34,7 +34,7 @@ from pytest_kwait.simulator.objects import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
 __all__ = [
@@ -64,7 +64,7 @@ class DeploymentView:
     """
 
     def __init__(
-        self, api: SimulatedCluster, recorder: EventRecorder, deployment: Obj, sets: list[Obj]
+        self, api: Cluster, recorder: EventRecorder, deployment: Obj, sets: list[Obj]
     ) -> None:
         self.api = api
         self.recorder = recorder
@@ -569,7 +569,7 @@ class DeploymentController:
     """
 
     def __init__(
-        self, api: SimulatedCluster, sets: ControllerRefManager, pods: ControllerRefManager
+        self, api: Cluster, sets: ControllerRefManager, pods: ControllerRefManager
     ) -> None:
         self._api = api
         self._sets = sets

@@ -53,7 +53,7 @@ from pytest_kwait.simulator.objects import (
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import StatusError
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
 __all__ = ["FinalizerTracking", "JobController", "JobPods", "JobSync"]
@@ -475,7 +475,7 @@ class JobController:
         pods: the cluster's pods by owner.
     """
 
-    def __init__(self, api: SimulatedCluster, pods: ControllerRefManager) -> None:
+    def __init__(self, api: Cluster, pods: ControllerRefManager) -> None:
         self._api = api
         self._pods = pods
         recorder = EventRecorder(api, "job-controller")

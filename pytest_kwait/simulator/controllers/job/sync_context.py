@@ -13,7 +13,7 @@ from pytest_kwait.simulator.controllers.job import indexed_jobs, policies
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.pod_control import PodControl
     from pytest_kwait.simulator.event_recorder import EventRecorder
 
@@ -43,7 +43,7 @@ def is_finished(job: Obj) -> bool:
     )
 
 
-def remove_finalizer(api: SimulatedCluster, pod: Obj) -> None:
+def remove_finalizer(api: Cluster, pod: Obj) -> None:
     """Let the pod go; one that is gone already is fine."""
 
     def remove(changed: Obj) -> None:
@@ -70,7 +70,7 @@ class JobControllerContext:
         control: makes and removes pods.
     """
 
-    def __init__(self, api: SimulatedCluster, recorder: EventRecorder, control: PodControl) -> None:
+    def __init__(self, api: Cluster, recorder: EventRecorder, control: PodControl) -> None:
         self.api = api
         self.recorder = recorder
         self.control = control

@@ -30,7 +30,7 @@ from pytest_kwait.simulator.selectors import parse_labels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.podautoscaler.replica_calculator import MetricReading
     from pytest_kwait.simulator.scheme import Kind
 
@@ -230,7 +230,7 @@ class HorizontalController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
         self._memories: dict[str, ScalingHistory] = {}

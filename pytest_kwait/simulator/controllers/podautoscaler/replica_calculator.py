@@ -28,7 +28,7 @@ from pytest_kwait.simulator.objects import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "MetricError",
@@ -259,7 +259,7 @@ def read_tolerances(behavior: Obj) -> Tolerances:
 
 
 def read_metric(
-    api: SimulatedCluster, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
+    api: Cluster, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
 ) -> MetricReading | None:
     """Return what a metric of the autoscaler `obj` asks for; None where nobody measures it.
 
@@ -298,7 +298,7 @@ def read_metric(
 
 
 def _resource(
-    api: SimulatedCluster,
+    api: Cluster,
     kind: str,
     source: Obj,
     pods: Sequence[Obj],
@@ -374,7 +374,7 @@ def _values(pods: Sequence[Obj], metric: str) -> dict[str, int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _find_described_object(api: SimulatedCluster, reference: Obj, namespace: str) -> Obj | None:
+def _find_described_object(api: Cluster, reference: Obj, namespace: str) -> Obj | None:
     kind = api.kinds.of_kind(reference.get("apiVersion") or "v1", reference["kind"])
     if kind is None:
         return None

@@ -56,7 +56,7 @@ from pytest_kwait.simulator.objects import Obj, is_being_deleted, name_of, names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
 __all__ = ["Revisions", "SetRevisions", "StatefulSetControl", "StatefulSetController"]
@@ -93,7 +93,7 @@ class Revisions:
     `getStatefulSetRevisions`, `truncateHistory`.
     """
 
-    def __init__(self, api: SimulatedCluster, revisions: ControllerRefManager) -> None:
+    def __init__(self, api: Cluster, revisions: ControllerRefManager) -> None:
         self._api = api
         self._revisions = revisions
 
@@ -177,7 +177,7 @@ class StatefulSetControl:
 
     def __init__(
         self,
-        api: SimulatedCluster,
+        api: Cluster,
         recorder: EventRecorder,
         claims: ClaimControl,
         stateful_set: Obj,
@@ -385,7 +385,7 @@ class StatefulSetController:
     """
 
     def __init__(
-        self, api: SimulatedCluster, pods: ControllerRefManager, revisions: ControllerRefManager
+        self, api: Cluster, pods: ControllerRefManager, revisions: ControllerRefManager
     ) -> None:
         self._api = api
         self._pods = pods

@@ -29,7 +29,7 @@ from pytest_kwait.simulator.objects import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.event_recorder import EventRecorder
 
 __all__ = [
@@ -309,7 +309,7 @@ class ClaimControl:
         recorder: tells what was done.
     """
 
-    def __init__(self, api: SimulatedCluster, recorder: EventRecorder) -> None:
+    def __init__(self, api: Cluster, recorder: EventRecorder) -> None:
         self._api = api
         self._recorder = recorder
 

@@ -28,7 +28,7 @@ from pytest_kwait.simulator.objects import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["EphemeralVolumeController", "find_ownership_problem"]
 
@@ -52,7 +52,7 @@ class EphemeralVolumeController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "ephemeral_volume")
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "ephemeral-volume")

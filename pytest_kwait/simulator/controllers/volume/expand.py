@@ -16,7 +16,7 @@ from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
 from pytest_kwait.simulator.objects import Obj, clone, name_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["ExpandController"]
 
@@ -32,7 +32,7 @@ class ExpandController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._waiting = EventRecorder(api, "volume_expand")
         self._resizer = EventRecorder(api, f"external-resizer {HOST_PATH}")

@@ -23,7 +23,7 @@ from pytest_kwait.simulator.selectors import matches_selector
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
     "BOUND_BY_CONTROLLER",
@@ -125,7 +125,7 @@ _PROVISIONERS = (
 )
 
 
-def is_binding_delayed(api: SimulatedCluster, claim: Obj) -> bool:
+def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
     """Whether the claim gets no volume before a pod that uses it has a node."""
     annotations = claim["metadata"].get("annotations") or {}
     name = get_storage_class(claim)
@@ -145,7 +145,7 @@ class VolumeProvisioner:
     Source: kube-controller-manager, persistentvolume/pv_controller.go, `provisionClaim`.
     """
 
-    def __init__(self, api: SimulatedCluster, recorder: EventRecorder) -> None:
+    def __init__(self, api: Cluster, recorder: EventRecorder) -> None:
         self._api = api
         self._recorder = recorder
 
@@ -247,7 +247,7 @@ class PersistentVolumeController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._recorder = EventRecorder(api, "persistentvolume-controller")
         self._provisioning = VolumeProvisioner(api, self._recorder)

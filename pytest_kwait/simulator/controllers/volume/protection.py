@@ -12,7 +12,7 @@ from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, is_being_deleted, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["ProtectionController", "list_pod_claims"]
 
@@ -41,7 +41,7 @@ class ProtectionController:
         api: the cluster.
     """
 
-    def __init__(self, api: SimulatedCluster) -> None:
+    def __init__(self, api: Cluster) -> None:
         self._api = api
         self._users: dict[str, set[str]] = {}
         name = "pvc-protection-controller"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.framework.cycle_state import CycleState, NodeCheck, PredicatePerPod
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
-    from pytest_kwait.simulator.cluster import SimulatedCluster
+    from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = ["VolumeBinding"]
 
@@ -50,7 +50,7 @@ class VolumeBinding:
         retry: called with the key of a pod that may fit now.
     """
 
-    def __init__(self, api: SimulatedCluster, retry: Callable[[str], None]) -> None:
+    def __init__(self, api: Cluster, retry: Callable[[str], None]) -> None:
         self._api = api
         self._retry = retry
         self._waiting: dict[str, set[str]] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity, sum_quantities
 from pytest_kwait.simulator.api_errors import invalid_value
 from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_label_texts, label_key_texts
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INTEGER_RESOURCES",
     "is_domain_prefixed_resource",
+    "qos_class",
     "validate_container_resource_name",
     "validate_overhead",
     "validate_pod_resources",
@@ -322,3 +323,44 @@ def _add_resources(total: dict[str, Quantity], more: Mapping[str, str]) -> None:
     for name, text in more.items():
         amount = parse_quantity(text)
         total[name] = total[name] + amount if name in total else amount
+
+
+_COMPUTE = ("cpu", "memory")
+
+
+def qos_class(spec: Obj) -> str:
+    """`Guaranteed`, `Burstable` or `BestEffort`."""
+    lists = (
+        [spec["resources"]]
+        if spec.get("resources")
+        else [
+            container["resources"] if container.get("resources") else {}
+            for field in ("containers", "initContainers")
+            for container in spec.get(field, ())
+        ]
+    )
+    if not any(lists):
+        return "BestEffort"
+    limits = _sum_resources(one.get("limits", {}) for one in lists)
+    requests = _sum_resources(one.get("requests", {}) for one in lists)
+    if not limits and not requests:
+        return "BestEffort"
+    bounded = all(len(_parse_positive(one.get("limits", {}))) == len(_COMPUTE) for one in lists)
+    return "Guaranteed" if bounded and requests == limits else "Burstable"
+
+
+def _parse_positive(amounts: dict[str, str]) -> dict[str, Quantity]:
+    return {
+        name: amount
+        for name in _COMPUTE
+        if name in amounts and (amount := parse_quantity(amounts[name])).amount > 0
+    }
+
+
+def _sum_resources(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
+    found = [_parse_positive(one) for one in lists]
+    return {
+        name: sum_quantities([one[name] for one in found if name in one])
+        for name in _COMPUTE
+        if any(name in one for one in found)
+    }

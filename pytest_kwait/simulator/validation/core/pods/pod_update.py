@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.api_errors import Rendered
 from pytest_kwait.simulator.objects import annotations_of, clone
-from pytest_kwait.simulator.registry.pod_defaults import qos_class
 from pytest_kwait.simulator.validation.core.pods.annotations import (
     validate_pod_annotation_update,
     validate_pod_annotations,
 )
 from pytest_kwait.simulator.validation.core.pods.containers import validate_image_whitespace
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod
+from pytest_kwait.simulator.validation.core.resources import qos_class
 from pytest_kwait.simulator.validation.core.scheduling import validate_only_added_tolerations
 from pytest_kwait.simulator.validation.field_errors import diff_internal, format_internal
 from pytest_kwait.simulator.validation.formats import (
