@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pytest_kwait.apimachinery.validation import dns_1035_texts, dns_subdomain_texts
 from pytest_kwait.simulator.api_errors import (
     FieldError,
     duplicate,
@@ -38,7 +39,6 @@ from pytest_kwait.simulator.apiextensions.internal_types import (
 )
 from pytest_kwait.simulator.apiextensions.pruning import embedded_errors, prune
 from pytest_kwait.simulator.apiextensions.schema_validation import prefix_error, validate_value
-from pytest_kwait.simulator.validation.formats import dns_1035_texts, dns_subdomain_texts
 from pytest_kwait.simulator.validation.webhook_client_config import (
     webhook_service_errors,
     webhook_url_errors,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.validation import dns_1035_texts
 from pytest_kwait.simulator.api_errors import FieldError, invalid_value, required
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.scheme import Kind
-from pytest_kwait.simulator.validation.formats import dns_1035_texts
 from pytest_kwait.simulator.validation.objectmeta import metadata_errors
 
 if TYPE_CHECKING:

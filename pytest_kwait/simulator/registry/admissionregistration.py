@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts, label_key_texts
 from pytest_kwait.simulator.api_errors import (
     FieldError,
     duplicate,
@@ -19,7 +20,6 @@ from pytest_kwait.simulator.api_errors import (
 )
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.formats import dns_subdomain_texts, label_key_texts
 from pytest_kwait.simulator.validation.objectmeta import name_errors, selector_errors
 from pytest_kwait.simulator.validation.webhook_client_config import (
     webhook_service_errors,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import dns_label_texts
 from pytest_kwait.simulator.api_errors import invalid_value
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.nodes import (
@@ -19,7 +20,6 @@ from pytest_kwait.simulator.validation.core.nodes import (
 from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
 from pytest_kwait.simulator.validation.core.scheduling import validate_tolerations
 from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
-from pytest_kwait.simulator.validation.formats import dns_label_texts
 from pytest_kwait.simulator.validation.objectmeta import label_errors
 
 if TYPE_CHECKING:

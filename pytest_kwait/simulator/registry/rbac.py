@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import path_segment_texts
 from pytest_kwait.simulator.api_errors import invalid_value, not_supported, required
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.formats import path_segment_texts
 from pytest_kwait.simulator.validation.objectmeta import name_errors, selector_errors
 
 if TYPE_CHECKING:

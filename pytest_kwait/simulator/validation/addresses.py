@@ -10,8 +10,8 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts, ip_texts
 from pytest_kwait.simulator.api_errors import FieldError, invalid_value, required
-from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts, ip_texts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, percent_texts
 from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.validation.core.pods.annotations import validate_pod_annotations
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
@@ -19,7 +20,6 @@ from pytest_kwait.simulator.validation.core.volumes.claims import (
     validate_persistent_volume_claim_spec,
 )
 from pytest_kwait.simulator.validation.field_errors import format_internal
-from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_label_texts, percent_texts
 from pytest_kwait.simulator.validation.objectmeta import (
     annotation_errors,
     label_errors,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, path_segment_texts
 from pytest_kwait.simulator.validation.core.resources import validate_container_resource_name
-from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_label_texts, path_segment_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

@@ -16,6 +16,11 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
+from pytest_kwait.apimachinery.validation import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+)
 from pytest_kwait.simulator.api_errors import Rendered
 from pytest_kwait.simulator.cron import find_schedule_problem, find_time_zone_problem
 from pytest_kwait.simulator.objects import clone
@@ -23,11 +28,6 @@ from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.validation.apps import SELECTOR_MISMATCH, render_selector
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.field_errors import format_internal
-from pytest_kwait.simulator.validation.formats import (
-    dns_label_texts,
-    dns_subdomain_texts,
-    label_key_texts,
-)
 from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:

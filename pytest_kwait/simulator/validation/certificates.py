@@ -10,6 +10,12 @@ import base64
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import (
+    dns_1035_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    port_number_texts,
+)
 from pytest_kwait.simulator.api_errors import (
     duplicate,
     forbidden_field,
@@ -18,12 +24,6 @@ from pytest_kwait.simulator.api_errors import (
     required,
 )
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.validation.formats import (
-    dns_1035_texts,
-    dns_label_texts,
-    dns_subdomain_texts,
-    port_number_texts,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

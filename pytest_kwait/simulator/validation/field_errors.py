@@ -14,6 +14,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.validation import NEGATIVE
 from pytest_kwait.simulator.api_errors import (
     ESCAPES,
     FieldError,
@@ -27,7 +28,6 @@ from pytest_kwait.simulator.api_errors import (
     too_long,
 )
 from pytest_kwait.simulator.generated_data import read_data
-from pytest_kwait.simulator.validation.formats import NEGATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,6 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import (
+    NEGATIVE,
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+    path_segment_texts,
+    port_name_texts,
+    port_number_texts,
+    wildcard_subdomain_texts,
+)
 from pytest_kwait.simulator.api_errors import (
     forbidden_field,
     invalid_value,
@@ -31,16 +41,6 @@ from pytest_kwait.simulator.validation.addresses import (
 from pytest_kwait.simulator.validation.core.services import (
     get_load_balancer_ingress_points,
     validate_hostname,
-)
-from pytest_kwait.simulator.validation.formats import (
-    NEGATIVE,
-    dns_label_texts,
-    dns_subdomain_texts,
-    label_key_texts,
-    path_segment_texts,
-    port_name_texts,
-    port_number_texts,
-    wildcard_subdomain_texts,
 )
 from pytest_kwait.simulator.validation.objectmeta import selector_errors
 

@@ -13,6 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import (
+    NEGATIVE,
+    canonical_ip_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+    label_value_texts,
+    path_segment_texts,
+)
 from pytest_kwait.simulator.api_errors import (
     FieldError,
     forbidden_field,
@@ -21,15 +30,6 @@ from pytest_kwait.simulator.api_errors import (
     render_json,
     required,
     too_long,
-)
-from pytest_kwait.simulator.validation.formats import (
-    NEGATIVE,
-    canonical_ip_texts,
-    dns_label_texts,
-    dns_subdomain_texts,
-    label_key_texts,
-    label_value_texts,
-    path_segment_texts,
 )
 
 if TYPE_CHECKING:

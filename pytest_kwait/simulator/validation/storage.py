@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import NEGATIVE, dns_subdomain_texts, label_key_texts
 from pytest_kwait.simulator.api_errors import (
     duplicate,
     invalid_value,
@@ -19,7 +20,6 @@ from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
 )
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_csi_driver_name
 from pytest_kwait.simulator.validation.field_errors import ErrorList
-from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_subdomain_texts, label_key_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError

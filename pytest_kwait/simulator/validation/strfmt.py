@@ -12,7 +12,7 @@ from email.utils import parseaddr
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts
 from pytest_kwait.simulator.api_errors import invalid_value, required
-from pytest_kwait.simulator.validation.formats import dns_subdomain_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.library.urls import find_url_error
-from pytest_kwait.simulator.cel.values import OPTIONAL_NONE, OpaqueValue, OptionalValue
-from pytest_kwait.simulator.validation.formats import (
+from pytest_kwait.apimachinery.validation import (
     dns_1035_texts,
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
     label_value_texts,
 )
+from pytest_kwait.simulator.cel.library.urls import find_url_error
+from pytest_kwait.simulator.cel.values import OPTIONAL_NONE, OpaqueValue, OptionalValue
 from pytest_kwait.simulator.validation.strfmt import matches_format
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import NEGATIVE, config_key_texts
 from pytest_kwait.simulator.api_errors import forbidden_field, invalid_value, required, too_long
 from pytest_kwait.simulator.codec.json_yaml import find_json_error
 from pytest_kwait.simulator.objects import annotations_of
-from pytest_kwait.simulator.validation.formats import NEGATIVE, config_key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import (
+    canonical_ip_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+    label_value_texts,
+    port_number_texts,
+)
 from pytest_kwait.simulator.api_errors import (
     duplicate,
     invalid_value,
@@ -22,14 +30,6 @@ from pytest_kwait.simulator.validation.addresses import (
     validate_ip,
 )
 from pytest_kwait.simulator.validation.core.services import PROTOCOLS
-from pytest_kwait.simulator.validation.formats import (
-    canonical_ip_texts,
-    dns_label_texts,
-    dns_subdomain_texts,
-    label_key_texts,
-    label_value_texts,
-    port_number_texts,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts, label_key_texts
 from pytest_kwait.simulator.api_errors import invalid_value, render_json, required
-from pytest_kwait.simulator.validation.formats import dns_subdomain_texts, label_key_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.simulator.api_errors import (
     FieldError,
     forbidden_field,
@@ -18,7 +19,6 @@ from pytest_kwait.simulator.api_errors import (
 )
 from pytest_kwait.simulator.validation.addresses import get_cidr_warnings, parse_cidr, validate_cidr
 from pytest_kwait.simulator.validation.core.resources import validate_resource_quantity
-from pytest_kwait.simulator.validation.formats import label_key_texts, label_value_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import Rendered

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity, sum_quantities
+from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, label_key_texts
 from pytest_kwait.simulator.api_errors import invalid_value
-from pytest_kwait.simulator.validation.formats import NEGATIVE, dns_label_texts, label_key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

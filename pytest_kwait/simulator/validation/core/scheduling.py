@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
-from pytest_kwait.simulator.validation.formats import (
+from pytest_kwait.apimachinery.validation import (
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
     label_value_texts,
 )
+from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
 from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:

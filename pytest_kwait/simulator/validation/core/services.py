@@ -10,6 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
+    port_name_texts,
+    port_number_texts,
+)
 from pytest_kwait.simulator.api_errors import (
     duplicate,
     forbidden_field,
@@ -27,13 +34,6 @@ from pytest_kwait.simulator.validation.addresses import (
     validate_cidr,
     validate_endpoint_ip,
     validate_ip,
-)
-from pytest_kwait.simulator.validation.formats import (
-    dns_label_texts,
-    dns_subdomain_texts,
-    label_key_texts,
-    port_name_texts,
-    port_number_texts,
 )
 from pytest_kwait.simulator.validation.objectmeta import label_errors
 

@@ -13,16 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.validation.core.pods.environment import validate_env, validate_env_from
-from pytest_kwait.simulator.validation.core.pods.security import validate_container_security_context
-from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
-from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
-from pytest_kwait.simulator.validation.formats import (
+from pytest_kwait.apimachinery.validation import (
     dns_label_texts,
     header_name_texts,
     port_name_texts,
     port_number_texts,
 )
+from pytest_kwait.simulator.validation.core.pods.environment import validate_env, validate_env_from
+from pytest_kwait.simulator.validation.core.pods.security import validate_container_security_context
+from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
+from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.validation.core.volumes.downward_api import (
-    validate_object_field_selector,
-    validate_resource_field_selector,
-)
-from pytest_kwait.simulator.validation.core.volumes.sources import validate_path_no_backsteps
-from pytest_kwait.simulator.validation.formats import (
+from pytest_kwait.apimachinery.validation import (
     config_key_texts,
     dns_label_texts,
     dns_subdomain_texts,
     environment_name_texts,
 )
+from pytest_kwait.simulator.validation.core.volumes.downward_api import (
+    validate_object_field_selector,
+    validate_resource_field_selector,
+)
+from pytest_kwait.simulator.validation.core.volumes.sources import validate_path_no_backsteps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

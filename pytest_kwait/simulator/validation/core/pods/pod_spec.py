@@ -9,6 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    ip_texts,
+    label_key_texts,
+    range_texts,
+    underscored_subdomain_texts,
+)
 from pytest_kwait.simulator.validation.core.pods.annotations import (
     validate_pod_annotations,
     validate_profile_annotations,
@@ -38,14 +46,6 @@ from pytest_kwait.simulator.validation.core.scheduling import (
 )
 from pytest_kwait.simulator.validation.core.volumes.pod_volumes import validate_volumes
 from pytest_kwait.simulator.validation.field_errors import format_internal
-from pytest_kwait.simulator.validation.formats import (
-    dns_label_texts,
-    dns_subdomain_texts,
-    ip_texts,
-    label_key_texts,
-    range_texts,
-    underscored_subdomain_texts,
-)
 from pytest_kwait.simulator.validation.objectmeta import annotation_errors, label_errors
 
 if TYPE_CHECKING:

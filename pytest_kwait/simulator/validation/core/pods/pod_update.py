@@ -11,6 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import (
+    dns_subdomain_texts,
+    ip_texts,
+    label_key_texts,
+    range_texts,
+)
 from pytest_kwait.simulator.api_errors import Rendered
 from pytest_kwait.simulator.objects import annotations_of, clone
 from pytest_kwait.simulator.validation.core.pods.annotations import (
@@ -22,12 +28,6 @@ from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod
 from pytest_kwait.simulator.validation.core.resources import qos_class
 from pytest_kwait.simulator.validation.core.scheduling import validate_only_added_tolerations
 from pytest_kwait.simulator.validation.field_errors import diff_internal, format_internal
-from pytest_kwait.simulator.validation.formats import (
-    dns_subdomain_texts,
-    ip_texts,
-    label_key_texts,
-    range_texts,
-)
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import range_texts
 from pytest_kwait.simulator.validation.core.pods.windows import validate_windows_options
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
 from pytest_kwait.simulator.validation.field_errors import format_internal
-from pytest_kwait.simulator.validation.formats import range_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

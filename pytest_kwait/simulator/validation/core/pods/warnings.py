@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import dns_label_texts, label_value_texts
 from pytest_kwait.simulator.validation.addresses import iterate_ip_warnings
 from pytest_kwait.simulator.validation.core.nodes import DEPRECATED_NODE_LABELS
 from pytest_kwait.simulator.validation.core.pods.annotations import (
@@ -18,7 +19,6 @@ from pytest_kwait.simulator.validation.core.pods.annotations import (
 )
 from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
 from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
-from pytest_kwait.simulator.validation.formats import dns_label_texts, label_value_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

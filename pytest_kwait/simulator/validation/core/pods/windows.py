@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.validation.formats import dns_subdomain_texts
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts
 from pytest_kwait.simulator.api_errors import (
     Rendered,
     forbidden_field,
@@ -23,7 +24,6 @@ from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
     validate_access_modes,
 )
 from pytest_kwait.simulator.validation.field_errors import ErrorList, diff_internal
-from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts
 from pytest_kwait.simulator.validation.objectmeta import (
     annotation_errors,
     label_errors,

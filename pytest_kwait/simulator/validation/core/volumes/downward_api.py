@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.simulator.validation.formats import label_key_texts
+from pytest_kwait.apimachinery.validation import label_key_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

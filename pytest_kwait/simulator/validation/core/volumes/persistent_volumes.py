@@ -10,6 +10,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.core.nodes import get_node_selector_term_warnings
 from pytest_kwait.simulator.validation.core.scheduling import validate_node_selector
@@ -23,7 +24,6 @@ from pytest_kwait.simulator.validation.core.volumes.sources import (
     validate_path_no_backsteps,
     validate_storage_os,
 )
-from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

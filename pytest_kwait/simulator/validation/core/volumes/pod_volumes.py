@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts
 from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
 from pytest_kwait.simulator.validation.core.volumes.claims import (
     validate_persistent_volume_claim_template,
@@ -28,7 +29,6 @@ from pytest_kwait.simulator.validation.core.volumes.sources import (
     validate_local_descending_path,
     validate_local_non_reserved_path,
 )
-from pytest_kwait.simulator.validation.formats import dns_label_texts, dns_subdomain_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,11 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.validation.formats import (
-    dns_label_texts,
-    dns_subdomain_texts,
-    range_texts,
-)
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts, range_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

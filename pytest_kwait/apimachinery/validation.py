@@ -1,6 +1,7 @@
-"""Formats of strings and numbers in fields: DNS names, labels, ports, IP addresses.
+"""Formats of strings and numbers: DNS names, label keys and values, ports, IP addresses.
 
-Every function returns the messages about a value that does not match; an empty list if it does.
+Every function returns the messages about an invalid value; an empty list for a valid one.
+
 Source: k8s.io/apimachinery pkg/util/validation/{validation,ip}.go,
 pkg/api/validate/content/{dns,identifier,kube,path}.go.
 """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.validation import formats
+from pytest_kwait.apimachinery import validation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,22 +65,22 @@ IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 @pytest.mark.parametrize(
     ("texts", "values"),
     [
-        (formats.dns_label_texts, ["a", "1-b", "a" * 63]),
-        (formats.dns_subdomain_texts, ["a", "a-b.c", "1", "a" * 253]),
-        (formats.underscored_subdomain_texts, ["_a.b", "a_b"]),
-        (formats.dns_1035_texts, ["a", "a-1"]),
-        (formats.wildcard_subdomain_texts, ["*.a.b"]),
-        (formats.label_key_texts, ["a", "example.com/a", "A_b.c", "a" * 63]),
-        (formats.label_value_texts, ["", "a", "A_b.c", "a" * 63]),
-        (formats.c_identifier_texts, ["_a1"]),
-        (formats.percent_texts, ["0%", "250%"]),
-        (formats.header_name_texts, ["X-A"]),
-        (formats.config_key_texts, [".a", "a..b", "A_1"]),
-        (formats.environment_name_texts, ["A", "1-a.b", " "]),
-        (formats.path_segment_texts, ["system:a", "..."]),
-        (formats.port_name_texts, ["http", "1-a", "a" * 15]),
-        (formats.ip_texts, ["10.0.0.1", "255.255.255.255", "0.0.9.249", "::1", "FE80::1"]),
-        (formats.canonical_ip_texts, ["10.0.0.1", "::1"]),
+        (validation.dns_label_texts, ["a", "1-b", "a" * 63]),
+        (validation.dns_subdomain_texts, ["a", "a-b.c", "1", "a" * 253]),
+        (validation.underscored_subdomain_texts, ["_a.b", "a_b"]),
+        (validation.dns_1035_texts, ["a", "a-1"]),
+        (validation.wildcard_subdomain_texts, ["*.a.b"]),
+        (validation.label_key_texts, ["a", "example.com/a", "A_b.c", "a" * 63]),
+        (validation.label_value_texts, ["", "a", "A_b.c", "a" * 63]),
+        (validation.c_identifier_texts, ["_a1"]),
+        (validation.percent_texts, ["0%", "250%"]),
+        (validation.header_name_texts, ["X-A"]),
+        (validation.config_key_texts, [".a", "a..b", "A_1"]),
+        (validation.environment_name_texts, ["A", "1-a.b", " "]),
+        (validation.path_segment_texts, ["system:a", "..."]),
+        (validation.port_name_texts, ["http", "1-a", "a" * 15]),
+        (validation.ip_texts, ["10.0.0.1", "255.255.255.255", "0.0.9.249", "::1", "FE80::1"]),
+        (validation.canonical_ip_texts, ["10.0.0.1", "::1"]),
     ],
 )
 def test_what_has_the_form(texts: Callable[[str], list[str]], values: list[str]) -> None:
@@ -90,44 +90,44 @@ def test_what_has_the_form(texts: Callable[[str], list[str]], values: list[str])
 @pytest.mark.parametrize(
     ("texts", "value", "found"),
     [
-        (formats.dns_label_texts, "a.b", ["must not contain dots"]),
-        (formats.ip_texts, f"{'9' * 5000}.1.1.1", [IP]),
-        (formats.ip_texts, f"{'0' * 5000}1.2.3.4", ["must not have leading 0s"]),
-        (formats.dns_label_texts, "A" * 64, ["must be no more than 63 characters", LABEL]),
-        (formats.dns_label_texts, "", [LABEL]),
+        (validation.dns_label_texts, "a.b", ["must not contain dots"]),
+        (validation.ip_texts, f"{'9' * 5000}.1.1.1", [IP]),
+        (validation.ip_texts, f"{'0' * 5000}1.2.3.4", ["must not have leading 0s"]),
+        (validation.dns_label_texts, "A" * 64, ["must be no more than 63 characters", LABEL]),
+        (validation.dns_label_texts, "", [LABEL]),
         (
-            formats.dns_subdomain_texts,
+            validation.dns_subdomain_texts,
             "A" * 254,
             ["must be no more than 253 characters", SUBDOMAIN],
         ),
-        (formats.dns_1035_texts, "1a", [RFC_1035]),
-        (formats.label_key_texts, "", ["name part must be non-empty", f"name part {KEY}"]),
-        (formats.label_key_texts, "/a", ["prefix part must be non-empty"]),
-        (formats.label_key_texts, "A/a", [f"prefix part {SUBDOMAIN}"]),
-        (formats.label_key_texts, "a" * 64, ["name part must be no more than 63 bytes"]),
+        (validation.dns_1035_texts, "1a", [RFC_1035]),
+        (validation.label_key_texts, "", ["name part must be non-empty", f"name part {KEY}"]),
+        (validation.label_key_texts, "/a", ["prefix part must be non-empty"]),
+        (validation.label_key_texts, "A/a", [f"prefix part {SUBDOMAIN}"]),
+        (validation.label_key_texts, "a" * 64, ["name part must be no more than 63 bytes"]),
         (
-            formats.label_key_texts,
+            validation.label_key_texts,
             "a/b/c",
             [
                 f"a valid label key {KEY} with an optional DNS subdomain prefix and '/' (e.g. "
                 "'example.com/MyName')"
             ],
         ),
-        (formats.label_value_texts, "-" * 64, ["must be no more than 63 bytes", VALUE]),
-        (formats.c_identifier_texts, "1a", [C_IDENTIFIER]),
-        (formats.percent_texts, "5", [PERCENT]),
-        (formats.header_name_texts, "a b", [HEADER]),
-        (formats.config_key_texts, "a b", [CONFIG_KEY]),
-        (formats.config_key_texts, "..", ["must not be '..'"]),
-        (formats.config_key_texts, "..a", ["must not start with '..'"]),
-        (formats.environment_name_texts, "", ["environment variable name must be non-empty"]),
-        (formats.environment_name_texts, "a=b", [ENVIRONMENT]),
-        (formats.environment_name_texts, "\n", [ENVIRONMENT]),
-        (formats.path_segment_texts, "..", ["may not be '..'"]),
-        (formats.path_segment_texts, "a/%", ["may not contain '/'", "may not contain '%'"]),
-        (formats.port_name_texts, "A_1", [PORT_SIGNS, PORT_LETTER]),
+        (validation.label_value_texts, "-" * 64, ["must be no more than 63 bytes", VALUE]),
+        (validation.c_identifier_texts, "1a", [C_IDENTIFIER]),
+        (validation.percent_texts, "5", [PERCENT]),
+        (validation.header_name_texts, "a b", [HEADER]),
+        (validation.config_key_texts, "a b", [CONFIG_KEY]),
+        (validation.config_key_texts, "..", ["must not be '..'"]),
+        (validation.config_key_texts, "..a", ["must not start with '..'"]),
+        (validation.environment_name_texts, "", ["environment variable name must be non-empty"]),
+        (validation.environment_name_texts, "a=b", [ENVIRONMENT]),
+        (validation.environment_name_texts, "\n", [ENVIRONMENT]),
+        (validation.path_segment_texts, "..", ["may not be '..'"]),
+        (validation.path_segment_texts, "a/%", ["may not contain '/'", "may not contain '%'"]),
+        (validation.port_name_texts, "A_1", [PORT_SIGNS, PORT_LETTER]),
         (
-            formats.port_name_texts,
+            validation.port_name_texts,
             "-" + "a" * 15 + "--",
             [
                 "must be no more than 15 characters",
@@ -135,15 +135,15 @@ def test_what_has_the_form(texts: Callable[[str], list[str]], values: list[str])
                 "must not begin or end with a hyphen",
             ],
         ),
-        (formats.port_name_texts, "1", [PORT_LETTER]),
-        (formats.ip_texts, "1.2.3", [IP]),
-        (formats.ip_texts, "1.2.3.256", [IP]),
-        (formats.ip_texts, "1.2.3.4\n", [IP]),
-        (formats.ip_texts, "1.2.3.00", ["must not have leading 0s"]),
-        (formats.ip_texts, "fe80::1%eth0", [IP]),
-        (formats.ip_texts, "010.0.0.1", ["must not have leading 0s"]),
-        (formats.ip_texts, "::ffff:1.2.3.4", ["must not be an IPv4-mapped IPv6 address"]),
-        (formats.canonical_ip_texts, "FE80::1", ['must be in canonical form ("fe80::1")']),
+        (validation.port_name_texts, "1", [PORT_LETTER]),
+        (validation.ip_texts, "1.2.3", [IP]),
+        (validation.ip_texts, "1.2.3.256", [IP]),
+        (validation.ip_texts, "1.2.3.4\n", [IP]),
+        (validation.ip_texts, "1.2.3.00", ["must not have leading 0s"]),
+        (validation.ip_texts, "fe80::1%eth0", [IP]),
+        (validation.ip_texts, "010.0.0.1", ["must not have leading 0s"]),
+        (validation.ip_texts, "::ffff:1.2.3.4", ["must not be an IPv4-mapped IPv6 address"]),
+        (validation.canonical_ip_texts, "FE80::1", ['must be in canonical form ("fe80::1")']),
     ],
 )
 def test_what_is_said_of_the_rest(
@@ -153,7 +153,9 @@ def test_what_is_said_of_the_rest(
 
 
 def test_numbers_are_held_to_their_range() -> None:
-    assert formats.port_number_texts(65535) == []
-    assert formats.port_number_texts(0) == ["must be between 1 and 65535, inclusive"]
-    assert formats.range_texts(-1001, -1000, 1000) == ["must be between -1000 and 1000, inclusive"]
-    assert formats.path_segment_texts("..", prefix=True) == []
+    assert validation.port_number_texts(65535) == []
+    assert validation.port_number_texts(0) == ["must be between 1 and 65535, inclusive"]
+    assert validation.range_texts(-1001, -1000, 1000) == [
+        "must be between -1000 and 1000, inclusive"
+    ]
+    assert validation.path_segment_texts("..", prefix=True) == []
