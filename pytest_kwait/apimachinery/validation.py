@@ -11,10 +11,14 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from pytest_kwait.errors import InvalidArgument
+
 __all__ = [
     "NEGATIVE",
     "c_identifier_texts",
     "canonical_ip_texts",
+    "check_name",
+    "check_namespace",
     "config_key_texts",
     "dns_1035_texts",
     "dns_label_texts",
@@ -334,3 +338,35 @@ def _parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return ipaddress.ip_address(f"{head}{colon}{tail}")
     except ValueError:
         return None
+
+
+def check_namespace(value: object, what: str = "namespace") -> str:
+    """Return `value` as the name of a namespace.
+
+    Raises:
+        InvalidArgument: it is not a DNS label.
+    """
+    if not isinstance(value, str) or dns_label_texts(value):
+        raise InvalidArgument(
+            what,
+            value,
+            "use a DNS label: up to 63 lower-case letters, digits and '-', "
+            "with a letter or digit at both ends",
+        )
+    return value
+
+
+def check_name(what: str, value: object) -> str:
+    """Return `value` as the name of an object.
+
+    Raises:
+        InvalidArgument: it is not a DNS subdomain.
+    """
+    if not isinstance(value, str) or dns_subdomain_texts(value):
+        raise InvalidArgument(
+            what,
+            value,
+            "use a DNS name: up to 253 lower-case letters, digits, '-' and '.', "
+            "with a letter or digit at both ends of each part",
+        )
+    return value

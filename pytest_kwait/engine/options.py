@@ -5,7 +5,6 @@ Objects are named `kind/name`.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
 
@@ -24,8 +23,6 @@ __all__ = [
     "WaitOptions",
     "WaitSettings",
     "check_count",
-    "check_name",
-    "check_namespace",
     "parse_target",
     "resolve_options",
 ]
@@ -145,45 +142,6 @@ def check_count(what: str, value: object, *, least: int = 0) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InvalidArgument(what, value, f"use a whole number, {least} or more")
-    return value
-
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-
-
-def check_namespace(value: object, what: str = "namespace") -> str:
-    """Return `value` as the name of a namespace.
-
-    Raises:
-        InvalidArgument: it is no DNS label.
-    """
-    if not isinstance(value, str) or len(value) > 63 or not _LABEL.fullmatch(value):
-        raise InvalidArgument(
-            what,
-            value,
-            "use a DNS label: up to 63 lower-case letters, digits and '-', "
-            "with a letter or digit at both ends",
-        )
-    return value
-
-
-def check_name(what: str, value: object) -> str:
-    """Return `value` as the name of an object.
-
-    Raises:
-        InvalidArgument: it is no DNS subdomain, which is what names of objects must be.
-    """
-    if (
-        not isinstance(value, str)
-        or len(value) > 253
-        or not all(_LABEL.fullmatch(part) for part in value.split("."))
-    ):
-        raise InvalidArgument(
-            what,
-            value,
-            "use a DNS name: up to 253 lower-case letters, digits, '-' and '.', "
-            "with a letter or digit at both ends of each part",
-        )
     return value
 
 

@@ -14,18 +14,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from pytest_kwait.apimachinery.conditions import get_phase
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import DAEMON_SETS, PODS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import (
-    WaitOptions,
-    check_count,
-    check_name,
-    check_namespace,
-    resolve_options,
-)
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import check_name, check_namespace, parse_target
+from pytest_kwait.engine.options import parse_target
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict

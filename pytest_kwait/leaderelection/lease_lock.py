@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import check_name, check_namespace
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.leaderelection.resource_lock import LeaderElectionRecord
 

@@ -167,7 +167,7 @@ def check_call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> N
     Raises:
         InvalidArgument: an argument is missing, not known or cannot be meant.
     """
-    from pytest_kwait.engine.options import check_namespace
+    from pytest_kwait.apimachinery.validation import check_namespace
 
     wait = WAITS[name]
     options = dict(kwargs)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import check_name
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler, SchedulingAlgorithm
 from pytest_kwait.scheduler.binding import DefaultBinder

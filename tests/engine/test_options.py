@@ -5,13 +5,8 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.options import (
-    WaitSettings,
-    check_count,
-    check_name,
-    check_namespace,
-    resolve_options,
-)
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
+from pytest_kwait.engine.options import WaitSettings, check_count, resolve_options
 from pytest_kwait.errors import InvalidArgument
 
 FORMS = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"

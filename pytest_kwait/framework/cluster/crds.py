@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import WaitOptions, check_name, resolve_options
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict

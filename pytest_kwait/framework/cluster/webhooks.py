@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import (
     CONFIG_MAPS,
     PODS,
@@ -21,13 +22,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import (
-    WaitOptions,
-    check_name,
-    check_namespace,
-    parse_target,
-    resolve_options,
-)
+from pytest_kwait.engine.options import WaitOptions, parse_target, resolve_options
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import ENDPOINT_SLICES, PODS, SERVICES
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import EvidenceScope, Source
@@ -24,7 +25,7 @@ from pytest_kwait.engine.object_counter import (
     TerminalState,
     decode_whole,
 )
-from pytest_kwait.engine.options import check_count, check_name, check_namespace
+from pytest_kwait.engine.options import check_count
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.pod.fields import is_finished, is_ready, is_terminating, phase_label

@@ -9,9 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import ENDPOINT_SLICES
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.endpoints.conditions import (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_phase
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import (
@@ -19,7 +20,7 @@ from pytest_kwait.engine.object_counter import (
     ObjectStateCache,
     TerminalState,
 )
-from pytest_kwait.engine.options import check_count, check_name, check_namespace
+from pytest_kwait.engine.options import check_count
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, LazyPending, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument

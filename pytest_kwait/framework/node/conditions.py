@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_phase
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import NODES, PODS
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import check_name
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
 from pytest_kwait.framework.node.fields import (

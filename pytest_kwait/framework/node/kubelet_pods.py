@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import msgspec
 
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
 from pytest_kwait.client.session import Session
@@ -20,13 +21,7 @@ from pytest_kwait.engine.object_counter import (
     TerminalState,
     decode_whole,
 )
-from pytest_kwait.engine.options import (
-    WaitOptions,
-    check_count,
-    check_name,
-    check_namespace,
-    resolve_options,
-)
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument

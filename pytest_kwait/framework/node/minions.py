@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, cast
 import msgspec
 
 from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import JOBS, NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
 from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.object_counter import decode_whole
-from pytest_kwait.engine.options import WaitOptions, check_name, check_namespace, resolve_options
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import ErrorAction, classify_error
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict

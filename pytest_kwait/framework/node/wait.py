@@ -14,8 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, check_namespace, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.node.conditions import HealthyCluster, NodeGoal, NodeSet, OneNode

@@ -15,19 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from pytest_kwait.apimachinery.durations import format_duration
 from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, SECRETS
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Condition, EvidenceScope, Timed
-from pytest_kwait.engine.options import (
-    Target,
-    WaitOptions,
-    check_name,
-    check_namespace,
-    parse_target,
-    resolve_options,
-)
+from pytest_kwait.engine.options import Target, WaitOptions, parse_target, resolve_options
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from pytest_kwait.apimachinery.durations import format_duration, to_seconds
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.client.session import Session
@@ -23,7 +24,7 @@ from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.failure.report import WaitReport
 from pytest_kwait.engine.failure.timeline import Timeline
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_kwait.apimachinery.conditions import get_condition, get_phase
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.responses import PartialObjectMetadata
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import check_name, check_namespace
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument

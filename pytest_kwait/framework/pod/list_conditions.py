@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 from pytest_kwait.apimachinery.conditions import get_condition, get_phase
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.container_states import ContainerStatuses
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import check_namespace
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.framework.pod.fields import controller_uid, is_ready, node_of, phase_label
 from pytest_kwait.framework.terminal_states.pods import (

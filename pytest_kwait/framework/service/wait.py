@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import SERVICES
 from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_namespace, resolve_options
+from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.framework.named_objects import (

@@ -14,11 +14,12 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.apimachinery.conditions import get_phase
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import PODS, STATEFUL_SETS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import check_count, check_name
+from pytest_kwait.engine.options import check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.pod.fields import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pytest_kwait.apimachinery.conditions import get_phase
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pytest_kwait.client.responses import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import check_namespace
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
 from pytest_kwait.framework.named_objects import AbsentObject, NamedObjectStore

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pytest_kwait.apimachinery.labels import format_label_selector
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import (
     BUILT_IN,
@@ -19,7 +20,7 @@ from pytest_kwait.client.resource import (
     STATEFUL_SETS,
 )
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.engine.options import check_name, parse_target
+from pytest_kwait.engine.options import parse_target
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from pytest_kwait.engine.options import check_name
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.command.config_errors import (
     CommandError,
