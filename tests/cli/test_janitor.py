@@ -34,7 +34,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
         chosen.append((args, options))
         return Provider()
 
-    monkeypatch.setattr(provider, "choose", choose)
+    monkeypatch.setattr(provider, "choose_provider", choose)
     return made
 
 
@@ -138,7 +138,7 @@ def test_a_cluster_that_does_not_answer_is_said(
     def choose(*args: Any, **options: Any) -> Any:
         raise ClusterError("server https://x cannot be reached")
 
-    monkeypatch.setattr(provider, "choose", choose)
+    monkeypatch.setattr(provider, "choose_provider", choose)
     assert main(["janitor"]) == 1
     assert capsys.readouterr().err == "kwait janitor: server https://x cannot be reached\n"
 

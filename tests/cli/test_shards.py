@@ -57,7 +57,7 @@ class Submitted:
             def start(self) -> FakeCluster:
                 return bench.cluster
 
-        monkeypatch.setattr(provider, "choose", lambda *_, **__: Provider())
+        monkeypatch.setattr(provider, "choose_provider", lambda *_, **__: Provider())
         monkeypatch.setattr(shard_job, "ShardJob", Job)
 
 
@@ -201,6 +201,6 @@ def test_the_job_is_submitted_nowhere_without_a_cluster(
     def choose(*_: object, **__: object) -> None:
         raise ClusterError("no kubeconfig")
 
-    monkeypatch.setattr(provider, "choose", choose)
+    monkeypatch.setattr(provider, "choose_provider", choose)
     assert main([*RUN]) == 1
     assert capsys.readouterr().err == "kwait shards: no kubeconfig\n"

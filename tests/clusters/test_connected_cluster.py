@@ -204,7 +204,7 @@ def test_nothing_costly_is_imported_before_a_client_is_asked_for() -> None:
     import subprocess
 
     code = (
-        "import sys, pytest_kwait.clusters as c; c.choose('embedded'); "
+        "import sys, pytest_kwait.clusters.provider as c; c.choose_provider('embedded'); "
         "print([m for m in ('kubernetes', 'urllib3', 'msgspec', 'aiohttp') if m in sys.modules])"
     )
     answer = subprocess.run(

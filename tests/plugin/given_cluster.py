@@ -31,13 +31,13 @@ class Provider:
         return Cluster()
 
 
-real = provider.choose, provider.connect
-provider.choose = lambda *args, **kwargs: Provider()
+real = provider.choose_provider, provider.connect
+provider.choose_provider = lambda *args, **kwargs: Provider()
 provider.connect = lambda *args, **kwargs: Cluster()
 
 
 def pytest_unconfigure():
-    provider.choose, provider.connect = real
+    provider.choose_provider, provider.connect = real
 """
 
 

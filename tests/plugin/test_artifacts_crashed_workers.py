@@ -73,8 +73,8 @@ def connect(kubeconfig, context=None, provider="existing", time_scale=1.0):
     return Cluster()
 
 
-real = provider.choose, provider.connect
-provider.choose, provider.connect = lambda *args, **kwargs: Provider(), connect
+real = provider.choose_provider, provider.connect
+provider.choose_provider, provider.connect = lambda *args, **kwargs: Provider(), connect
 
 
 def pytest_configure(config):
@@ -83,7 +83,7 @@ def pytest_configure(config):
 
 
 def pytest_unconfigure():
-    provider.choose, provider.connect = real
+    provider.choose_provider, provider.connect = real
 """
 _MINE = """
 import os, signal, threading, time

@@ -57,12 +57,12 @@ def connect(kubeconfig, context, provider, time_scale):
     return FakeCluster(time_scale=time_scale)
 
 
-real = provider.choose, provider.connect
-provider.choose, provider.connect = choose, connect
+real = provider.choose_provider, provider.connect
+provider.choose_provider, provider.connect = choose, connect
 
 
 def pytest_unconfigure():
-    provider.choose, provider.connect = real
+    provider.choose_provider, provider.connect = real
 """
 _INI = """
 [pytest]

@@ -83,12 +83,12 @@ def test_deadlines_stand_still_at_the_prompt(
         import threading
         import time
 
-        from pytest_kwait.engine.active_waits import PENDING
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
         NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
 
         def left():
-            return PENDING.waits()[0].deadline.remaining
+            return ACTIVE_WAITS.waits()[0].deadline.remaining
 
         def test_it(kwait, wait_for_job_complete):
             def wait():
@@ -96,7 +96,7 @@ def test_deadlines_stand_still_at_the_prompt(
 
             thread = threading.Thread(target=wait)
             thread.start()
-            while not PENDING.waits():
+            while not ACTIVE_WAITS.waits():
                 time.sleep(0.01)
             breakpoint()
             assert 50 < left() < 60

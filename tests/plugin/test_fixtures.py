@@ -229,7 +229,7 @@ def test_running_again_takes_a_new_name(
         def again(request): pass
 
         def test_it(kwait, request):
-            from pytest_kwait.plugin.namespaces import owner_of as _owner
+            from pytest_kwait.plugin.namespaces import make_owner as _owner
             node = request.node
             before = _owner(request.config, kwait.cluster, node.nodeid, node.name, again=True)
             after = _owner(request.config, kwait.cluster, node.nodeid, node.name)

@@ -99,13 +99,13 @@ def test_an_error_in_a_users_fixture_shows_its_line(
     lines = shown(result)
     assert '>       return kwait.get("job-pi")' in lines
     assert "test_it.py:5: InvalidArgument" in lines
-    assert not any("bench.py" in line for line in lines)
+    assert not any("suite/kwait.py" in line for line in lines)
 
 
 def test_full_trace_shows_everything(pytester: pytest.Pytester, fake_cluster: FakeCluster) -> None:
     pytester.makepyfile(test_it='def test_it(kwait): kwait.get("job/pi")')
     # On its own: the trace is parsed, which Python 3.11 may fail at where other threads parse too.
-    assert "bench.py" in pytester.runpytest_subprocess("--full-trace").stdout.str()
+    assert "suite/kwait.py" in pytester.runpytest_subprocess("--full-trace").stdout.str()
 
 
 _TWO_TESTS = """

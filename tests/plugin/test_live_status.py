@@ -199,10 +199,10 @@ LOGGED = """
 import os, signal, threading, time
 import pytest
 from pytest_kwait import WaitTimeout, wait_for_job_complete
-from pytest_kwait.engine.active_waits import PENDING
-from pytest_kwait.plugin import narration, running
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.plugin import live_status, run
 
-narration.HEARTBEAT = 0.3
+live_status.STATUS_INTERVAL = 0.3
 DONE = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "asked"},
         "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
 
@@ -213,10 +213,10 @@ def test_beats(wait_for_job_complete):
         wait_for_job_complete("pi", timeout="1.6s")
 
 def test_signal(kwait, wait_for_job_complete, monkeypatch):
-    monkeypatch.setattr(narration, "HEARTBEAT", 60.0)
+    monkeypatch.setattr(live_status, "STATUS_INTERVAL", 60.0)
 
     def ask():
-        while not any(wait.timeline.last for wait in PENDING.waits()):
+        while not any(wait.timeline.last for wait in ACTIVE_WAITS.waits()):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGUSR1)
         kwait.create(DONE)
@@ -227,9 +227,9 @@ def test_signal(kwait, wait_for_job_complete, monkeypatch):
 @pytest.fixture
 def reserve():
     # So much of the limit is left that a slow machine does not come to it.
-    running._RESERVED_PART = 0.99
-    running._RESERVE = 29.8
-    narration.HEARTBEAT = 60.0
+    run._RESERVED_PART = 0.99
+    run._RESERVED_SECONDS = 29.8
+    live_status.STATUS_INTERVAL = 60.0
 
 @pytest.mark.timeout(30, func_only=True)
 def test_outlasts(reserve, kwait):
@@ -270,9 +270,9 @@ def test_workers_say_it_on_the_errors_of_their_controller_which_no_signal_ends(
         test_it="""
         import os, signal, time
         import pytest
-        from pytest_kwait.plugin import narration
+        from pytest_kwait.plugin import live_status
 
-        narration.HEARTBEAT = 0.3
+        live_status.STATUS_INTERVAL = 0.3
 
         def test_waits(wait_for_job_complete):
             os.kill(os.getppid(), signal.SIGUSR1)

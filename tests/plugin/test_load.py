@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 
@@ -17,11 +19,23 @@ def test_a_suite_that_waits_for_nothing_imports_nothing_costly(pytester: pytest.
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_a_module_of_the_plugin_can_be_switched_off(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test(): pass")
-    result = pytester.runpytest("-p", "no:pytest_kwait.plugin.settings", "--kwait-poll=1s")
+def test_a_module_of_the_plugin_can_be_switched_off(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_kwait import WaitTimeout
+
+        def test_it(wait_for_job_complete):
+            with pytest.raises(WaitTimeout):
+                wait_for_job_complete("pi", timeout="10ms")
+        """
+    )
+    result = pytester.runpytest("-p", "no:pytest_kwait.plugin.summary", "--kwait-poll=1s")
     result.assert_outcomes(passed=1)
-    assert "kwait: poll" not in result.stdout.str()
+    assert "kwait: poll=1s" in result.stdout.str()
+    assert "kwait: waited" not in result.stdout.str()
 
 
 def test_fixtures_are_documented(pytester: pytest.Pytester) -> None:
@@ -85,7 +99,7 @@ def test_whoever_asks_for_anything_gets_everything(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     pytester.makeconftest(conftest)
     check = """
-    for name in ("settings", "outcomes", "preconditions", "progress", "distributed"):
+    for name in ("settings", "kept_namespaces", "markers", "live_status", "cluster"):
         assert pytestconfig.pluginmanager.hasplugin(f"pytest_kwait.plugin.{name}")
 """
     pytester.makepyfile(test.replace("{check}", check))

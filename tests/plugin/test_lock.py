@@ -28,10 +28,10 @@ sys.path.append(os.environ["FAKE_PATH"])
 
 from pytest_kwait.clusters import provider
 from pytest_kwait.errors import ApiError
-from pytest_kwait.plugin import cluster_sources
-from pytest_kwait.suite import lock_keeper
-from pytest_kwait.suite.lock.leases import Ticket, lock_lease, member_lease
-from pytest_kwait.suite.namespaces.permissions import Lack
+from pytest_kwait.plugin import cluster_source
+from pytest_kwait.suite.lock import lock as lock_module
+from pytest_kwait.suite.lock.leases import Ticket, build_lock_lease, build_member_lease
+from pytest_kwait.suite.namespaces.permissions import MissingRights
 from tests.suite.fakes import FakeCluster
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -65,17 +65,17 @@ class NoInformer:
     stop = start
 
 
-BEFORE = provider.PROVIDERS["existing"], lock_keeper.SharedInformer, cluster_sources.missing_rights
+BEFORE = provider.PROVIDERS["existing"], lock_module.SharedInformer, cluster_source.missing_rights
 
 
 def pytest_unconfigure():
-    existing, lock_keeper.SharedInformer, cluster_sources.missing_rights = BEFORE
+    existing, lock_module.SharedInformer, cluster_source.missing_rights = BEFORE
     provider.PROVIDERS["existing"] = existing
 
 
 provider.PROVIDERS["existing"] = Provider
-lock_keeper.SharedInformer = NoInformer
-cluster_sources.missing_rights = lambda cluster, settings: Lack()
+lock_module.SharedInformer = NoInformer
+cluster_source.missing_rights = lambda cluster, settings: MissingRights()
 
 
 def put(lease, uid):
@@ -84,10 +84,10 @@ def put(lease, uid):
 
 
 def hold(*, held=True):
-    put(member_lease("other", "run ci-1, worker gw0", "", 30, "", out=held, owner=None), "u")
+    put(build_member_lease("other", "run ci-1, worker gw0", "", 30, "", out=held, owner=None), "u")
     if held:
         ticket = Ticket("t", "u", "other", "run ci-1, worker gw0", "test_other", False)
-        put(lock_lease(None, [ticket], "", held=True), "q")
+        put(build_lock_lease(None, [ticket], "", held=True), "q")
 
 
 def let_go():
@@ -241,7 +241,7 @@ def test_waiting_for_it_is_not_on_the_time_of_the_test(
     pytester.makepyfile(
         test_it="""
         import conftest, pytest, threading, time
-        from pytest_kwait.engine.active_waits import PENDING
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
         from pytest_kwait.plugin.run import time_left
 
         conftest.hold()
@@ -249,9 +249,9 @@ def test_waiting_for_it_is_not_on_the_time_of_the_test(
 
         def free():
             rest = threading.Event()
-            while not PENDING.waits():
+            while not ACTIVE_WAITS.waits():
                 rest.wait(0.01)
-            said.extend(map(str, PENDING.waits()))
+            said.extend(map(str, ACTIVE_WAITS.waits()))
             rest.wait(0.3)
             freed.append(time.monotonic())
             conftest.let_go()
@@ -292,11 +292,11 @@ _LOSE = """
 import conftest, pytest
 
 def lose(pytestconfig):
-    from pytest_kwait.plugin.lock import gate_of
+    from pytest_kwait.plugin.lock import lock_holder_of
 
     for name in conftest.own():
         del conftest.SEEN[name]
-    gate_of(pytestconfig)._keeper.lock._own._good_until = 0.0
+    lock_holder_of(pytestconfig)._keeper.lock._own._good_until = 0.0
 """
 
 

@@ -215,10 +215,10 @@ def test_one_that_is_never_ready_is_told_before_the_tests_own_timeout(
         test_it="""
         import pytest
 
-        from pytest_kwait.plugin import running
+        from pytest_kwait.plugin import run
 
         # So that it is short, and a slow machine has time for all else.
-        running._RESERVED_PART = 0.8
+        run._RESERVED_PART = 0.8
 
         @pytest.fixture(scope="session")
         def kwait_cluster(kwait_cluster):
@@ -427,7 +427,7 @@ sending = Cluster.__init__
 def init(self):
     sending(self)
     send = self.transport.send
-    lease_name = __import__("pytest_kwait.suite.cleanup.owned_objects", fromlist=["x"]).lease_name
+    lease_name = __import__("pytest_kwait.suite.cleanup.owned_objects", fromlist=["x"]).run_lease_name
 
     def lively(method, path, **options):
         answer = send(method, path, **options)

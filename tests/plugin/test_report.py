@@ -13,7 +13,7 @@ _SUITE = """
 import os, signal, threading
 import pytest
 from pytest_kwait import ApiError, WaitFailed
-from pytest_kwait.engine.active_waits import PENDING
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
 def pod(phase):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -116,7 +116,7 @@ class Killer:
 def test_zz_killed(kwait, wait_for_pod_running, wait_for_pod_ready):
     kwait.create(pod("Running"))
     wait_for_pod_running("p", timeout=5)
-    PENDING.add(Killer())
+    ACTIVE_WAITS.add(Killer())
     wait_for_pod_ready("never", timeout=30)
 """
     )
@@ -291,9 +291,9 @@ def test_nothing_is_recorded_unless_asked_for(
     pytester.makepyfile(
         """
         def test_it(kwait):
-            from pytest_kwait.engine.active_waits import PENDING
-            names = {type(each).__name__ for each in PENDING._onlookers}
-            assert "Recorder" not in names
+            from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+            names = {type(each).__name__ for each in ACTIVE_WAITS._onlookers}
+            assert "WaitRecorder" not in names
         """
     )
     pytester.runpytest().assert_outcomes(passed=1)

@@ -20,10 +20,10 @@ import threading
 
 import pytest
 
-from pytest_kwait.plugin import running
+from pytest_kwait.plugin import run
 
 # So that waits are short, and a slow machine has time for all else.
-running._RESERVED_PART = running._PART_AT_THE_END = 0.93
+run._RESERVED_PART = run._TEARDOWN_PART = 0.93
 
 
 def test_body(wait_for_job_complete):
@@ -118,25 +118,25 @@ def test_setup_counts_where_pytest_timeout_counts_it(
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_kwait.plugin.run import allowance_of
+        from pytest_kwait.plugin.run import time_budget_of
 
         @pytest.fixture
         def in_setup(request):
-            return allowance_of(request.node)
+            return time_budget_of(request.node)
 
         @pytest.mark.timeout(100)
         def test_all(request, in_setup):
             assert 80 < in_setup.seconds <= 90
-            assert 80 < allowance_of(request.node).seconds <= 90
+            assert 80 < time_budget_of(request.node).seconds <= 90
 
         @pytest.mark.timeout(100, func_only=True)
         def test_body(request, in_setup):
             assert in_setup is None
-            assert 80 < allowance_of(request.node).seconds <= 90
+            assert 80 < time_budget_of(request.node).seconds <= 90
 
         def test_none(request, in_setup):
             assert in_setup is None
-            assert allowance_of(request.node) is None
+            assert time_budget_of(request.node) is None
         """
     )
     pytester.runpytest().assert_outcomes(passed=3)
@@ -164,20 +164,20 @@ def test_wherever_the_timeout_comes_from(
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_kwait.plugin.run import allowance_of
+        from pytest_kwait.plugin.run import time_budget_of
 
         @pytest.fixture
         def around(request):
             whole = not request.config.getini("timeout_func_only")
-            before = allowance_of(request.node)
+            before = time_budget_of(request.node)
             assert (80 < before.seconds <= 90) if whole else before is None
             yield
-            after = allowance_of(request.node)
+            after = time_budget_of(request.node)
             # The teardown may use of what is kept for it.
             assert (90 < after.seconds <= 98) if whole else after is None
 
         def test_it(request, around, wait_for_job_complete):
-            assert 80 < allowance_of(request.node).seconds <= 90
+            assert 80 < time_budget_of(request.node).seconds <= 90
         """
     )
     pytester.runpytest(*options).assert_outcomes(passed=1)
@@ -190,20 +190,20 @@ def test_after_a_test_was_debugged_it_has_no_limit(
         test_it="""
         import pytest
         import pytest_timeout
-        from pytest_kwait.plugin.run import allowance_of, near_limit
+        from pytest_kwait.plugin.run import time_budget_of, near_limit
 
         @pytest.mark.parametrize("on", [False, True])
         def test_it(request, monkeypatch, on):
-            assert allowance_of(request.node) is not None
+            assert time_budget_of(request.node) is not None
             monkeypatch.setattr(pytest_timeout, "SUPPRESS_TIMEOUT", True)
-            assert allowance_of(request.node) is None
+            assert time_budget_of(request.node) is None
             assert near_limit(request.node) is None
 
         def test_all_the_same(request, monkeypatch):
             settings = pytest_timeout.Settings(50, "signal", False, True)
             request.node.ihook.pytest_timeout_set_timer(item=request.node, settings=settings)
             monkeypatch.setattr(pytest_timeout, "SUPPRESS_TIMEOUT", True)
-            assert allowance_of(request.node) is not None
+            assert time_budget_of(request.node) is not None
         """
     )
     pytester.runpytest("--timeout=100").assert_outcomes(passed=3)

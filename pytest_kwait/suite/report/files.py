@@ -55,7 +55,7 @@ _SCRIPTS = ("data.js", "elements.js", "timeline.js", "tables.js", "detail.js", "
 
 def render_page(report: RunReport) -> str:
     """Return the page of a report."""
-    folder = files("pytest_kwait.suite") / "page"
+    folder = files("pytest_kwait.suite.report") / "page"
     style = (folder / "page.css").read_text(encoding="utf-8")
     parts = [(folder / name).read_text(encoding="utf-8") for name in _SCRIPTS]
     script = "\n".join(("'use strict';", *parts))

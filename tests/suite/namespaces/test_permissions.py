@@ -160,7 +160,7 @@ def test_whoever_may_everything_is_asked_about_nothing_else() -> None:
 
 
 def test_the_role_in_the_docs_has_what_is_needed_and_nothing_else() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "namespaces.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "namespaces.md").read_text()
     found = re.search(r"```yaml\n(.*?)```", text, re.S)
     assert found is not None
     role = yaml.safe_load(found[1])

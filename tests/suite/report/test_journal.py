@@ -41,10 +41,10 @@ def test_a_process_that_is_killed_takes_no_line_with_it(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from pytest_kwait.suite.report.records import Entry, Journal\n"
+        "from pytest_kwait.suite.report.records import Journal, JournalEntry\n"
         "from pytest_kwait.suite.report.records import RunRecord\n"
         "journal = Journal(Path(sys.argv[1]))\n"
-        "for n in range(100): journal.write(Entry(run=RunRecord(str(n), str(n), 1.0)))\n"
+        "for n in range(100): journal.write(JournalEntry(run=RunRecord(str(n), str(n), 1.0)))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     ended = subprocess.run([sys.executable, "-c", code, str(path)], check=False)

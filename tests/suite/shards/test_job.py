@@ -42,7 +42,7 @@ def test_the_job_that_is_submitted() -> None:
             {
                 "name": "pytest",
                 "image": "suite:1",
-                "command": ["python", "-m", "pytest_kwait.suite.shards.split.shard_process"],
+                "command": ["python", "-m", "pytest_kwait.suite.shards.pod"],
                 "args": [
                     "e2e",
                     "-q",
