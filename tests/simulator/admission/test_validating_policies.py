@@ -157,7 +157,7 @@ EXPRESSIONS = "pytest_kwait.simulator.admission.cel_expressions"
 def test_what_costs_too_much_denies_unless_it_may_fail(
     api: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, policy: dict[str, Any], text: str
 ) -> None:
-    for name in ("OBJECT_BUDGET", "CONDITIONS_BUDGET"):
+    for name in ("RUNTIME_COST_BUDGET", "MATCH_CONDITIONS_COST_BUDGET"):
         monkeypatch.setattr(f"{EXPRESSIONS}.{name}", 300)
         monkeypatch.setattr(f"pytest_kwait.simulator.cel.expressions.{name}", 300)
     bind(api, *policy.pop("validations"), **policy)
