@@ -105,8 +105,88 @@ def list_params(
     return _NO_PARAMS
 
 
-_VALIDATING_POLICIES = f"validatingadmissionpolicies.{ADMISSION_GROUP}"
-_VALIDATING_BINDINGS = f"validatingadmissionpolicybindings.{ADMISSION_GROUP}"
+@dataclass(frozen=True, slots=True)
+class _Invocation:
+    """A policy to evaluate for a request, by one binding and one parameter object.
+
+    Args:
+        policy: the policy.
+        binding: the binding.
+        kind: the version in which the policy sees the object.
+        params: the parameter object.
+        error: the reason why parameters are missing; empty when they are not.
+    """
+
+    policy: Obj
+    binding: Obj
+    kind: Kind
+    params: Obj | None = None
+    error: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The names of policy, binding and parameters."""
+        params = self.params or {"metadata": {}}
+        parts = (name_of(self.policy), name_of(self.binding))
+        return "/".join((*parts, namespace_of(params), params["metadata"].get("name", "")))
+
+    @property
+    def title(self) -> str:
+        """The policy and the binding, as messages name them."""
+        return f"'{name_of(self.policy)}' with binding '{name_of(self.binding)}'"
+
+    @property
+    def is_failure_fatal(self) -> bool:
+        """Whether the request fails when the policy cannot be evaluated."""
+        return _is_failure_fatal(self.policy["spec"])
+
+    def activation(self, api: Cluster, attributes: Attributes) -> Activation:
+        """The variables of the policy's expressions."""
+        # The CEL library is loaded with the first policy.
+        from pytest_kwait.simulator.admission.cel_expressions import Activation
+
+        variables = self.policy["spec"].get("variables") or ()
+        expressions = {one["name"]: one["expression"] for one in variables}
+        return Activation(api, attributes, self.kind, expressions, self.params)
+
+
+def _is_failure_fatal(spec: Obj) -> bool:
+    return bool(spec.get("failurePolicy", "Fail") == "Fail")
+
+
+class _PolicyPlugin(AdmissionPlugin):
+    """A plugin that evaluates the policies bound to a request.
+
+    Source: k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+    """
+
+    _policy_resource: str
+    _binding_resource: str
+
+    def __init__(self, api: Cluster) -> None:
+        self._api = api
+        self._bindings = api.store.present(self._binding_resource)
+
+    def _invocations(self, attributes: Attributes) -> Iterator[_Invocation]:
+        """Match policies, bindings and parameters with a request."""
+        if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
+            return
+        bindings = self._api.list(self._binding_resource)
+        for policy in self._api.list(self._policy_resource):
+            for binding in bindings:
+                spec, limits = policy["spec"], binding["spec"]
+                if limits.get("policyName") != name_of(policy):
+                    continue
+                kind = match_policy(self._api, spec, limits, attributes)
+                if kind is None:
+                    continue
+                found = list_params(self._api, spec, limits, attributes)
+                if not isinstance(found, str):
+                    yield from (_Invocation(policy, binding, kind, params) for params in found)
+                elif _is_failure_fatal(spec):
+                    yield _Invocation(policy, binding, kind, error=found)
+
+
 _MAX_MESSAGE_LENGTH = 5 * 1024
 _REASON_CODES = {
     "Unauthorized": 401,
@@ -126,72 +206,46 @@ class _Denial:
     """Whether the request is refused whatever the binding says is to be done."""
 
 
-class ValidatingAdmissionPolicy(AdmissionPlugin):
-    """The plugin.
+class ValidatingAdmissionPolicy(_PolicyPlugin):
+    """The ValidatingAdmissionPolicy plugin."""
 
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._bindings = api.store.present(_VALIDATING_BINDINGS)
+    _policy_resource = f"validatingadmissionpolicies.{ADMISSION_GROUP}"
+    _binding_resource = f"validatingadmissionpolicybindings.{ADMISSION_GROUP}"
 
     def validate(self, attributes: Attributes) -> None:
-        """Hold the request to all policies that are bound to it; the first denial counts.
+        """Evaluate all bound policies; the first denial counts.
 
         Raises:
-            StatusError: one denies it.
+            StatusError: a policy denies the request.
         """
-        if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
-            return
         refusal: StatusError | None = None
-        policies = {name_of(policy): policy for policy in self._api.list(_VALIDATING_POLICIES)}
-        for binding in self._api.list(_VALIDATING_BINDINGS):
-            policy = policies.get(binding["spec"].get("policyName", ""))
-            if policy is None:
-                continue
-            said = (
-                f"ValidatingAdmissionPolicy '{name_of(policy)}' with binding '{name_of(binding)}'"
-            )
-            for denial in self._denials(policy["spec"], binding["spec"], attributes):
-                actions = binding["spec"].get("validationActions") or ()
+        for invocation in self._invocations(attributes):
+            title = f"ValidatingAdmissionPolicy {invocation.title}"
+            actions = invocation.binding["spec"].get("validationActions") or ()
+            for denial in self._denials(invocation, attributes):
                 if "Warn" in actions and not denial.always:
-                    attributes.caller.warn(f"Validation failed for {said}: {denial.text}")
+                    attributes.caller.warn(f"Validation failed for {title}: {denial.text}")
                 if ("Deny" in actions or denial.always) and refusal is None:
-                    refusal = _denial_error(
-                        attributes, denial, f"{said} denied request: {denial.text}"
-                    )
+                    text = f"{title} denied request: {denial.text}"
+                    refusal = _denial_error(attributes, denial, text)
         if refusal is not None:
             raise refusal
 
-    def _denials(self, policy: Obj, binding: Obj, attributes: Attributes) -> Iterator[_Denial]:
-        kind = match_policy(self._api, policy, binding, attributes)
-        if kind is None:
+    def _denials(self, invocation: _Invocation, attributes: Attributes) -> Iterator[_Denial]:
+        if invocation.error:
+            yield _Denial("Invalid", invocation.error)
             return
-        found = list_params(self._api, policy, binding, attributes)
-        if isinstance(found, str):
-            if policy.get("failurePolicy", "Fail") == "Fail":
-                yield _Denial("Invalid", found)
-            return
-        # Not at import: the expressions' library is loaded where one is met.
-        from pytest_kwait.simulator.admission.cel_expressions import Activation
-
-        variables = {one["name"]: one["expression"] for one in policy.get("variables") or ()}
-        for params in found:
-            situation = Activation(self._api, attributes, kind, variables, params)
-            unmet, failure = situation.evaluate_conditions(policy.get("matchConditions") or [])
-            if unmet:
-                continue
-            if failure:
-                if policy.get("failurePolicy", "Fail") == "Fail":
-                    yield _Denial("Invalid", failure)
-                continue
-            yield from _failed_validations(policy, situation)
-            yield from _audit_annotation_errors(policy, situation)
+        policy = invocation.policy["spec"]
+        activation = invocation.activation(self._api, attributes)
+        unmet, failure = activation.evaluate_conditions(policy.get("matchConditions") or [])
+        if failure and not unmet and invocation.is_failure_fatal:
+            yield _Denial("Invalid", failure)
+        if not failure and not unmet:
+            yield from _failed_validations(policy, activation)
+            yield from _audit_annotation_errors(policy, activation)
 
 
-def _failed_validations(policy: Obj, situation: Activation) -> list[_Denial]:
+def _failed_validations(policy: Obj, activation: Activation) -> list[_Denial]:
     """The validations that do not hold.
 
     What is to be said is found out for all of them, and none holds where that costs too much.
@@ -200,14 +254,14 @@ def _failed_validations(policy: Obj, situation: Activation) -> list[_Denial]:
     """
     from pytest_kwait.simulator.cel.expressions import CostBudgetExceededError, EvaluationError
 
-    must = policy.get("failurePolicy", "Fail") == "Fail"
+    must = _is_failure_fatal(policy)
     validations: list[Obj] = policy.get("validations") or []
     outcomes: list[bool | str] = []
     try:
         for validation in validations:
             text: str = validation["expression"]
             try:
-                outcomes.append(situation.evaluate(text) is True)
+                outcomes.append(activation.evaluate(text) is True)
             except EvaluationError as error:
                 outcomes.append(f"expression '{text}' resulted in error: {error}")
     except CostBudgetExceededError as error:
@@ -215,8 +269,8 @@ def _failed_validations(policy: Obj, situation: Activation) -> list[_Denial]:
     over = ""
     messages: list[str] = []
     try:
-        situation.reset_variables()
-        messages = [_validation_message(validation, situation) for validation in validations]
+        activation.reset_variables()
+        messages = [_validation_message(validation, activation) for validation in validations]
     except CostBudgetExceededError as error:
         over = f"failed messageExpression: {error}"
     found: list[_Denial] = []
@@ -230,7 +284,7 @@ def _failed_validations(policy: Obj, situation: Activation) -> list[_Denial]:
     return found
 
 
-def _validation_message(validation: Obj, situation: Activation) -> str:
+def _validation_message(validation: Obj, activation: Activation) -> str:
     """What is said of a validation where it does not hold.
 
     Raises:
@@ -241,7 +295,7 @@ def _validation_message(validation: Obj, situation: Activation) -> str:
     said: object = ""
     if validation.get("messageExpression"):
         try:
-            said = situation.evaluate(validation["messageExpression"])
+            said = activation.evaluate(validation["messageExpression"])
         except EvaluationError:
             said = ""
     text = said.strip() if isinstance(said, str) else ""
@@ -251,7 +305,7 @@ def _validation_message(validation: Obj, situation: Activation) -> str:
     return plain or f"failed expression: {validation['expression'].strip()}"
 
 
-def _audit_annotation_errors(policy: Obj, situation: Activation) -> Iterator[_Denial]:
+def _audit_annotation_errors(policy: Obj, activation: Activation) -> Iterator[_Denial]:
     """What cannot be noted for audits; what can goes nowhere, as there are no audit logs."""
     from pytest_kwait.simulator.cel.expressions import (
         RUNTIME_COST_BUDGET,
@@ -260,17 +314,17 @@ def _audit_annotation_errors(policy: Obj, situation: Activation) -> Iterator[_De
         EvaluationError,
     )
 
-    situation.reset_variables(Budget(RUNTIME_COST_BUDGET))
+    activation.reset_variables(Budget(RUNTIME_COST_BUDGET))
     for note in policy.get("auditAnnotations") or ():
         text: str = note["valueExpression"].strip()
         try:
-            situation.evaluate(text)
+            activation.evaluate(text)
         except EvaluationError as error:
-            if policy.get("failurePolicy", "Fail") == "Fail":
+            if _is_failure_fatal(policy):
                 why = f"expression '{text}' resulted in error: {error}"
                 yield _Denial("Invalid", why, always=True)
         except CostBudgetExceededError as error:
-            if policy.get("failurePolicy", "Fail") == "Fail":
+            if _is_failure_fatal(policy):
                 yield _Denial("Invalid", str(error))
             return
 
@@ -282,82 +336,28 @@ def _denial_error(attributes: Attributes, denial: _Denial, text: str) -> StatusE
     return StatusError(code, denial.reason, forbidden.message, details)
 
 
-_MUTATING_POLICIES = f"mutatingadmissionpolicies.{ADMISSION_GROUP}"
-_MUTATING_BINDINGS = f"mutatingadmissionpolicybindings.{ADMISSION_GROUP}"
+class MutatingAdmissionPolicy(_PolicyPlugin):
+    """The MutatingAdmissionPolicy plugin."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Invocation:
-    """One policy by one binding with one object of parameters."""
-
-    policy: Obj
-    binding: Obj
-    kind: Kind
-    params: Obj | None
-
-    @property
-    def identity(self) -> str:
-        """What tells it from all others."""
-        params = self.params or {"metadata": {}}
-        parts = (name_of(self.policy), name_of(self.binding))
-        return "/".join((*parts, namespace_of(params), params["metadata"].get("name", "")))
-
-    @property
-    def said(self) -> str:
-        """How its refusals begin."""
-        policy, binding = name_of(self.policy), name_of(self.binding)
-        return f"policy '{policy}' with binding '{binding}' denied request: "
-
-
-class MutatingAdmissionPolicy(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._bindings = api.store.present(_MUTATING_BINDINGS)
+    _policy_resource = f"mutatingadmissionpolicies.{ADMISSION_GROUP}"
+    _binding_resource = f"mutatingadmissionpolicybindings.{ADMISSION_GROUP}"
 
     def admit(self, attributes: Attributes) -> None:
-        """Let all policies that are bound to the request change it, in the order of their names.
+        """Apply the mutations of all bound policies, in the order of their names.
 
-        In the second round those look again that want to and have not seen what changed after
-        them.
+        The second round invokes the policies that allow reinvocation and ran before the last
+        change.
 
         Raises:
-            StatusError: 403, one cannot do its work and may not be left out.
+            StatusError: 403, a policy fails and its failure policy is `Fail`.
         """
-        if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
-            return
-        failures: list[tuple[str, str]] = []
-        invocations = [*self._invocations(attributes, failures)]
+        invocations = [*self._invocations(attributes)]
+        failures = [(f"{_denied(one)}{one.error}", "Forbidden") for one in invocations if one.error]
+        invocations = [one for one in invocations if not one.error]
         if invocations:
             self._invoke_all(invocations, attributes, failures)
         if failures:
             raise _mutation_error(attributes, failures)
-
-    def _invocations(
-        self, attributes: Attributes, failures: list[tuple[str, str]]
-    ) -> Iterator[_Invocation]:
-        bindings = self._api.list(_MUTATING_BINDINGS)
-        for policy in self._api.list(_MUTATING_POLICIES):
-            for binding in bindings:
-                spec, limits = policy["spec"], binding["spec"]
-                if limits.get("policyName") != name_of(policy):
-                    continue
-                kind = match_policy(self._api, spec, limits, attributes)
-                if kind is None:
-                    continue
-                found = list_params(self._api, spec, limits, attributes)
-                if isinstance(found, str):
-                    if _is_failure_fatal(policy):
-                        said = _Invocation(policy, binding, kind, None).said
-                        failures.append((said + found, "Forbidden"))
-                    continue
-                for params in found:
-                    yield _Invocation(policy, binding, kind, params)
 
     def _invoke_all(
         self,
@@ -396,12 +396,12 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         from pytest_kwait.simulator.admission.cel_expressions import MutationError, apply_mutation
 
         spec = invocation.policy["spec"]
-        must = _is_failure_fatal(invocation.policy)
-        unmet, failure = self._situation(invocation, attributes).evaluate_conditions(
+        must = invocation.is_failure_fatal
+        unmet, failure = invocation.activation(self._api, attributes).evaluate_conditions(
             spec.get("matchConditions") or []
         )
         if failure and must:
-            failures.append((invocation.said + failure, "Invalid"))
+            failures.append((_denied(invocation) + failure, "Invalid"))
         if unmet or failure:
             return None
         again = attributes.policy_reinvocation
@@ -412,26 +412,19 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
             if attributes.obj is None:
                 break
             shown = to_version_without_webhook(kind, attributes.obj)
-            situation = self._situation(invocation, attributes)
+            activation = invocation.activation(self._api, attributes)
             try:
-                made = apply_mutation(mutation, situation, kind, shown)
+                made = apply_mutation(mutation, activation, kind, shown)
             except MutationError as error:
                 if must:
-                    failures.append((f"{invocation.said}{error}", "Invalid"))
+                    failures.append((f"{_denied(invocation)}{error}", "Invalid"))
                 continue
             done += 1
             if made != shown:
-                self._take(attributes, kind, made)
+                self._replace_object(attributes, kind, made)
         return done
 
-    def _situation(self, invocation: _Invocation, attributes: Attributes) -> Activation:
-        from pytest_kwait.simulator.admission.cel_expressions import Activation
-
-        variables = invocation.policy["spec"].get("variables") or ()
-        expressions = {one["name"]: one["expression"] for one in variables}
-        return Activation(self._api, attributes, invocation.kind, expressions, invocation.params)
-
-    def _take(self, attributes: Attributes, kind: Kind, made: Obj) -> None:
+    def _replace_object(self, attributes: Attributes, kind: Kind, made: Obj) -> None:
         """Let the request be about what was made of its object.
 
         Raises:
@@ -448,8 +441,8 @@ class MutatingAdmissionPolicy(AdmissionPlugin):
         attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}
 
 
-def _is_failure_fatal(policy: Obj) -> bool:
-    return bool(policy["spec"].get("failurePolicy", "Fail") == "Fail")
+def _denied(invocation: _Invocation) -> str:
+    return f"policy {invocation.title} denied request: "
 
 
 def _mutation_error(attributes: Attributes, failures: list[tuple[str, str]]) -> StatusError:

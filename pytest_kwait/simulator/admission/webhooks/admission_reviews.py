@@ -27,7 +27,6 @@ __all__ = [
     "MatchedWebhook",
     "ReviewResponse",
     "build_admission_request",
-    "build_review",
     "choose_review_version",
     "decode_review",
     "denial_error",
@@ -64,45 +63,10 @@ class ReviewResponse:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedWebhook:
-    """One webhook that is to be asked, and about what.
-
-    Args:
-        identity: what tells it from all others, in this form.
-        webhook: its entry in the configuration.
-        kind: the version of the resource that it wants to see.
-    """
-
-    identity: str
-    webhook: Obj
-    kind: Kind
-
-    @property
-    def name(self) -> str:
-        """The webhook's name, as refusals show it."""
-        return str(self.webhook["name"])
-
-    @property
-    def seconds(self) -> int:
-        """How long it may take."""
-        return int(self.webhook.get("timeoutSeconds", 10))
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether the request goes on where it cannot be asked."""
-        return self.webhook.get("failurePolicy") == "Ignore"
-
-
-def choose_review_version(hook: MatchedWebhook) -> str:
+def choose_review_version(webhook: Obj) -> str:
     """The first version of reviews that both sides know; empty for none."""
-    known = (one for one in hook.webhook.get("admissionReviewVersions", ()) if one in _VERSIONS)
+    known = (one for one in webhook.get("admissionReviewVersions", ()) if one in _VERSIONS)
     return next(known, "")
-
-
-def build_review(hook: MatchedWebhook, attributes: Attributes) -> Obj:
-    """The `request` of the review, still without a UID."""
-    return build_admission_request(hook.kind, attributes)
 
 
 def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:

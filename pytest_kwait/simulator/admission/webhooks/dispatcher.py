@@ -12,12 +12,12 @@ from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attribu
 from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
     InvalidReviewError,
     ReviewResponse,
-    build_review,
+    build_admission_request,
     choose_review_version,
     denial_error,
     parse_review_response,
 )
-from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP
+from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP, match_webhooks
 from pytest_kwait.simulator.admission.webhooks.webhook_client import (
     WebhookReply,
     build_call,
@@ -29,7 +29,7 @@ from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.request_info import internal_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pytest_kwait.simulator.admission.webhooks.admission_reviews import MatchedWebhook
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -58,13 +58,13 @@ class WebhookInvocation:
         self._caller = attributes.caller
         self._mutating = mutating
         self._reply = WebhookReply("")
-        self._version = choose_review_version(hook)
+        self._version = choose_review_version(hook.webhook)
         if attributes.caller.dry_run and hook.webhook.get("sideEffects") not in (
             "None",
             "NoneOnDryRun",
         ):
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
-        request = build_review(hook, attributes)
+        request = build_admission_request(hook.kind, attributes)
         config = hook.webhook["clientConfig"]
         self._call = build_call(api, hook.identity, config, self._version, request, hook.seconds)
 
@@ -106,19 +106,23 @@ class WebhookInvocation:
         )
 
 
-_MUTATING_CONFIGURATIONS = f"mutatingwebhookconfigurations.{ADMISSION_GROUP}"
+class _WebhookPlugin(AdmissionPlugin):
+    """A plugin that calls the webhooks of one kind of configuration."""
 
-
-class MutatingAdmissionWebhook(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    _resource: str
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
-        self._configurations = api.store.present(_MUTATING_CONFIGURATIONS)
+        self._configurations = api.store.present(self._resource)
+
+    def _matching(self, attributes: Attributes) -> Iterator[MatchedWebhook]:
+        return match_webhooks(self._api, self._resource, attributes)
+
+
+class MutatingAdmissionWebhook(_WebhookPlugin):
+    """The MutatingAdmissionWebhook plugin."""
+
+    _resource = f"mutatingwebhookconfigurations.{ADMISSION_GROUP}"
 
     def admit(self, attributes: Attributes) -> None:
         """Ask one after the other, each about what those before made of it.
@@ -132,13 +136,10 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
         """
         if not self._configurations:
             return
-        # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.admission.webhooks.matching import match_webhooks
-
         again = attributes.reinvocation
         if again.active and attributes.obj != again.seen:
             again.require()
-        for hook in match_webhooks(self._api, _MUTATING_CONFIGURATIONS, attributes):
+        for hook in self._matching(attributes):
             if again.active and hook.identity not in again.wanted:
                 continue
             question = WebhookInvocation(self._api, hook, attributes, mutating=True)
@@ -180,19 +181,10 @@ class MutatingAdmissionWebhook(AdmissionPlugin):
             attributes.obj = {**stored, "apiVersion": attributes.obj["apiVersion"]}
 
 
-_VALIDATING_CONFIGURATIONS = f"validatingwebhookconfigurations.{ADMISSION_GROUP}"
+class ValidatingAdmissionWebhook(_WebhookPlugin):
+    """The ValidatingAdmissionWebhook plugin."""
 
-
-class ValidatingAdmissionWebhook(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._configurations = api.store.present(_VALIDATING_CONFIGURATIONS)
+    _resource = f"validatingwebhookconfigurations.{ADMISSION_GROUP}"
 
     def validate(self, attributes: Attributes) -> None:
         """Ask all that want to see the request, side by side; the first refusal counts.
@@ -203,12 +195,9 @@ class ValidatingAdmissionWebhook(AdmissionPlugin):
         """
         if not self._configurations:
             return
-        # Not at import: hardly any cluster has webhooks.
-        from pytest_kwait.simulator.admission.webhooks.matching import match_webhooks
-
         questions = [
             WebhookInvocation(self._api, hook, attributes, mutating=False)
-            for hook in match_webhooks(self._api, _VALIDATING_CONFIGURATIONS, attributes)
+            for hook in self._matching(attributes)
         ]
         WebhookInvocation.ask(attributes.caller, questions)
         for question in questions:
