@@ -68,22 +68,17 @@ class WorkloadStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Selector, template, numbers."""
-        found = ErrorList()
-        self.check(obj["spec"], found)
-        return found
+        return self.check(obj["spec"])
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The selector never changes."""
-        found = ErrorList()
-        if new["spec"] != old["spec"]:
-            self.check_change(new["spec"], old["spec"], found)
-        return found
+        if new["spec"] == old["spec"]:
+            return []
+        return self.check_change(new["spec"], old["spec"])
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is counted can be true."""
-        found = ErrorList()
-        validate_status_counts(self.kind.kind, new, old, found)
-        return found
+        return validate_status_counts(self.kind.kind, new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, and of the template."""
@@ -102,13 +97,13 @@ class WorkloadStrategy(Strategy):
         for text in get_pod_warnings(template.get("spec", {}), metadata, "spec.template"):
             caller.warn(text)
 
-    def check(self, spec: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a spec."""
+    def check(self, spec: Obj) -> ErrorList:
+        """Validate a spec."""
+        raise NotImplementedError
 
-    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a change of a spec."""
-        self.check(spec, found)
-        validate_immutable_selector(spec, before, found)
+    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
+        """Validate a change of a spec."""
+        return ErrorList([*self.check(spec), *validate_immutable_selector(spec, before)])
 
 
 class PodTemplateStrategy(Strategy):
@@ -130,9 +125,7 @@ class PodTemplateStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The template."""
-        found = ErrorList()
-        validate_pod_template_spec(obj["template"], "template", found)
-        return found
+        return validate_pod_template_spec(obj["template"], "template")
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the template."""
@@ -173,17 +166,17 @@ class DeploymentStrategy(WorkloadStrategy):
         else:
             new["metadata"].pop("labels", None)
 
-    def check(self, spec: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a spec."""
-        validate_deployment_spec(spec, found)
+    def check(self, spec: Obj) -> ErrorList:
+        """Validate a spec."""
+        return validate_deployment_spec(spec)
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
     """Replica sets."""
 
-    def check(self, spec: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a spec."""
-        validate_replica_set_spec(spec, found)
+    def check(self, spec: Obj) -> ErrorList:
+        """Validate a spec."""
+        return validate_replica_set_spec(spec)
 
 
 class StatefulSetStrategy(WorkloadStrategy):
@@ -215,13 +208,13 @@ class StatefulSetStrategy(WorkloadStrategy):
         super().prepare_create(obj)
         obj["spec"]["updateStrategy"].get("rollingUpdate", {}).pop("maxUnavailable", None)
 
-    def check(self, spec: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a spec."""
-        validate_stateful_set_spec(spec, found)
+    def check(self, spec: Obj) -> ErrorList:
+        """Validate a spec."""
+        return validate_stateful_set_spec(spec)
 
-    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a change of a spec."""
-        validate_stateful_set_spec_update(spec, before, found)
+    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
+        """Validate a change of a spec."""
+        return validate_stateful_set_spec_update(spec, before)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of a history without end too."""
@@ -266,13 +259,13 @@ class DaemonSetStrategy(WorkloadStrategy):
         annotations = new["metadata"].setdefault("annotations", {})
         annotations[_TEMPLATE_GENERATION] = str(generation)
 
-    def check(self, spec: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a spec."""
-        validate_daemon_set_spec(spec, found)
+    def check(self, spec: Obj) -> ErrorList:
+        """Validate a spec."""
+        return validate_daemon_set_spec(spec)
 
-    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a change of a spec."""
-        validate_daemon_set_spec_update(spec, before, found)
+    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
+        """Validate a change of a spec."""
+        return validate_daemon_set_spec_update(spec, before)
 
 
 class ReplicationControllerStrategy(WorkloadStrategy):
@@ -294,11 +287,11 @@ class ReplicationControllerStrategy(WorkloadStrategy):
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = clone(labels)
 
-    def check(self, spec: Obj, found: ErrorList) -> None:
-        """Add what is wrong with a spec."""
-        validate_replication_controller_spec(spec, found)
+    def check(self, spec: Obj) -> ErrorList:
+        """Validate a spec."""
+        return validate_replication_controller_spec(spec)
 
-    def check_change(self, spec: Obj, before: Obj, found: ErrorList) -> None:
+    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
         """Its selector may change."""
         del before
-        self.check(spec, found)
+        return self.check(spec)

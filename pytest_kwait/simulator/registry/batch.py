@@ -21,7 +21,6 @@ from pytest_kwait.simulator.validation.batch import (
     validate_job_update,
 )
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
@@ -118,21 +117,15 @@ class JobStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Spec, and a selector that finds the template."""
-        found = ErrorList()
-        validate_job(obj, found)
-        return found
+        return validate_job(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Most of a job's spec never changes; a template does while the job has not started."""
-        found = ErrorList()
-        validate_job_update(new, old, found)
-        return found
+        return validate_job_update(new, old)
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """What is counted and concluded can be true."""
-        found = ErrorList()
-        validate_job_status_update(new, old, found)
-        return found
+        return validate_job_status_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, of numbers, of the template."""
@@ -163,17 +156,15 @@ class CronJobStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """A schedule, and a job that could run."""
-        found = ErrorList()
-        validate_cron_job_spec(obj["spec"], None, found)
-        validate_cron_job_name(obj["metadata"], found)
+        found = validate_cron_job_spec(obj["spec"], None)
+        found += validate_cron_job_name(obj["metadata"])
         return found
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The same, but for the name."""
-        found = ErrorList()
-        if new["spec"] != old["spec"]:
-            validate_cron_job_spec(new["spec"], old["spec"], found)
-        return found
+        if new["spec"] == old["spec"]:
+            return []
+        return validate_cron_job_spec(new["spec"], old["spec"])
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Of the name, and of the jobs to come."""

@@ -22,7 +22,6 @@ from pytest_kwait.simulator.validation.core.pods.pod_update import (
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warning, get_pod_warnings
 from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
 from pytest_kwait.simulator.validation.core.resources import qos_class
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
@@ -74,15 +73,11 @@ class PodStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The spec's rules."""
-        found = ErrorList()
-        validate_pod_create(obj, found)
-        return found
+        return validate_pod_create(obj)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """A pod's spec hardly changes at all."""
-        found = ErrorList()
-        validate_pod_update(new, old, found)
-        return found
+        return validate_pod_update(new, old)
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:
         """Old annotations become fields; then what is likely a mistake."""
@@ -117,9 +112,7 @@ class PodStrategy(Strategy):
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Conditions, addresses, and what was decided once."""
-        found = ErrorList()
-        validate_pod_status_update(new, old, found)
-        return found
+        return validate_pod_status_update(new, old)
 
 
 def _keep_condition_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:

@@ -98,10 +98,10 @@ class RuntimeClassStrategy(Strategy):
         found = ErrorList()
         if obj.get("overhead") is not None:
             limits = {"limits": obj["overhead"].get("podFixed") or {}}
-            validate_resource_requirements(limits, (), "overhead", found)
+            found += validate_resource_requirements(limits, (), "overhead")
         found += label_errors(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
         tolerations = scheduling.get("tolerations") or []
-        validate_tolerations(tolerations, "scheduling.tolerations", found)
+        found += validate_tolerations(tolerations, "scheduling.tolerations")
         seen: list[Obj] = []
         for index, toleration in enumerate(tolerations):
             key = {**toleration, "tolerationSeconds": None}

@@ -30,16 +30,12 @@ class PodDisruptionBudgetStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The spec."""
-        found = ErrorList()
-        validate_pod_disruption_budget_spec(obj.get("spec", {}), found)
-        return found
+        return validate_pod_disruption_budget_spec(obj.get("spec", {}))
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """The numbers."""
         del old
-        found = ErrorList()
-        validate_pod_disruption_budget_status(new.get("status") or {}, found)
-        return found
+        return validate_pod_disruption_budget_status(new.get("status") or {})
 
 
 class HorizontalPodAutoscalerStrategy(Strategy):
@@ -54,15 +50,11 @@ class HorizontalPodAutoscalerStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """The spec."""
-        found = ErrorList()
-        validate_horizontal_pod_autoscaler_spec(obj.get("spec", {}), None, found)
-        return found
+        return validate_horizontal_pod_autoscaler_spec(obj.get("spec", {}), None)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """The spec; what it scales may stay unusable."""
-        found = ErrorList()
-        validate_horizontal_pod_autoscaler_spec(new.get("spec", {}), old.get("spec", {}), found)
-        return found
+        return validate_horizontal_pod_autoscaler_spec(new.get("spec", {}), old.get("spec", {}))
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """The numbers."""

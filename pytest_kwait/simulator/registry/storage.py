@@ -24,7 +24,7 @@ from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
     get_persistent_volume_warnings,
     validate_persistent_volume_spec,
 )
-from pytest_kwait.simulator.validation.field_errors import ErrorList, diff_internal
+from pytest_kwait.simulator.validation.field_errors import diff_internal
 from pytest_kwait.simulator.validation.storage import (
     validate_csi_driver,
     validate_csi_node,
@@ -142,9 +142,7 @@ class PersistentVolumeStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """How it is used, how much, and what is behind it."""
-        found = ErrorList()
-        validate_persistent_volume_spec(obj.get("spec") or {}, name_of(obj), "spec", found)
-        return found
+        return validate_persistent_volume_spec(obj.get("spec") or {}, name_of(obj), "spec")
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """All of its rules, which the server asks twice."""

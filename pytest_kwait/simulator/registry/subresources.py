@@ -23,7 +23,6 @@ from pytest_kwait.simulator.api_errors import (
 )
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.selectors import format_selector
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -394,7 +393,6 @@ def validate_pod_subresource(subresource: str, new: Obj, old: Obj) -> list[Field
         validate_pod_resize,
     )
 
-    found = ErrorList()
-    check = validate_pod_resize if subresource == "resize" else validate_ephemeral_containers_update
-    check(new, old, found)
-    return found
+    if subresource == "resize":
+        return validate_pod_resize(new, old)
+    return validate_ephemeral_containers_update(new, old)

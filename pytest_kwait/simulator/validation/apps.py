@@ -19,7 +19,7 @@ from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_te
 from pytest_kwait.simulator.validation.core.volumes.claims import (
     validate_persistent_volume_claim_spec,
 )
-from pytest_kwait.simulator.validation.field_errors import format_internal
+from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
 from pytest_kwait.simulator.validation.objectmeta import (
     annotation_errors,
     label_errors,
@@ -29,7 +29,6 @@ from pytest_kwait.simulator.validation.objectmeta import (
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import Rendered
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "SELECTOR_MISMATCH",
@@ -59,53 +58,66 @@ def render_selector(selector: Obj | None) -> Rendered:
     return format_internal("v1.LabelSelector", selector)
 
 
-def validate_workload_selector(spec: Obj, noun: str, found: ErrorList) -> bool:
-    """The selector is there, sound and not empty; whether it can be used."""
+def validate_workload_selector(spec: Obj, noun: str) -> ErrorList:
+    """Validate that the selector is present, well-formed and not empty."""
+    errors = ErrorList()
     selector = spec.get("selector")
     if selector is None:
-        found.required("spec.selector")
-        return True
-    wrong = selector_errors(selector, "spec.selector")
-    found += wrong
+        errors.required("spec.selector")
+        return errors
+    errors += selector_errors(selector, "spec.selector")
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         text = f"empty selector is invalid for {noun}"
-        found.invalid("spec.selector", render_selector(selector), text)
-    return not wrong
+        errors.invalid("spec.selector", render_selector(selector), text)
+    return errors
 
 
-def validate_template_for_selector(spec: Obj, found: ErrorList) -> None:
+def _is_selector_malformed(spec: Obj) -> bool:
+    selector = spec.get("selector")
+    return selector is not None and bool(selector_errors(selector, "spec.selector"))
+
+
+def validate_template_for_selector(spec: Obj) -> ErrorList:
     """The selector finds what the template makes, and that is sound."""
+    errors = ErrorList()
     template, selector = spec["template"], spec.get("selector")
     labels = template.get("metadata", {}).get("labels")
     if selector != {} and not matches_selector(selector, labels or {}):
-        found.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
-    validate_pod_template_spec(template, "spec.template", found)
+        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
+    errors += validate_pod_template_spec(template, "spec.template")
+    return errors
 
 
-def validate_restart_policy_always(spec: Obj, noun: str, found: ErrorList) -> None:
+def validate_restart_policy_always(spec: Obj, noun: str) -> ErrorList:
     """Pods that are replaced when they end never end by themselves."""
+    errors = ErrorList()
     pod = spec["template"].get("spec", {})
     policy = pod.get("restartPolicy", "")
     if policy != "Always":
-        found.unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+        errors.unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
     if "activeDeadlineSeconds" in pod:
         text = f"activeDeadlineSeconds in {noun} is not Supported"
-        found.forbidden("spec.template.spec.activeDeadlineSeconds", text)
+        errors.forbidden("spec.template.spec.activeDeadlineSeconds", text)
+    return errors
 
 
-def validate_immutable_selector(spec: Obj, before: Obj, found: ErrorList) -> None:
+def validate_immutable_selector(spec: Obj, before: Obj) -> ErrorList:
     """What a workload selects stays what it was."""
+    errors = ErrorList()
     selector = spec.get("selector")
     if selector != before.get("selector"):
-        found.invalid("spec.selector", render_selector(selector), "field is immutable")
+        errors.invalid("spec.selector", render_selector(selector), "field is immutable")
+    return errors
 
 
-def validate_non_negative_int_or_percent(value: int | str, at: str, found: ErrorList) -> None:
+def validate_non_negative_int_or_percent(value: int | str, at: str) -> ErrorList:
     """A number that is not negative, or percent."""
+    errors = ErrorList()
     if isinstance(value, str):
-        found.texts(at, value, percent_texts(value))
+        errors.texts(at, value, percent_texts(value))
     elif value < 0:
-        found.invalid(at, value, NEGATIVE)
+        errors.invalid(at, value, NEGATIVE)
+    return errors
 
 
 def parse_int_or_percent(value: int | str) -> int:
@@ -115,10 +127,12 @@ def parse_int_or_percent(value: int | str) -> int:
     return value
 
 
-def validate_not_more_than_100_percent(value: int | str, at: str, found: ErrorList) -> None:
+def validate_not_more_than_100_percent(value: int | str, at: str) -> ErrorList:
     """No more than 100 percent."""
+    errors = ErrorList()
     if isinstance(value, str) and parse_int_or_percent(value) > _ALL_PERCENT:
-        found.invalid(at, value, "must not be greater than 100%")
+        errors.invalid(at, value, "must not be greater than 100%")
+    return errors
 
 
 _ALL_PERCENT = 100
@@ -182,24 +196,26 @@ _AT_MOST_REPLICAS = {
 _WITH_COLLISION_COUNT = ("Deployment", "StatefulSet", "DaemonSet")
 
 
-def validate_status_counts(kind: str, new: Obj, old: Obj, found: ErrorList) -> None:
+def validate_status_counts(kind: str, new: Obj, old: Obj) -> ErrorList:
     """The status of a workload of that `kind`."""
+    errors = ErrorList()
     status, before = new.get("status") or {}, old.get("status") or {}
     if status == before:
-        return
-    found.not_negative(status, "status", *_STATUS_COUNTS[kind])
+        return errors
+    errors.not_negative(status, "status", *_STATUS_COUNTS[kind])
     for field in _AT_MOST_REPLICAS.get(kind, ()):
         count = status.get(field, 0)
         if count > status.get("replicas", 0):
-            found.invalid(f"status.{field}", count, "cannot be greater than status.replicas")
+            errors.invalid(f"status.{field}", count, "cannot be greater than status.replicas")
     available = status.get("availableReplicas", 0)
     if kind in _AT_MOST_REPLICAS and available > status.get("readyReplicas", 0):
         ready = "status.readyReplicas" if kind == "StatefulSet" else "readyReplicas"
-        found.invalid("status.availableReplicas", available, f"cannot be greater than {ready}")
+        errors.invalid("status.availableReplicas", available, f"cannot be greater than {ready}")
     if kind in _WITH_COLLISION_COUNT and "collisionCount" in before:
         count = status.get("collisionCount", 0)
         if "collisionCount" not in status or count < before["collisionCount"]:
-            found.invalid("status.collisionCount", count, "cannot be decremented")
+            errors.invalid("status.collisionCount", count, "cannot be decremented")
+    return errors
 
 
 _RETENTIONS = ("Retain", "Delete")
@@ -221,144 +237,160 @@ _STATEFUL_SET_IMMUTABLE = (
 )
 
 
-def validate_replica_set_spec(spec: Obj, found: ErrorList) -> None:
+def validate_replica_set_spec(spec: Obj) -> ErrorList:
     """A replica set's spec."""
-    found.not_negative(spec, "spec", "replicas", "minReadySeconds")
-    _validate_selector_and_template(spec, found)
+    errors = ErrorList()
+    errors.not_negative(spec, "spec", "replicas", "minReadySeconds")
+    errors += _validate_selector_and_template(spec)
+    return errors
 
 
-def _validate_selector_and_template(spec: Obj, found: ErrorList) -> None:
-    if not validate_workload_selector(spec, "deployment", found):
+def _validate_selector_and_template(spec: Obj) -> ErrorList:
+    errors = validate_workload_selector(spec, "deployment")
+    if _is_selector_malformed(spec):
         selector = render_selector(spec["selector"])
-        found.invalid("spec.selector", selector, "invalid label selector")
-        return
-    validate_template_for_selector(spec, found)
-    validate_restart_policy_always(spec, "ReplicaSet", found)
+        errors.invalid("spec.selector", selector, "invalid label selector")
+        return errors
+    errors += validate_template_for_selector(spec)
+    errors += validate_restart_policy_always(spec, "ReplicaSet")
+    return errors
 
 
-def validate_deployment_spec(spec: Obj, found: ErrorList) -> None:
+def validate_deployment_spec(spec: Obj) -> ErrorList:
     """A deployment's spec."""
-    found.not_negative(spec, "spec", "replicas")
-    _validate_selector_and_template(spec, found)
+    errors = ErrorList()
+    errors.not_negative(spec, "spec", "replicas")
+    errors += _validate_selector_and_template(spec)
     strategy = spec.get("strategy", {})
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     at = "spec.strategy.rollingUpdate"
     if kind == "Recreate":
         if rolling is not None:
             text = "may not be specified when strategy `type` is 'Recreate'"
-            found.forbidden(at, text)
+            errors.forbidden(at, text)
     elif kind == "RollingUpdate":
         unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
-        validate_non_negative_int_or_percent(unavailable, f"{at}.maxUnavailable", found)
-        validate_non_negative_int_or_percent(surge, f"{at}.maxSurge", found)
+        errors += validate_non_negative_int_or_percent(unavailable, f"{at}.maxUnavailable")
+        errors += validate_non_negative_int_or_percent(surge, f"{at}.maxSurge")
         if parse_int_or_percent(unavailable) == 0 and parse_int_or_percent(surge) == 0:
             text = "may not be 0 when `maxSurge` is 0"
-            found.invalid(f"{at}.maxUnavailable", unavailable, text)
-        validate_not_more_than_100_percent(unavailable, f"{at}.maxUnavailable", found)
+            errors.invalid(f"{at}.maxUnavailable", unavailable, text)
+        errors += validate_not_more_than_100_percent(unavailable, f"{at}.maxUnavailable")
     else:
         shown = format_internal("apps.DeploymentStrategy", strategy)
-        found.unsupported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
-    found.not_negative(
+        errors.unsupported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
+    errors.not_negative(
         spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
     )
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
         at = "spec.progressDeadlineSeconds"
-        found.invalid(at, deadline, "must be greater than minReadySeconds")
+        errors.invalid(at, deadline, "must be greater than minReadySeconds")
+    return errors
 
 
-def validate_daemon_set_spec(spec: Obj, found: ErrorList) -> None:
+def validate_daemon_set_spec(spec: Obj) -> ErrorList:
     """A daemon set's spec."""
+    errors = ErrorList()
     selector, template = spec.get("selector"), spec["template"]
     wrong = [] if selector is None else selector_errors(selector, "spec.selector")
-    found += wrong
+    errors += wrong
     labels = template.get("metadata", {}).get("labels")
     if not wrong and selector != {} and not matches_selector(selector, labels or {}):
-        found.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
+        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
     if selector is not None and not any(selector.values()):
         text = "empty selector is invalid for daemonset"
-        found.invalid("spec.selector", render_selector(selector), text)
-    validate_pod_template_spec(template, "spec.template", found)
-    validate_restart_policy_always(spec, "DaemonSet", found)
-    found.not_negative(spec, "spec", "minReadySeconds")
+        errors.invalid("spec.selector", render_selector(selector), text)
+    errors += validate_pod_template_spec(template, "spec.template")
+    errors += validate_restart_policy_always(spec, "DaemonSet")
+    errors.not_negative(spec, "spec", "minReadySeconds")
     strategy = spec.get("updateStrategy", {})
     kind = strategy.get("type", "")
     if kind == "RollingUpdate":
-        _validate_rolling_update_daemon_set(
-            strategy["rollingUpdate"], "spec.updateStrategy.rollingUpdate", found
+        errors += _validate_rolling_update_daemon_set(
+            strategy["rollingUpdate"], "spec.updateStrategy.rollingUpdate"
         )
     elif kind != "OnDelete":
         shown = format_internal("apps.DaemonSetUpdateStrategy", strategy)
-        found.unsupported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
-    found.not_negative(spec, "spec", "revisionHistoryLimit")
+        errors.unsupported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
+    errors.not_negative(spec, "spec", "revisionHistoryLimit")
+    return errors
 
 
-def _validate_rolling_update_daemon_set(rolling: Obj, at: str, found: ErrorList) -> None:
+def _validate_rolling_update_daemon_set(rolling: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
     for check in (validate_non_negative_int_or_percent, validate_not_more_than_100_percent):
-        check(unavailable, f"{at}.maxUnavailable", found)
-        check(surge, f"{at}.maxSurge", found)
+        errors += check(unavailable, f"{at}.maxUnavailable")
+        errors += check(surge, f"{at}.maxSurge")
     if parse_int_or_percent(unavailable) and parse_int_or_percent(surge):
         text = "may not be set when maxUnavailable is non-zero"
-        found.invalid(f"{at}.maxSurge", surge, text)
+        errors.invalid(f"{at}.maxSurge", surge, text)
     elif not parse_int_or_percent(unavailable) and not parse_int_or_percent(surge):
-        found.required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        errors.required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+    return errors
 
 
-def validate_daemon_set_spec_update(spec: Obj, before: Obj, found: ErrorList) -> None:
+def validate_daemon_set_spec_update(spec: Obj, before: Obj) -> ErrorList:
     """A change of a daemon set's spec."""
-    validate_immutable_selector(spec, before, found)
-    validate_daemon_set_spec(spec, found)
+    errors = validate_immutable_selector(spec, before)
+    errors += validate_daemon_set_spec(spec)
+    return errors
 
 
-def validate_stateful_set_spec(spec: Obj, found: ErrorList, *, changed: bool = False) -> None:
+def validate_stateful_set_spec(spec: Obj, *, changed: bool = False) -> ErrorList:
     """A stateful set's spec; what can not change is not looked at when the rest is `changed`."""
-    _validate_ordinals_and_policies(spec, found)
+    errors = _validate_ordinals_and_policies(spec)
     retention = spec.get("persistentVolumeClaimRetentionPolicy", {})
     for field in ("whenDeleted", "whenScaled"):
         policy = retention.get(field, "")
         if retention and policy not in _RETENTIONS:
             at = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
-            found.unsupported(at, policy, _RETENTIONS)
+            errors.unsupported(at, policy, _RETENTIONS)
     if not changed:
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
-            validate_persistent_volume_claim_spec(
-                claim.get("spec", {}), f"spec.volumeClaimTemplates[{index}].spec", found
+            errors += validate_persistent_volume_claim_spec(
+                claim.get("spec", {}), f"spec.volumeClaimTemplates[{index}].spec"
             )
-    found.not_negative(spec, "spec", "replicas", "minReadySeconds")
-    found.not_negative(
+    errors.not_negative(spec, "spec", "replicas", "minReadySeconds")
+    errors.not_negative(
         {"ordinals.start": spec.get("ordinals", {}).get("start")}, "spec", "ordinals.start"
     )
     service = spec.get("serviceName", "")
     if service and not changed:
-        found.texts("spec.serviceName", service, dns_label_texts(service))
-    if validate_workload_selector(spec, "statefulset", found):
-        _validate_stateful_template(spec, found)
+        errors.texts("spec.serviceName", service, dns_label_texts(service))
+    errors += validate_workload_selector(spec, "statefulset")
+    if _is_selector_malformed(spec):
+        errors.invalid("spec.selector", render_selector(spec["selector"]), "")
     else:
-        found.invalid("spec.selector", render_selector(spec["selector"]), "")
-    validate_restart_policy_always(spec, "StatefulSet", found)
+        errors += _validate_stateful_template(spec)
+    errors += validate_restart_policy_always(spec, "StatefulSet")
+    return errors
 
 
-def _validate_ordinals_and_policies(spec: Obj, found: ErrorList) -> None:
+def _validate_ordinals_and_policies(spec: Obj) -> ErrorList:
+    errors = ErrorList()
     policy = spec.get("podManagementPolicy", "")
     if policy not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
-        found.invalid("spec.podManagementPolicy", policy, text)
+        errors.invalid("spec.podManagementPolicy", policy, text)
     strategy, at = spec.get("updateStrategy", {}), "spec.updateStrategy"
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if kind == "OnDelete":
         if rolling is not None:
             shown = format_internal("apps.RollingUpdateStatefulSetStrategy", rolling)
             text = "only allowed for updateStrategy 'RollingUpdate'"
-            found.invalid(f"{at}.rollingUpdate", shown, text)
+            errors.invalid(f"{at}.rollingUpdate", shown, text)
     elif kind != "RollingUpdate":
         shown = format_internal("apps.StatefulSetUpdateStrategy", strategy)
-        found.invalid(at, shown, "must be 'RollingUpdate' or 'OnDelete'")
+        errors.invalid(at, shown, "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
-        found.not_negative(rolling, f"{at}.rollingUpdate", "partition")
+        errors.not_negative(rolling, f"{at}.rollingUpdate", "partition")
+    return errors
 
 
-def _validate_stateful_template(spec: Obj, found: ErrorList) -> None:
+def _validate_stateful_template(spec: Obj) -> ErrorList:
+    errors = ErrorList()
     template = spec["template"]
     metadata, pod = template.get("metadata", {}), template.get("spec", {})
     claims = [
@@ -376,35 +408,39 @@ def _validate_stateful_template(spec: Obj, found: ErrorList) -> None:
             if field not in ("hostname", "subdomain", "volumes")
         }
         template = {**template, "spec": {**kept, "volumes": volumes}}
-    validate_template_for_selector({**spec, "template": template}, found)
-    found += label_errors(metadata.get("labels", {}), "spec.template.labels")
+    errors += validate_template_for_selector({**spec, "template": template})
+    errors += label_errors(metadata.get("labels", {}), "spec.template.labels")
     if "annotations" in metadata:
         at = "spec.template.annotations"
-        found += annotation_errors(metadata["annotations"], at)
-        validate_pod_annotations(metadata["annotations"], pod, at, found)
+        errors += annotation_errors(metadata["annotations"], at)
+        errors += validate_pod_annotations(metadata["annotations"], pod, at)
+    return errors
 
 
-def validate_stateful_set_spec_update(spec: Obj, before: Obj, found: ErrorList) -> None:
+def validate_stateful_set_spec_update(spec: Obj, before: Obj) -> ErrorList:
     """A change of a stateful set's spec."""
-    validate_stateful_set_spec(spec, found, changed=True)
+    errors = validate_stateful_set_spec(spec, changed=True)
     for field in (spec.keys() | before.keys()) - _STATEFUL_SET_MUTABLE_FIELDS:
         if spec.get(field) != before.get(field):
-            found.forbidden("spec", _STATEFUL_SET_IMMUTABLE)
-            return
+            errors.forbidden("spec", _STATEFUL_SET_IMMUTABLE)
+            return errors
+    return errors
 
 
-def validate_replication_controller_spec(spec: Obj, found: ErrorList) -> None:
+def validate_replication_controller_spec(spec: Obj) -> ErrorList:
     """A replication controller's spec."""
+    errors = ErrorList()
     selector, template = spec.get("selector") or {}, spec.get("template")
-    found.not_negative(spec, "spec", "minReadySeconds")
+    errors.not_negative(spec, "spec", "minReadySeconds")
     if not selector:
-        found.required("spec.selector")
-    found.not_negative(spec, "spec", "replicas")
+        errors.required("spec.selector")
+    errors.not_negative(spec, "spec", "replicas")
     if template is None:
-        found.required("spec.template")
+        errors.required("spec.template")
     else:
         labels = template.get("metadata", {}).get("labels")
         if any((labels or {}).get(key) != value for key, value in selector.items()):
-            found.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
-        validate_pod_template_spec(template, "spec.template", found)
-        validate_restart_policy_always(spec, "ReplicationController", found)
+            errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
+        errors += validate_pod_template_spec(template, "spec.template")
+        errors += validate_restart_policy_always(spec, "ReplicationController")
+    return errors

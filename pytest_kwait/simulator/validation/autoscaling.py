@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, path_segment_texts
 from pytest_kwait.simulator.validation.core.resources import validate_container_resource_name
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_horizontal_pod_autoscaler_spec"]
 
@@ -33,176 +33,190 @@ _MAX_STABILIZATION_WINDOW, _MAX_PERIOD = 3600, 1800
 _NO_GROUP = "apiVersion must specify API group"
 
 
-def validate_horizontal_pod_autoscaler_spec(
-    spec: Obj, before: Obj | None, found: ErrorList
-) -> None:
+def validate_horizontal_pod_autoscaler_spec(spec: Obj, before: Obj | None) -> ErrorList:
     """An autoscaler's spec, beside what it was."""
+    errors = ErrorList()
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     from_zero = before is not None and before.get("minReplicas") == 0
     lowest = 0 if from_zero else 1
     if least is not None and least < lowest:
         text = f"must be greater than or equal to {lowest}"
-        found.invalid("spec.minReplicas", least, text)
+        errors.invalid("spec.minReplicas", least, text)
     if most == 0:
-        found.required("spec.maxReplicas", "must be set and greater than 0")
+        errors.required("spec.maxReplicas", "must be set and greater than 0")
     elif most < 0:
-        found.invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
+        errors.invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
     if least is not None and most < least:
         text = "must be greater than or equal to `minReplicas`"
-        found.invalid("spec.maxReplicas", most, text)
+        errors.invalid("spec.maxReplicas", most, text)
     target = spec.get("scaleTargetRef", {})
     kept = before is not None and all(
         target.get(field) == before.get("scaleTargetRef", {}).get(field)
         for field in ("apiVersion", "kind")
     )
     groupless = kept or target.get("kind") == "ReplicationController"
-    _validate_cross_version_reference(
-        target, "spec.scaleTargetRef", found, groupless=groupless, kept=kept
+    errors += _validate_cross_version_reference(
+        target, "spec.scaleTargetRef", groupless=groupless, kept=kept
     )
     metrics = spec.get("metrics", [])
     for index, metric in enumerate(metrics):
-        _validate_metric(metric, f"spec.metrics[{index}]", found)
+        errors += _validate_metric(metric, f"spec.metrics[{index}]")
     if least == 0 and not any(one.get("type") in ("Object", "External") for one in metrics):
         text = (
             "must specify at least one Object or External metric to support scaling to zero "
             "replicas"
         )
-        found.forbidden("spec.metrics", text)
+        errors.forbidden("spec.metrics", text)
     for field in ("scaleUp", "scaleDown"):
         rules = spec.get("behavior", {}).get(field)
         if rules is not None:
-            _validate_scaling_rules(rules, f"spec.behavior.{field}", found)
+            errors += _validate_scaling_rules(rules, f"spec.behavior.{field}")
+    return errors
 
 
 def _validate_cross_version_reference(
-    ref: Obj, at: str, found: ErrorList, *, groupless: bool, kept: bool = False
-) -> None:
+    ref: Obj, at: str, *, groupless: bool, kept: bool = False
+) -> ErrorList:
+    errors = ErrorList()
     for field in ("kind", "name"):
         value = ref.get(field, "")
         if not value:
-            found.required(f"{at}.{field}")
+            errors.required(f"{at}.{field}")
         else:
-            found.texts(f"{at}.{field}", value, path_segment_texts(value))
+            errors.texts(f"{at}.{field}", value, path_segment_texts(value))
     version = ref.get("apiVersion", "")
     if kept:
-        return
+        return errors
     if version.count("/") > 1:
         text = f"unexpected GroupVersion string: {version}"
-        found.invalid(f"{at}.apiVersion", version, text)
+        errors.invalid(f"{at}.apiVersion", version, text)
     elif not groupless and "/" not in version.removeprefix("/"):
-        found.invalid(f"{at}.apiVersion", version, _NO_GROUP)
+        errors.invalid(f"{at}.apiVersion", version, _NO_GROUP)
+    return errors
 
 
-def _validate_metric(metric: Obj, at: str, found: ErrorList) -> None:
+def _validate_metric(metric: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     kind = metric.get("type", "")
     if not kind:
-        found.required(f"{at}.type", "must specify a metric source type")
+        errors.required(f"{at}.type", "must specify a metric source type")
     if kind not in _TYPES:
-        found.unsupported(f"{at}.type", kind, _TYPES)
+        errors.unsupported(f"{at}.type", kind, _TYPES)
     present = [source for source in _SOURCES if source in metric]
     if present:
-        _validate_metric_source(metric[present[0]], present[0], f"{at}.{present[0]}", found)
+        errors += _validate_metric_source(metric[present[0]], present[0], f"{at}.{present[0]}")
     expected = next((source for source, name in _SOURCES.items() if name == kind), None)
     if expected is None:
-        found.unsupported(f"{at}.type", kind, _TYPES)
+        errors.unsupported(f"{at}.type", kind, _TYPES)
     elif expected not in metric:
         text = "must populate information for the given metric source"
-        found.required(f"{at}.{expected}", text)
+        errors.required(f"{at}.{expected}", text)
     if len(present) != 1:
         for source in sorted(present):
             if source != expected:
                 text = "must populate the given metric source only"
-                found.forbidden(f"{at}.{source}", text)
+                errors.forbidden(f"{at}.{source}", text)
+    return errors
 
 
-def _validate_metric_source(source: Obj, kind: str, at: str, found: ErrorList) -> None:
+def _validate_metric_source(source: Obj, kind: str, at: str) -> ErrorList:
+    errors = ErrorList()
     target = source.get("target", {})
     if kind == "object":
         described = source.get("describedObject", {})
-        _validate_cross_version_reference(described, f"{at}.describedObject", found, groupless=True)
+        errors += _validate_cross_version_reference(
+            described, f"{at}.describedObject", groupless=True
+        )
     if kind in ("object", "external", "pods"):
         name = source.get("metric", {}).get("name", "")
         if not name:
-            found.required(f"{at}.metric.name", "must specify a metric name")
+            errors.required(f"{at}.metric.name", "must specify a metric name")
         else:
-            found.texts(f"{at}.metric.name", name, path_segment_texts(name))
+            errors.texts(f"{at}.metric.name", name, path_segment_texts(name))
     else:
-        _validate_resource_metric(source, kind, at, found)
-    _validate_metric_target(target, f"{at}.target", found)
+        errors += _validate_resource_metric(source, kind, at)
+    errors += _validate_metric_target(target, f"{at}.target")
     value, average = "value" in target, "averageValue" in target
     utilization = "averageUtilization" in target
     at = f"{at}.target"
     if kind == "object" and not value and not average:
-        found.required(f"{at}.averageValue", "must set either a target value or averageValue")
+        errors.required(f"{at}.averageValue", "must set either a target value or averageValue")
     elif kind == "external":
         if not value and not average:
             text = "must set either a target value for metric or a per-pod target"
-            found.required(f"{at}.averageValue", text)
+            errors.required(f"{at}.averageValue", text)
         if value and average:
             text = "may not set both a target value for metric and a per-pod target"
-            found.forbidden(f"{at}.value", text)
+            errors.forbidden(f"{at}.value", text)
     elif kind == "pods" and not average:
-        found.required(f"{at}.averageValue", "must specify a positive target averageValue")
+        errors.required(f"{at}.averageValue", "must specify a positive target averageValue")
     elif kind in ("resource", "containerResource"):
         if not utilization and not average:
             text = "must set either a target raw value or a target utilization"
-            found.required(f"{at}.averageUtilization", text)
+            errors.required(f"{at}.averageUtilization", text)
         if utilization and average:
             text = "may not set both a target raw value and a target utilization"
-            found.forbidden(f"{at}.averageValue", text)
+            errors.forbidden(f"{at}.averageValue", text)
+    return errors
 
 
-def _validate_resource_metric(source: Obj, kind: str, at: str, found: ErrorList) -> None:
+def _validate_resource_metric(source: Obj, kind: str, at: str) -> ErrorList:
+    errors = ErrorList()
     name = source.get("name", "")
     if not name:
-        found.required(f"{at}.name", "must specify a resource name")
+        errors.required(f"{at}.name", "must specify a resource name")
     elif kind == "containerResource":
-        validate_container_resource_name(name, f"{at}.name", found)
+        errors += validate_container_resource_name(name, f"{at}.name")
     if kind != "containerResource":
-        return
+        return errors
     container = source.get("container", "")
     if not container:
-        found.required(f"{at}.container", "must specify a container")
+        errors.required(f"{at}.container", "must specify a container")
     else:
-        found.texts(f"{at}.container", container, dns_label_texts(container))
+        errors.texts(f"{at}.container", container, dns_label_texts(container))
+    return errors
 
 
-def _validate_metric_target(target: Obj, at: str, found: ErrorList) -> None:
+def _validate_metric_target(target: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     kind = target.get("type", "")
     if not kind:
-        found.required(f"{at}.type", "must specify a metric target type")
+        errors.required(f"{at}.type", "must specify a metric target type")
     if kind not in _TARGETS:
         text = "must be either Utilization, Value, or AverageValue"
-        found.invalid(f"{at}.type", kind, text)
+        errors.invalid(f"{at}.type", kind, text)
     for field in ("value", "averageValue"):
         if field in target and parse_quantity(target[field]).amount <= 0:
-            found.invalid(f"{at}.{field}", target[field], "must be positive")
+            errors.invalid(f"{at}.{field}", target[field], "must be positive")
     utilization = target.get("averageUtilization")
     if utilization is not None and utilization < 1:
-        found.invalid(f"{at}.averageUtilization", utilization, "must be greater than 0")
+        errors.invalid(f"{at}.averageUtilization", utilization, "must be greater than 0")
+    return errors
 
 
-def _validate_scaling_rules(rules: Obj, at: str, found: ErrorList) -> None:
+def _validate_scaling_rules(rules: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     window, selection = rules.get("stabilizationWindowSeconds"), rules.get("selectPolicy")
     here = f"{at}.stabilizationWindowSeconds"
     if window is not None and window < 0:
-        found.invalid(here, window, "must be greater than or equal to zero")
+        errors.invalid(here, window, "must be greater than or equal to zero")
     if window is not None and window > _MAX_STABILIZATION_WINDOW:
-        found.invalid(here, window, f"must be less than or equal to {_MAX_STABILIZATION_WINDOW}")
+        errors.invalid(here, window, f"must be less than or equal to {_MAX_STABILIZATION_WINDOW}")
     if selection is not None and selection not in _SELECTIONS:
-        found.unsupported(f"{at}.selectPolicy", selection, _SELECTIONS)
+        errors.unsupported(f"{at}.selectPolicy", selection, _SELECTIONS)
     policies = rules.get("policies") or []
     if not policies:
-        found.required(f"{at}.policies", "must specify at least one Policy")
+        errors.required(f"{at}.policies", "must specify at least one Policy")
     for index, policy in enumerate(policies):
         here = f"{at}.policies[{index}]"
         if policy.get("type", "") not in _POLICIES:
-            found.unsupported(f"{here}.type", policy.get("type", ""), _POLICIES)
+            errors.unsupported(f"{here}.type", policy.get("type", ""), _POLICIES)
         for field in ("value", "periodSeconds"):
             if policy.get(field, 0) <= 0:
-                found.invalid(f"{here}.{field}", policy.get(field, 0), "must be greater than zero")
+                errors.invalid(f"{here}.{field}", policy.get(field, 0), "must be greater than zero")
         if policy.get("periodSeconds", 0) > _MAX_PERIOD:
             text = f"must be less than or equal to {_MAX_PERIOD}"
-            found.invalid(f"{here}.periodSeconds", policy["periodSeconds"], text)
+            errors.invalid(f"{here}.periodSeconds", policy["periodSeconds"], text)
     if "tolerance" in rules and parse_quantity(rules["tolerance"]).amount < 0:
-        found.invalid(f"{at}.tolerance", rules["tolerance"], NEGATIVE)
+        errors.invalid(f"{at}.tolerance", rules["tolerance"], NEGATIVE)
+    return errors

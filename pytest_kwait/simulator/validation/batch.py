@@ -27,14 +27,13 @@ from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.validation.apps import SELECTOR_MISMATCH, render_selector
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
-from pytest_kwait.simulator.validation.field_errors import format_internal
+from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
 from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
     from typing import Any
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "CONTROLLER_UID_LABEL",
@@ -62,11 +61,12 @@ def _render_list(values: tuple[str, ...]) -> str:
     return "valid values: [" + " ".join(f'"{value}"' for value in values) + "]"
 
 
-def validate_pod_failure_policy(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_pod_failure_policy(spec: Obj, at: str) -> ErrorList:
     """The policy of a job's spec."""
+    errors = ErrorList()
     rules = spec["podFailurePolicy"].get("rules") or []
     if len(rules) > _MAX_RULES:
-        found.too_many(f"{at}.rules", len(rules), _MAX_RULES)
+        errors.too_many(f"{at}.rules", len(rules), _MAX_RULES)
     pod = spec.get("template", {}).get("spec", {})
     names = {
         one.get("name", "")
@@ -77,59 +77,64 @@ def validate_pod_failure_policy(spec: Obj, at: str, found: ErrorList) -> None:
         here = f"{at}.rules[{index}]"
         action = rule.get("action", "")
         if not action:
-            found.required(f"{here}.action", _render_list(_ACTIONS))
+            errors.required(f"{here}.action", _render_list(_ACTIONS))
         elif action not in _ACTIONS:
-            found.unsupported(f"{here}.action", action, _ACTIONS)
+            errors.unsupported(f"{here}.action", action, _ACTIONS)
         elif action == "FailIndex" and "backoffLimitPerIndex" not in spec:
             text = "requires the backoffLimitPerIndex to be set"
-            found.invalid(f"{here}.action", action, text)
+            errors.invalid(f"{here}.action", action, text)
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions", [])
         if codes is not None:
-            _validate_on_exit_codes(codes, names, f"{here}.onExitCodes", found)
+            errors += _validate_on_exit_codes(codes, names, f"{here}.onExitCodes")
         if conditions:
-            _validate_on_pod_conditions(conditions, f"{here}.onPodConditions", found)
+            errors += _validate_on_pod_conditions(conditions, f"{here}.onPodConditions")
         if codes is not None and conditions:
             text = "specifying both OnExitCodes and OnPodConditions is not supported"
-            found.invalid_whole(here, text)
+            errors.invalid_whole(here, text)
         if codes is None and not conditions:
             text = "specifying one of OnExitCodes and OnPodConditions is required"
-            found.invalid_whole(here, text)
+            errors.invalid_whole(here, text)
+    return errors
 
 
-def _validate_on_exit_codes(codes: Obj, names: set[str], at: str, found: ErrorList) -> None:
+def _validate_on_exit_codes(codes: Obj, names: set[str], at: str) -> ErrorList:
+    errors = ErrorList()
     operator, values = codes.get("operator", ""), codes.get("values") or []
     container = codes.get("containerName")
     if not operator:
-        found.required(f"{at}.operator", _render_list(_OPERATORS))
+        errors.required(f"{at}.operator", _render_list(_OPERATORS))
     elif operator not in _OPERATORS:
-        found.unsupported(f"{at}.operator", operator, _OPERATORS)
+        errors.unsupported(f"{at}.operator", operator, _OPERATORS)
     if container is not None and container not in names:
         text = "must be one of the container or initContainer names in the pod template"
-        found.invalid(f"{at}.containerName", container, text)
+        errors.invalid(f"{at}.containerName", container, text)
     if not values:
         shown = Rendered("null") if codes.get("values") is None else values
-        found.invalid(f"{at}.values", shown, "at least one value is required")
+        errors.invalid(f"{at}.values", shown, "at least one value is required")
     elif len(values) > _MAX_CODES:
-        found.too_many(f"{at}.values", len(values), _MAX_CODES)
+        errors.too_many(f"{at}.values", len(values), _MAX_CODES)
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
-            found.invalid(f"{at}.values[{index}]", value, "must not be 0 for the In operator")
+            errors.invalid(f"{at}.values[{index}]", value, "must not be 0 for the In operator")
         if value in values[:index]:
-            found.duplicate(f"{at}.values[{index}]", value)
+            errors.duplicate(f"{at}.values[{index}]", value)
     if values != sorted(values):
-        found.invalid(f"{at}.values", values, "must be ordered")
+        errors.invalid(f"{at}.values", values, "must be ordered")
+    return errors
 
 
-def _validate_on_pod_conditions(conditions: list[Obj], at: str, found: ErrorList) -> None:
+def _validate_on_pod_conditions(conditions: list[Obj], at: str) -> ErrorList:
+    errors = ErrorList()
     if len(conditions) > _MAX_CONDITIONS:
-        found.too_many(at, len(conditions), _MAX_CONDITIONS)
+        errors.too_many(at, len(conditions), _MAX_CONDITIONS)
     for index, pattern in enumerate(conditions):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
-        found.texts(f"{at}[{index}].type", kind, label_key_texts(kind))
+        errors.texts(f"{at}[{index}].type", kind, label_key_texts(kind))
         if not status:
-            found.required(f"{at}[{index}].status", _render_list(_STATUSES))
+            errors.required(f"{at}[{index}].status", _render_list(_STATUSES))
         elif status not in _STATUSES:
-            found.unsupported(f"{at}[{index}].status", status, _STATUSES)
+            errors.unsupported(f"{at}[{index}].status", status, _STATUSES)
+    return errors
 
 
 _MAX_SUCCESS_RULES = 20
@@ -137,40 +142,44 @@ _MAX_INDEXES_LENGTH = 64 * 1024
 _RANGE_PARTS = 2
 
 
-def validate_success_policy(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_success_policy(spec: Obj, at: str) -> ErrorList:
     """The policy of an indexed job's spec."""
+    errors = ErrorList()
     rules, completions = spec["successPolicy"].get("rules") or [], spec.get("completions")
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
-        found.required(f"{at}.rules", text)
+        errors.required(f"{at}.rules", text)
     if len(rules) > _MAX_SUCCESS_RULES:
-        found.too_many(f"{at}.rules", len(rules), _MAX_SUCCESS_RULES)
+        errors.too_many(f"{at}.rules", len(rules), _MAX_SUCCESS_RULES)
     for index, rule in enumerate(rules):
-        _validate_success_policy_rule(rule, completions or 0, f"{at}.rules[{index}]", found)
+        errors += _validate_success_policy_rule(rule, completions or 0, f"{at}.rules[{index}]")
+    return errors
 
 
-def _validate_success_policy_rule(rule: Obj, completions: int, at: str, found: ErrorList) -> None:
+def _validate_success_policy_rule(rule: Obj, completions: int, at: str) -> ErrorList:
+    errors = ErrorList()
     indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
     total = 0
     if indexes is None and count is None:
-        found.required(at, "at least one of succeededCount or succeededIndexes must be specified")
+        errors.required(at, "at least one of succeededCount or succeededIndexes must be specified")
     if indexes is not None:
         here = f"{at}.succeededIndexes"
         if len(indexes) > _MAX_INDEXES_LENGTH:
-            found.too_long(here, _MAX_INDEXES_LENGTH)
+            errors.too_long(here, _MAX_INDEXES_LENGTH)
         try:
             total = count_indexes(indexes, completions)
         except ValueError as error:
-            found.invalid(here, indexes, f"error parsing succeededIndexes: {error}")
+            errors.invalid(here, indexes, f"error parsing succeededIndexes: {error}")
     if count is None:
-        return
-    found.not_negative(rule, at, "succeededCount")
+        return errors
+    errors.not_negative(rule, at, "succeededCount")
     if count > completions:
         text = f"{completions} (the number of specified completions)"
-        found.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
+        errors.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
     if indexes is not None and count > total:
         text = f"{total} (the number of indexes in the specified succeededIndexes field)"
-        found.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
+        errors.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
+    return errors
 
 
 def count_indexes(text: str, completions: int) -> int:
@@ -248,22 +257,25 @@ _PATH_CHARACTERS = frozenset(
 )
 
 
-def validate_job(job: Obj, found: ErrorList) -> None:
+def validate_job(job: Obj) -> ErrorList:
     """A job as a whole: its spec, and what is made of its name and UID."""
+    errors = ErrorList()
     metadata, spec = job["metadata"], job["spec"]
     if not spec.get("manualSelector") and "selector" in spec:
-        _validate_generated_selector(metadata, spec, found)
-    validate_job_spec(spec, "spec", found)
+        errors += _validate_generated_selector(metadata, spec)
+    errors += validate_job_spec(spec, "spec")
     completions = spec.get("completions", 0)
     if spec.get("completionMode") == "Indexed" and completions > 0:
         name = metadata.get("name", "")
         last = f"{name}-{completions - 1}"
         if dns_label_texts(last):
             text = f"will not able to create pod with invalid DNS label: {last}"
-            found.invalid("metadata.name", name, text)
+            errors.invalid("metadata.name", name, text)
+    return errors
 
 
-def _validate_generated_selector(metadata: Obj, spec: Obj, found: ErrorList) -> None:
+def _validate_generated_selector(metadata: Obj, spec: Obj) -> ErrorList:
+    errors = ErrorList()
     uid, name = metadata.get("uid", ""), metadata.get("name", "")
     expected = {
         "controller-uid": uid,
@@ -275,112 +287,122 @@ def _validate_generated_selector(metadata: Obj, spec: Obj, found: ErrorList) -> 
     for key, value in expected.items():
         at = f"spec.template.metadata.labels[{key}]"
         if key not in labels:
-            found.required(at, f"must be '{value}'")
+            errors.required(at, f"must be '{value}'")
         elif labels[key] != value:
-            found.invalid(at, labels, f"must be '{value}'")
+            errors.invalid(at, labels, f"must be '{value}'")
     selector = spec["selector"]
     if not selector_errors(selector, "") and not matches_selector(selector, expected):
-        found.invalid("spec.selector", render_selector(selector), "`selector` not auto-generated")
+        errors.invalid("spec.selector", render_selector(selector), "`selector` not auto-generated")
+    return errors
 
 
-def validate_job_spec(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_job_spec(spec: Obj, at: str) -> ErrorList:
     """The spec, and a selector that finds its template."""
-    validate_job_spec_without_selector(spec, at, found)
+    errors = validate_job_spec_without_selector(spec, at)
     selector = spec.get("selector")
     wrong = [] if selector is None else selector_errors(selector, f"{at}.selector")
     if selector is None:
-        found.required(f"{at}.selector")
-    found += wrong
+        errors.required(f"{at}.selector")
+    errors += wrong
     labels = spec["template"].get("metadata", {}).get("labels")
     if not wrong and selector != {} and not matches_selector(selector, labels or {}):
-        found.invalid(f"{at}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+        errors.invalid(f"{at}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+    return errors
 
 
-def validate_job_spec_without_selector(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
     """The spec without its selector, as in templates of jobs."""
-    found.not_negative(spec, at, *_NUMBERS)
+    errors = ErrorList()
+    errors.not_negative(spec, at, *_NUMBERS)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         text = "when maxFailedIndexes is specified"
-        found.required(f"{at}.backoffLimitPerIndex", text)
+        errors.required(f"{at}.backoffLimitPerIndex", text)
     if "managedBy" in spec:
-        _validate_managed_by(spec["managedBy"], f"{at}.managedBy", found)
+        errors += _validate_managed_by(spec["managedBy"], f"{at}.managedBy")
     mode = spec.get("completionMode")
     if mode is not None and mode not in _MODES:
-        found.unsupported(f"{at}.completionMode", mode, _MODES)
+        errors.unsupported(f"{at}.completionMode", mode, _MODES)
     if mode == "Indexed":
-        _validate_indexed_job(spec, at, found)
+        errors += _validate_indexed_job(spec, at)
     elif mode in (None, "NonIndexed"):
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if field in spec:
-                found.invalid(f"{at}.{field}", spec[field], "requires indexed completion mode")
+                errors.invalid(f"{at}.{field}", spec[field], "requires indexed completion mode")
     if "podFailurePolicy" in spec:
-        validate_pod_failure_policy(spec, f"{at}.podFailurePolicy", found)
+        errors += validate_pod_failure_policy(spec, f"{at}.podFailurePolicy")
     if "successPolicy" in spec:
         if mode != "Indexed":
             shown = format_internal("batch.SuccessPolicy", spec["successPolicy"])
-            found.invalid(f"{at}.successPolicy", shown, "requires indexed completion mode")
+            errors.invalid(f"{at}.successPolicy", shown, "requires indexed completion mode")
         else:
-            validate_success_policy(spec, f"{at}.successPolicy", found)
+            errors += validate_success_policy(spec, f"{at}.successPolicy")
     replacement = spec.get("podReplacementPolicy")
     valid = _REPLACEMENTS[:1] if "podFailurePolicy" in spec else _REPLACEMENTS
     if replacement is not None and replacement not in valid:
-        found.unsupported(f"{at}.podReplacementPolicy", replacement, valid)
-    validate_pod_template_spec(spec.get("template", {}), f"{at}.template", found)
-    _validate_restart_policy(spec, f"{at}.template.spec.restartPolicy", found)
+        errors.unsupported(f"{at}.podReplacementPolicy", replacement, valid)
+    errors += validate_pod_template_spec(spec.get("template", {}), f"{at}.template")
+    errors += _validate_restart_policy(spec, f"{at}.template.spec.restartPolicy")
+    return errors
 
 
-def _validate_restart_policy(spec: Obj, at: str, found: ErrorList) -> None:
+def _validate_restart_policy(spec: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     policy = spec.get("template", {}).get("spec", {}).get("restartPolicy", "")
     if policy in ("Always", ""):
-        found.required(at, 'valid values: "OnFailure", "Never"')
+        errors.required(at, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        found.unsupported(at, policy, ("OnFailure", "Never"))
+        errors.unsupported(at, policy, ("OnFailure", "Never"))
     elif policy != "Never" and "podFailurePolicy" in spec:
-        found.invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')
+        errors.invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')
+    return errors
 
 
-def _validate_managed_by(manager: str, at: str, found: ErrorList) -> None:
+def _validate_managed_by(manager: str, at: str) -> ErrorList:
+    errors = ErrorList()
     host, slash, path = manager.partition("/")
     if not manager:
-        found.required(at)
+        errors.required(at)
     elif not slash or not host or not path:
-        found.invalid(at, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        errors.invalid(at, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
     else:
-        found.texts(at, host, dns_subdomain_texts(host))
+        errors.texts(at, host, dns_subdomain_texts(host))
         if not _PATH_CHARACTERS.issuperset(path):
             text = f"Invalid path (regex used for validation is '{_PATH_FORM}')"
-            found.invalid(at, path, text)
+            errors.invalid(at, path, text)
     if len(manager) > _MAX_MANAGED_BY_LENGTH:
-        found.too_long(at, _MAX_MANAGED_BY_LENGTH)
+        errors.too_long(at, _MAX_MANAGED_BY_LENGTH)
+    return errors
 
 
-def _validate_indexed_job(spec: Obj, at: str, found: ErrorList) -> None:
+def _validate_indexed_job(spec: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     completions, parallelism = spec.get("completions"), spec.get("parallelism", 0)
     failed = spec.get("maxFailedIndexes")
     if completions is None:
-        found.required(f"{at}.completions", "when completion mode is Indexed")
+        errors.required(f"{at}.completions", "when completion mode is Indexed")
     if parallelism > _LARGE_JOB_COMPLETIONS:
         text = f"must be less than or equal to {_LARGE_JOB_COMPLETIONS} when completion mode is Indexed"
-        found.invalid(f"{at}.parallelism", parallelism, text)
+        errors.invalid(f"{at}.parallelism", parallelism, text)
     if failed is not None:
         if completions is not None and failed > completions:
             text = "must be less than or equal to completions"
-            found.invalid(f"{at}.maxFailedIndexes", failed, text)
+            errors.invalid(f"{at}.maxFailedIndexes", failed, text)
         if failed > _LARGE_JOB_COMPLETIONS:
             text = f"must be less than or equal to {_LARGE_JOB_COMPLETIONS}"
-            found.invalid(f"{at}.maxFailedIndexes", failed, text)
+            errors.invalid(f"{at}.maxFailedIndexes", failed, text)
     if (completions or 0) <= _LARGE_JOB_COMPLETIONS or "backoffLimitPerIndex" not in spec:
-        return
+        return errors
     if failed is None:
         text = f"must be specified when completions is above {_LARGE_JOB_COMPLETIONS}"
-        found.required(f"{at}.maxFailedIndexes", text)
+        errors.required(f"{at}.maxFailedIndexes", text)
     for field, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
         if value > _MAX_PARALLELISM_OF_LARGE_JOB:
             text = (
                 f"must be less than or equal to {_MAX_PARALLELISM_OF_LARGE_JOB} when completions are"
                 f" above {_LARGE_JOB_COMPLETIONS} and used with backoff limit per index"
             )
-            found.invalid(f"{at}.{field}", value, text)
+            errors.invalid(f"{at}.{field}", value, text)
+    return errors
 
 
 _IMMUTABLE_FIELDS = (
@@ -395,21 +417,23 @@ _IMMUTABLE = "field is immutable"
 _SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def validate_job_update(new: Obj, old: Obj, found: ErrorList) -> None:
+def validate_job_update(new: Obj, old: Obj) -> ErrorList:
     """A change of a job's spec; what holds of any job goes on to hold, and is told twice."""
+    errors = ErrorList()
     spec, before = new["spec"], old["spec"]
     if spec == before:
-        return
-    validate_job(new, found)
-    validate_job_spec(spec, "spec", found)
-    _validate_completions_update(spec, before, found)
+        return errors
+    errors += validate_job(new)
+    errors += validate_job_spec(spec, "spec")
+    errors += _validate_completions_update(spec, before)
     if spec.get("selector") != before.get("selector"):
-        found.invalid("spec.selector", render_selector(spec.get("selector")), _IMMUTABLE)
-    _validate_pod_template_update(spec, before, _is_suspended_without_pods(old), found)
+        errors.invalid("spec.selector", render_selector(spec.get("selector")), _IMMUTABLE)
+    errors += _validate_pod_template_update(spec, before, _is_suspended_without_pods(old))
     for field in _IMMUTABLE_FIELDS:
         value = spec.get(field)
         if value != before.get(field):
-            found.invalid(f"spec.{field}", _render_field(field, value), _IMMUTABLE)
+            errors.invalid(f"spec.{field}", _render_field(field, value), _IMMUTABLE)
+    return errors
 
 
 def _render_field(field: str, value: Any) -> Any:
@@ -418,16 +442,18 @@ def _render_field(field: str, value: Any) -> Any:
     return format_internal(_STRUCTS[field], value) if field in _STRUCTS else value
 
 
-def _validate_completions_update(spec: Obj, before: Obj, found: ErrorList) -> None:
+def _validate_completions_update(spec: Obj, before: Obj) -> ErrorList:
+    errors = ErrorList()
     completions = spec.get("completions")
     if completions == before.get("completions"):
-        return
+        return errors
     if spec.get("completionMode") != "Indexed":
         shown = Rendered("null") if completions is None else completions
-        found.invalid("spec.completions", shown, _IMMUTABLE)
+        errors.invalid("spec.completions", shown, _IMMUTABLE)
     elif completions is not None and completions != spec.get("parallelism"):
         text = "can only be modified in tandem with spec.parallelism"
-        found.invalid("spec.completions", completions, text)
+        errors.invalid("spec.completions", completions, text)
+    return errors
 
 
 def _is_suspended_without_pods(job: Obj) -> bool:
@@ -437,17 +463,18 @@ def _is_suspended_without_pods(job: Obj) -> bool:
     return bool(job["spec"].get("suspend")) and not started and not status.get("active")
 
 
-def _validate_pod_template_update(spec: Obj, before: Obj, waiting: bool, found: ErrorList) -> None:
+def _validate_pod_template_update(spec: Obj, before: Obj, waiting: bool) -> ErrorList:
+    errors = ErrorList()
     template, earlier = spec["template"], before["template"]
     if template == earlier:
-        return
+        return errors
     if waiting:
         earlier = _copy_scheduling_directives(template, earlier)
     if not waiting:
         if template != earlier:
             shown = format_internal("core.PodTemplateSpec", template)
-            found.invalid("spec.template", shown, _IMMUTABLE)
-        return
+            errors.invalid("spec.template", shown, _IMMUTABLE)
+        return errors
     pod, was = template.get("spec", {}), earlier.get("spec", {})
     for field in ("containers", "initContainers"):
         if len(pod.get(field, ())) != len(was.get(field, ())):
@@ -456,7 +483,8 @@ def _validate_pod_template_update(spec: Obj, before: Obj, waiting: bool, found: 
             if container.get("name") == other.get("name"):
                 other["resources"] = container.get("resources", {})
     if pod != was:
-        found.invalid("spec.template.spec", format_internal("core.PodSpec", pod), _IMMUTABLE)
+        errors.invalid("spec.template.spec", format_internal("core.PodSpec", pod), _IMMUTABLE)
+    return errors
 
 
 def _copy_scheduling_directives(template: Obj, earlier: Obj) -> Obj:
@@ -492,49 +520,53 @@ def _get_true_conditions(status: Obj) -> set[str]:
     }
 
 
-def validate_job_status_update(new: Obj, old: Obj, found: ErrorList) -> None:
+def validate_job_status_update(new: Obj, old: Obj) -> ErrorList:
     """A job's status, beside what it was."""
+    errors = ErrorList()
     spec, status, before = new["spec"], new.get("status") or {}, old.get("status") or {}
     if status == before:
-        return
-    found.not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
-    _validate_uncounted_pods(status.get("uncountedTerminatedPods") or {}, found)
+        return errors
+    errors.not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
+    errors += _validate_uncounted_pods(status.get("uncountedTerminatedPods") or {})
     holds, held = _get_true_conditions(status), _get_true_conditions(before)
     changed = {
         field for field in status.keys() | before.keys() if status.get(field) != before.get(field)
     }
-    _validate_conclusions(status, holds, held, changed, found)
-    _validate_terminal_conditions(spec, status, holds, held, changed, found)
-    _validate_status_indexes(spec, status, changed, found)
+    errors += _validate_conclusions(status, holds, held, changed)
+    errors += _validate_terminal_conditions(spec, status, holds, held, changed)
+    errors += _validate_status_indexes(spec, status, changed)
     ended = _is_finished(holds) and ("terminating" in changed or not _is_finished(held))
     if ended and status.get("terminating", 0) > 0:
         text = "terminating>0 is invalid for finished job"
-        found.invalid("status.terminating", status["terminating"], text)
+        errors.invalid("status.terminating", status["terminating"], text)
     ready = status.get("ready") if {"ready", "active"} & changed else None
     if ready is not None and ready > status.get("active", 0):
         text = "cannot set more ready pods than active"
-        found.invalid("status.ready", ready, text)
+        errors.invalid("status.ready", ready, text)
     if "SuccessCriteriaMet" in holds:
         for other, shown in (("Failed", "Failed"), ("FailureTarget", "FailureTarget")):
             if other in holds:
                 text = f"cannot set SuccessCriteriaMet=True and {shown}=true conditions"
-                found.invalid_whole(_CONDITIONS_PATH, text)
+                errors.invalid_whole(_CONDITIONS_PATH, text)
     elif "successPolicy" in spec and "Complete" in holds:
         text = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
-        found.invalid_whole(_CONDITIONS_PATH, text)
-    _validate_status_transition(new, status, before, found)
+        errors.invalid_whole(_CONDITIONS_PATH, text)
+    errors += _validate_status_transition(new, status, before)
+    return errors
 
 
-def _validate_uncounted_pods(pods: Obj, found: ErrorList) -> None:
+def _validate_uncounted_pods(pods: Obj) -> ErrorList:
+    errors = ErrorList()
     seen: set[str] = set()
     for field in ("succeeded", "failed"):
         for index, uid in enumerate(pods.get(field) or ()):
             here = f"status.uncountedTerminatedPods.{field}[{index}]"
             if not uid:
-                found.invalid(here, uid, "must not be empty")
+                errors.invalid(here, uid, "must not be empty")
             elif uid in seen:
-                found.duplicate(here, uid)
+                errors.duplicate(here, uid)
             seen.add(uid)
+    return errors
 
 
 def _is_finished(holds: set[str]) -> bool:
@@ -542,55 +574,62 @@ def _is_finished(holds: set[str]) -> bool:
 
 
 def _validate_conclusions(
-    status: Obj, holds: set[str], held: set[str], changed: set[str], found: ErrorList
-) -> None:
+    status: Obj, holds: set[str], held: set[str], changed: set[str]
+) -> ErrorList:
+    errors = ErrorList()
     complete = "Complete" in holds
     moved = holds ^ held
     if {"Complete", "Failed"} & moved and complete and "Failed" in holds:
-        found.invalid_whole(_CONDITIONS_PATH, "cannot set Complete=True and Failed=true conditions")
+        errors.invalid_whole(
+            _CONDITIONS_PATH, "cannot set Complete=True and Failed=true conditions"
+        )
     if {"Complete", "FailureTarget"} & moved and complete and "FailureTarget" in holds:
-        found.invalid_whole(
+        errors.invalid_whole(
             _CONDITIONS_PATH, "cannot set Complete=True and FailureTarget=true conditions"
         )
     start, end = status.get("startTime"), status.get("completionTime")
     if "Complete" in moved or "completionTime" in changed:
         if end is not None and not complete:
             text = "cannot set completionTime when there is no Complete=True condition"
-            found.invalid("status.completionTime", end, text)
+            errors.invalid("status.completionTime", end, text)
         if end is None and complete:
             text = "completionTime is required for Complete jobs"
-            found.required("status.completionTime", text)
+            errors.required("status.completionTime", text)
     if {"startTime", "completionTime"} & changed and start and end and end < start:
-        found.invalid("status.completionTime", end, "must be equal to or after `startTime`")
+        errors.invalid("status.completionTime", end, "must be equal to or after `startTime`")
     failed = "Failed" in holds and ("Failed" in moved or "failedIndexes" in changed)
     if failed and "FailureTarget" not in holds:
         text = "cannot set Failed=True condition without the FailureTarget=true condition"
-        found.invalid_whole(_CONDITIONS_PATH, text)
+        errors.invalid_whole(_CONDITIONS_PATH, text)
     concluded = complete and bool({"Complete", "SuccessCriteriaMet"} & moved)
     if concluded and "SuccessCriteriaMet" not in holds:
         text = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
-        found.invalid_whole(_CONDITIONS_PATH, text)
+        errors.invalid_whole(_CONDITIONS_PATH, text)
+    return errors
 
 
 def _validate_terminal_conditions(
-    spec: Obj, status: Obj, holds: set[str], held: set[str], changed: set[str], found: ErrorList
-) -> None:
+    spec: Obj, status: Obj, holds: set[str], held: set[str], changed: set[str]
+) -> ErrorList:
+    errors = ErrorList()
     finished = _is_finished(holds)
     if not finished:
-        return
+        return errors
     ended = not _is_finished(held)
     if (ended or "active" in changed) and status.get("active", 0) > 0:
-        found.invalid("status.active", status["active"], "active>0 is invalid for finished job")
+        errors.invalid("status.active", status["active"], "active>0 is invalid for finished job")
     none = spec.get("suspend") is True and spec.get("completions") == 0
     if (ended or "startTime" in changed) and not none and "startTime" not in status:
-        found.required("status.startTime", "startTime is required for finished job")
+        errors.required("status.startTime", "startTime is required for finished job")
     uncounted = status.get("uncountedTerminatedPods") or {}
     if (ended or "uncountedTerminatedPods" in changed) and any(uncounted.values()):
         shown = {"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")}
-        found.invalid("status.uncountedTerminatedPods", shown, "must be empty for finished job")
+        errors.invalid("status.uncountedTerminatedPods", shown, "must be empty for finished job")
+    return errors
 
 
-def _validate_status_indexes(spec: Obj, status: Obj, changed: set[str], found: ErrorList) -> None:
+def _validate_status_indexes(spec: Obj, status: Obj, changed: set[str]) -> ErrorList:
+    errors = ErrorList()
     completions = spec.get("completions")
     complete, failed = status.get("completedIndexes", ""), status.get("failedIndexes")
     for field, text in (("completedIndexes", complete), ("failedIndexes", failed)):
@@ -599,25 +638,27 @@ def _validate_status_indexes(spec: Obj, status: Obj, changed: set[str], found: E
             try:
                 count_indexes(text, completions)
             except ValueError as error:
-                found.invalid(f"status.{field}", text, f"error parsing {field}: {error}")
+                errors.invalid(f"status.{field}", text, f"error parsing {field}: {error}")
     if "completedIndexes" in changed and complete and spec.get("completionMode") != "Indexed":
         text = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        found.invalid("status.completedIndexes", complete, text)
+        errors.invalid("status.completedIndexes", complete, text)
     if "failedIndexes" in changed and failed is not None and "backoffLimitPerIndex" not in spec:
         text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-        found.invalid("status.failedIndexes", failed, text)
+        errors.invalid("status.failedIndexes", failed, text)
     if {"completedIndexes", "failedIndexes"} & changed and completions is not None and failed:
         both = find_common_index(complete, failed, completions)
         if both is not None:
             text = f"failedIndexes and completedIndexes overlap at index: {both}"
-            found.invalid("status.failedIndexes", failed, text)
+            errors.invalid("status.failedIndexes", failed, text)
+    return errors
 
 
-def _validate_status_transition(new: Obj, status: Obj, before: Obj, found: ErrorList) -> None:
+def _validate_status_transition(new: Obj, status: Obj, before: Obj) -> ErrorList:
+    errors = ErrorList()
     spec, holds, held = new["spec"], _get_true_conditions(status), _get_true_conditions(before)
     for kind in _TERMINAL_CONDITIONS:
         if kind in held and kind not in holds:
-            found.invalid_whole(
+            errors.invalid_whole(
                 _CONDITIONS_PATH, f"cannot disable the terminal {kind}=True condition"
             )
     elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get(
@@ -627,7 +668,7 @@ def _validate_status_transition(new: Obj, status: Obj, before: Obj, found: Error
         if field == "succeeded" and elastic:
             continue
         if status.get(field, 0) < before.get(field, 0):
-            found.invalid(
+            errors.invalid(
                 f"status.{field}", status.get(field, 0), f"cannot decrease the {field} counter"
             )
     for field, text in (
@@ -640,14 +681,15 @@ def _validate_status_transition(new: Obj, status: Obj, before: Obj, found: Error
         if field == "startTime" and (spec.get("suspend") or _is_resumed(status, before)):
             continue
         if value is not None or field == "startTime":
-            found.invalid(f"status.{field}", Rendered("null") if value is None else value, text)
+            errors.invalid(f"status.{field}", Rendered("null") if value is None else value, text)
     if "SuccessCriteriaMet" in held and "SuccessCriteriaMet" not in holds:
-        found.invalid_whole(
+        errors.invalid_whole(
             _CONDITIONS_PATH, "cannot disable the SuccessCriteriaMet=True condition"
         )
     if "Complete" in held and "SuccessCriteriaMet" not in held and "SuccessCriteriaMet" in holds:
         text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        found.invalid_whole(_CONDITIONS_PATH, text)
+        errors.invalid_whole(_CONDITIONS_PATH, text)
+    return errors
 
 
 def _is_resumed(status: Obj, before: Obj) -> bool:
@@ -662,46 +704,50 @@ _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _MAX_NAME_LENGTH = 52
 
 
-def validate_cron_job_spec(spec: Obj, before: Obj | None, found: ErrorList) -> None:
+def validate_cron_job_spec(spec: Obj, before: Obj | None) -> ErrorList:
     """A cron job's spec, beside what it was."""
+    errors = ErrorList()
     schedule, zone = spec.get("schedule", ""), spec.get("timeZone")
     if not schedule:
-        found.required("spec.schedule")
+        errors.required("spec.schedule")
     else:
-        _validate_schedule(schedule, zone, before, found)
-    found.not_negative(spec, "spec", "startingDeadlineSeconds")
+        errors += _validate_schedule(schedule, zone, before)
+    errors.not_negative(spec, "spec", "startingDeadlineSeconds")
     if zone is not None and (before is None or zone != before.get("timeZone")):
-        found.texts("spec.timeZone", zone, find_time_zone_problem(zone))
+        errors.texts("spec.timeZone", zone, find_time_zone_problem(zone))
     policy = spec.get("concurrencyPolicy", "")
-    found.one_of("spec.concurrencyPolicy", policy, _CONCURRENCY)
+    errors.one_of("spec.concurrencyPolicy", policy, _CONCURRENCY)
     at, job = "spec.jobTemplate.spec", spec.get("jobTemplate", {}).get("spec", {})
-    validate_job_spec_without_selector(job, at, found)
+    errors += validate_job_spec_without_selector(job, at)
     if "selector" in job:
         shown = render_selector(job["selector"])
-        found.invalid(f"{at}.selector", shown, "`selector` will be auto-generated")
+        errors.invalid(f"{at}.selector", shown, "`selector` will be auto-generated")
     if job.get("manualSelector"):
-        found.unsupported(f"{at}.manualSelector", True, ("nil", "false"))
-    found.not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        errors.unsupported(f"{at}.manualSelector", True, ("nil", "false"))
+    errors.not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    return errors
 
 
-def _validate_schedule(
-    schedule: str, zone: str | None, before: Obj | None, found: ErrorList
-) -> None:
+def _validate_schedule(schedule: str, zone: str | None, before: Obj | None) -> ErrorList:
+    errors = ErrorList()
     problem = find_schedule_problem(schedule)
     if problem:
-        found.invalid("spec.schedule", schedule, problem)
+        errors.invalid("spec.schedule", schedule, problem)
     if "TZ" not in schedule:
-        return
+        return errors
     if before is None or "TZ" not in before.get("schedule", ""):
         text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        found.invalid("spec.schedule", schedule, text)
+        errors.invalid("spec.schedule", schedule, text)
     elif zone is not None:
         text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-        found.invalid("spec.schedule", schedule, text)
+        errors.invalid("spec.schedule", schedule, text)
+    return errors
 
 
-def validate_cron_job_name(metadata: Obj, found: ErrorList) -> None:
+def validate_cron_job_name(metadata: Obj) -> ErrorList:
     """There is room for what is added to the names of jobs."""
+    errors = ErrorList()
     name = metadata.get("name", "")
     if len(name) > _MAX_NAME_LENGTH:
-        found.invalid("metadata.name", name, f"must be no more than {_MAX_NAME_LENGTH} characters")
+        errors.invalid("metadata.name", name, f"must be no more than {_MAX_NAME_LENGTH} characters")
+    return errors

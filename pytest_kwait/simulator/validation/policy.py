@@ -11,36 +11,39 @@ from pytest_kwait.simulator.validation.apps import (
     validate_non_negative_int_or_percent,
     validate_not_more_than_100_percent,
 )
-from pytest_kwait.simulator.validation.field_errors import format_internal
+from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
 from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_pod_disruption_budget_spec", "validate_pod_disruption_budget_status"]
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
-def validate_pod_disruption_budget_spec(spec: Obj, found: ErrorList) -> None:
+def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:
     """A budget's spec: how many pods stay, or how many may go."""
+    errors = ErrorList()
     if "minAvailable" in spec and "maxUnavailable" in spec:
         shown = format_internal("policy.PodDisruptionBudgetSpec", spec)
-        found.invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
+        errors.invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         if field in spec:
-            validate_non_negative_int_or_percent(spec[field], f"spec.{field}", found)
-            validate_not_more_than_100_percent(spec[field], f"spec.{field}", found)
+            errors += validate_non_negative_int_or_percent(spec[field], f"spec.{field}")
+            errors += validate_not_more_than_100_percent(spec[field], f"spec.{field}")
     if "selector" in spec:
-        found += selector_errors(spec["selector"], "spec.selector")
+        errors += selector_errors(spec["selector"], "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _POLICIES:
-        found.unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)
+        errors.unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)
+    return errors
 
 
-def validate_pod_disruption_budget_status(status: Obj, found: ErrorList) -> None:
+def validate_pod_disruption_budget_status(status: Obj) -> ErrorList:
     """A budget's status."""
-    found.not_negative(
+    errors = ErrorList()
+    errors.not_negative(
         status, "status", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"
     )
+    return errors

@@ -107,26 +107,25 @@ def _validate_allowed_topologies(terms: list[Obj]) -> list[FieldError]:
 
 def validate_volume_attachment(attachment: Obj) -> list[FieldError]:
     """What is wrong with the attachment of a volume."""
-    spec, found = attachment.get("spec") or {}, ErrorList()
+    spec = attachment.get("spec") or {}
     source, node = spec.get("source") or {}, spec.get("nodeName", "")
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
-    validate_csi_driver_name(spec.get("attacher", ""), "spec.attacher", found)
+    errors = validate_csi_driver_name(spec.get("attacher", ""), "spec.attacher")
     either = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
     at = "spec.source.persistentVolumeName"
     if volume is None and inline is None:
-        found.required("spec.source", either)
+        errors.required("spec.source", either)
     elif volume is not None and inline is not None:
-        found.forbidden("spec.source", either)
+        errors.forbidden("spec.source", either)
     elif inline is not None:
-        validate_persistent_volume_spec(
-            inline, "", "spec.source.inlineVolumeSpec", found, inline=True
-        )
+        here = "spec.source.inlineVolumeSpec"
+        errors += validate_persistent_volume_spec(inline, "", here, inline=True)
     elif volume == "":
-        found.required(at, "must specify non empty persistentVolumeName")
-    found.texts("spec.nodeName", node, dns_subdomain_texts(node))
+        errors.required(at, "must specify non empty persistentVolumeName")
+    errors.texts("spec.nodeName", node, dns_subdomain_texts(node))
     if volume is not None:
-        found.texts(at, volume, dns_subdomain_texts(volume))
-    return found
+        errors.texts(at, volume, dns_subdomain_texts(volume))
+    return errors
 
 
 def validate_csi_driver(driver: Obj) -> list[FieldError]:
@@ -174,7 +173,7 @@ def validate_csi_node(node: Obj) -> list[FieldError]:
     names: set[str] = set()
     for index, driver in enumerate((node.get("spec") or {}).get("drivers") or []):
         at, name, own = f"spec.drivers[{index}]", driver.get("name", ""), driver.get("nodeID", "")
-        validate_csi_driver_name(name, f"{at}.name", errors)
+        errors += validate_csi_driver_name(name, f"{at}.name")
         if not own:
             errors.append(required(f"{at}.nodeID"))
         if len(own) > _MAX_NODE_ID_LENGTH:

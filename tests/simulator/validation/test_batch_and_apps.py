@@ -12,7 +12,6 @@ from pytest_kwait.simulator.validation.apps import (
     validate_status_counts,
 )
 from pytest_kwait.simulator.validation.batch import validate_job_status_update, validate_job_update
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 from tests.simulator.cluster import job, new_cluster
 
 MORE = "must not be greater than 100%"
@@ -28,8 +27,7 @@ def test_int_or_percent_values(given: int | str, number: int) -> None:
 
 @pytest.mark.parametrize("given", ["101%", f"{'9' * 5000}%"])
 def test_more_than_100_percent_is_rejected(given: str) -> None:
-    found = ErrorList()
-    validate_not_more_than_100_percent(given, "spec.minAvailable", found)
+    found = validate_not_more_than_100_percent(given, "spec.minAvailable")
     (error,) = found
     assert str(error) == f'spec.minAvailable: Invalid value: "{given}": {MORE}'
 
@@ -49,8 +47,7 @@ def change(spec: Obj, status: Obj, new: Obj, pod: Obj | None = None) -> list[str
     changed = clone(stored)
     changed["spec"].update(new)
     changed["spec"]["template"]["spec"].update(pod or {})
-    found = ErrorList()
-    validate_job_update(changed, stored, found)
+    found = validate_job_update(changed, stored)
     return [str(one) for one in found]
 
 
@@ -174,8 +171,7 @@ def test_other_template_fields_of_a_suspended_job_are_immutable() -> None:
     ],
 )
 def test_job_status(status: Obj, before: Obj, found: list[str]) -> None:
-    errors = ErrorList()
-    validate_job_status_update({"spec": {}, "status": status}, {"status": before}, errors)
+    errors = validate_job_status_update({"spec": {}, "status": status}, {"status": before})
     assert [str(one) for one in errors] == found
 
 
@@ -213,8 +209,7 @@ def test_job_status(status: Obj, before: Obj, found: list[str]) -> None:
     ],
 )
 def test_status_counts_of_workloads(kind: str, status: Obj, before: Obj, found: list[str]) -> None:
-    errors = ErrorList()
-    validate_status_counts(kind, {"status": status}, {"status": before}, errors)
+    errors = validate_status_counts(kind, {"status": status}, {"status": before})
     assert [str(one) for one in errors] == found
 
 
@@ -225,10 +220,9 @@ def test_immutable_stateful_set_fields() -> None:
     stored = new_cluster().create(
         "statefulsets.apps", {"metadata": {"name": "s"}, "spec": spec}, "default"
     )["spec"]
-    found = ErrorList()
-    validate_stateful_set_spec_update({**stored, "replicas": 3}, stored, found)
+    found = validate_stateful_set_spec_update({**stored, "replicas": 3}, stored)
     assert found == []
-    validate_stateful_set_spec_update({**stored, "serviceName": "t"}, stored, found)
+    found = validate_stateful_set_spec_update({**stored, "serviceName": "t"}, stored)
     assert [str(one) for one in found] == [
         "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', "
         "'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', "

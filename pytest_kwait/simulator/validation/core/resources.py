@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity, sum_quantities
 from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, label_key_texts
 from pytest_kwait.simulator.api_errors import invalid_value
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "INTEGER_RESOURCES",
@@ -119,99 +119,106 @@ def _is_extended_resource(name: str) -> bool:
     return not label_key_texts(f"requests.{name}")
 
 
-def _validate_resource_name(name: str, at: str, found: ErrorList) -> bool:
-    texts = label_key_texts(name)
-    found.texts(at, name, texts)
-    if texts:
-        return False
+def _validate_resource_name(name: str, at: str) -> ErrorList:
+    errors = ErrorList()
+    errors.texts(at, name, label_key_texts(name))
+    if errors:
+        return errors
     if (
         "/" not in name
         and name not in _STANDARD_RESOURCES
         and not name.startswith((_HUGE_PAGES_PREFIX, "requests." + _HUGE_PAGES_PREFIX))
     ):
-        found.invalid(at, name, "must be a standard resource type or fully qualified")
-        return False
-    return True
+        errors.invalid(at, name, "must be a standard resource type or fully qualified")
+    return errors
 
 
-def validate_container_resource_name(name: str, at: str, found: ErrorList) -> None:
+def validate_container_resource_name(name: str, at: str) -> ErrorList:
     """The name of a resource that containers can ask for."""
+    errors = ErrorList()
     if name in _CONTAINER_RESOURCES:
-        return
-    _validate_resource_name(name, at, found)
+        return errors
+    errors += _validate_resource_name(name, at)
     if "/" not in name:
         if not name.startswith(_HUGE_PAGES_PREFIX):
-            found.invalid(at, name, "must be a standard resource for containers")
+            errors.invalid(at, name, "must be a standard resource for containers")
     elif not _is_native(name) and not _is_extended_resource(name):
-        found.invalid(at, name, "doesn't follow extended resource name standard")
+        errors.invalid(at, name, "doesn't follow extended resource name standard")
+    return errors
 
 
-def _validate_pod_resource_name(name: str, at: str, found: ErrorList) -> None:
-    if name in _POD_RESOURCES or not _validate_resource_name(name, at, found):
-        return
-    if not name.startswith(_HUGE_PAGES_PREFIX):
-        found.unsupported(at, name, ("cpu", "hugepages-", "memory"))
+def _validate_pod_resource_name(name: str, at: str) -> ErrorList:
+    if name in _POD_RESOURCES:
+        return ErrorList()
+    errors = _validate_resource_name(name, at)
+    if not errors and not name.startswith(_HUGE_PAGES_PREFIX):
+        errors.unsupported(at, name, ("cpu", "hugepages-", "memory"))
+    return errors
 
 
 def validate_resource_requirements(
     resources: Obj,
     claims: Iterable[str],
     at: str,
-    found: ErrorList,
-    check_name: Callable[[str, str, ErrorList], None] = validate_container_resource_name,
-) -> None:
+    check_name: Callable[[str, str], ErrorList] = validate_container_resource_name,
+) -> ErrorList:
     """Names and amounts, requests within limits, and claims that the pod has.
 
     Args:
         resources: the requirements.
         claims: the names of the pod's claims.
         at: the path of the requirements.
-        found: what is added to.
-        check_name: the rule for the names of resources.
+        check_name: validates a resource name.
     """
+    errors = ErrorList()
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for name, amount in limits.items():
-        _validate_resource_amount(name, amount, f"{at}.limits[{name}]", found, check_name)
+        errors += _validate_resource_amount(name, amount, f"{at}.limits[{name}]", check_name)
     for name, amount in requests.items():
-        _validate_resource_amount(name, amount, f"{at}.requests[{name}]", found, check_name)
+        errors += _validate_resource_amount(name, amount, f"{at}.requests[{name}]", check_name)
         limit = limits.get(name)
         overcommit = _is_native(name) and not name.startswith(_HUGE_PAGES_PREFIX)
         if limit is None:
             if not overcommit:
                 text = "Limit must be set for non overcommitable resources"
-                found.required(f"{at}.limits", text)
+                errors.required(f"{at}.limits", text)
         elif limit != amount:
             asked, most = parse_quantity(amount), parse_quantity(limit)
             if not overcommit and asked != most:
-                found.invalid(f"{at}.requests", amount, f"must be equal to {name} limit of {limit}")
+                errors.invalid(
+                    f"{at}.requests", amount, f"must be equal to {name} limit of {limit}"
+                )
             elif asked > most:
                 text = f"must be less than or equal to {name} limit of {limit}"
-                found.invalid(f"{at}.requests", amount, text)
+                errors.invalid(f"{at}.requests", amount, text)
     names = limits.keys() | requests.keys()
     if any(name.startswith(_HUGE_PAGES_PREFIX) for name in names) and not {"cpu", "memory"} & names:
-        found.forbidden(at, "HugePages require cpu or memory")
+        errors.forbidden(at, "HugePages require cpu or memory")
     if "claims" in resources:
-        _validate_resource_claim_names(resources["claims"], sorted(claims), f"{at}.claims", found)
+        errors += _validate_resource_claim_names(
+            resources["claims"], sorted(claims), f"{at}.claims"
+        )
+    return errors
 
 
 def _validate_resource_amount(
     name: str,
     amount: str,
     at: str,
-    found: ErrorList,
-    check_name: Callable[[str, str, ErrorList], None],
-) -> None:
-    check_name(name, at, found)
+    check_name: Callable[[str, str], ErrorList],
+) -> ErrorList:
+    errors = check_name(name, at)
     if amount.startswith("-") and parse_quantity(amount).amount < 0:
-        found.invalid(at, amount, NEGATIVE)
+        errors.invalid(at, amount, NEGATIVE)
     if name in _CONTAINER_RESOURCES:
-        return
+        return errors
     if (name in _INTEGER_RESOURCES or _is_extended_resource(name)) and parse_quantity(
         amount
     ).amount.denominator != 1:
-        found.invalid(at, amount, _INTEGER)
+        errors.invalid(at, amount, _INTEGER)
     if name.startswith(_HUGE_PAGES_PREFIX) and not _is_whole_page_count(name, amount):
-        found.invalid(at, amount, f"{amount} is not positive integer multiple of {name}")
+        errors.invalid(at, amount, f"{amount} is not positive integer multiple of {name}")
+    return errors
 
 
 def _is_whole_page_count(name: str, amount: str) -> bool:
@@ -222,52 +229,53 @@ def _is_whole_page_count(name: str, amount: str) -> bool:
     return size > 0 and size.denominator == 1 and parse_quantity(amount).amount % size == 0
 
 
-def _validate_resource_claim_names(
-    claims: Iterable[Obj], known: list[str], at: str, found: ErrorList
-) -> None:
+def _validate_resource_claim_names(claims: Iterable[Obj], known: list[str], at: str) -> ErrorList:
+    errors = ErrorList()
     taken: set[str] = set()
     for index, claim in enumerate(claims):
         here, name, request = f"{at}[{index}]", claim.get("name", ""), claim.get("request", "")
         if not name:
-            found.required(here)
+            errors.required(here)
             continue
         key = f"{name}/{request}" if request else name
         if name in taken:
-            found.duplicate(here, name)
+            errors.duplicate(here, name)
         else:
             if request:
-                found.texts(f"{here}.request", request, dns_label_texts(request))
+                errors.texts(f"{here}.request", request, dns_label_texts(request))
             if key in taken:
-                found.duplicate(here, key)
+                errors.duplicate(here, key)
             elif not request:
                 for other in taken:
                     if other.startswith(f"{name}/"):
-                        found.duplicate(here, name)
+                        errors.duplicate(here, name)
             taken.add(key)
         if name not in known:
             names = f": {', '.join(known)}" if known else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{names}"
-            found.unknown(here, name, detail)
+            errors.unknown(here, name, detail)
+    return errors
 
 
-def validate_overhead(overhead: Mapping[str, str], at: str, found: ErrorList) -> None:
+def validate_overhead(overhead: Mapping[str, str], at: str) -> ErrorList:
     """What a runtime class adds, as limits."""
-    validate_resource_requirements({"limits": overhead}, (), at, found)
+    return validate_resource_requirements({"limits": overhead}, (), at)
 
 
-def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: ErrorList) -> None:
+def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str) -> ErrorList:
     """The resources of the pod as a whole cover those of its containers."""
+    errors = ErrorList()
     resources = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
-        found.forbidden(at, "may not be set for a windows pod")
-        return
+        errors.forbidden(at, "may not be set for a windows pod")
+        return errors
     if resources.get("claims"):
-        found.forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
-    validate_resource_requirements(resources, claims, at, found, _validate_pod_resource_name)
+        errors.forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
+    errors += validate_resource_requirements(resources, claims, at, _validate_pod_resource_name)
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for name, needed in sorted(aggregate_container_resources(spec, "requests").items()):
         if name in requests and needed > parse_quantity(requests[name]):
-            found.invalid(
+            errors.invalid(
                 f"{at}.requests[{name}]",
                 requests[name],
                 f"must be greater than or equal to aggregate container requests of {needed}",
@@ -278,7 +286,7 @@ def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: Err
             and name in limits
             and needed > parse_quantity(limits[name])
         ):
-            found.invalid(
+            errors.invalid(
                 f"{at}.limits[{name}]",
                 limits[name],
                 f"must be greater than or equal to aggregate container limits of {needed}",
@@ -288,7 +296,8 @@ def validate_pod_resources(spec: Obj, claims: Iterable[str], at: str, found: Err
             if name in limits and parse_quantity(limit) > parse_quantity(limits[name]):
                 here = f"{at}.containers[{index}][{name}].limits"
                 text = f"must be less than or equal to pod limits of {limits[name]}"
-                found.invalid(here, limit, text)
+                errors.invalid(here, limit, text)
+    return errors
 
 
 def aggregate_container_resources(spec: Obj, field: str) -> dict[str, Quantity]:

@@ -15,11 +15,11 @@ from pytest_kwait.apimachinery.validation import (
     label_value_texts,
 )
 from pytest_kwait.simulator.validation.core.recently_valid import RecentlyValid
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "validate_affinity",
@@ -40,160 +40,178 @@ _MAX_WEIGHT = 100
 _POSITIVE = "must be greater than zero"
 
 
-def validate_affinity(affinity: Obj, at: str, found: ErrorList) -> None:
+def validate_affinity(affinity: Obj, at: str) -> ErrorList:
     """All affinities of a pod."""
+    errors = ErrorList()
     nodes = affinity.get("nodeAffinity", {})
     if _REQUIRED in nodes:
-        validate_node_selector(nodes[_REQUIRED], f"{at}.nodeAffinity.{_REQUIRED}", found)
+        errors += validate_node_selector(nodes[_REQUIRED], f"{at}.nodeAffinity.{_REQUIRED}")
     for index, term in enumerate(nodes.get(_PREFERRED, ())):
         here = f"{at}.nodeAffinity.{_PREFERRED}[{index}]"
-        _validate_weight(term, here, found)
-        _validate_node_selector_term(
-            term.get("preference", {}), f"{here}.preference", found, values=False
+        errors += _validate_weight(term, here)
+        errors += _validate_node_selector_term(
+            term.get("preference", {}), f"{here}.preference", values=False
         )
     for field in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(field, {})
         for index, term in enumerate(pods.get(_REQUIRED, ())):
-            _validate_pod_affinity_term(term, f"{at}.{field}.{_REQUIRED}[{index}]", found)
+            errors += _validate_pod_affinity_term(term, f"{at}.{field}.{_REQUIRED}[{index}]")
         for index, weighted in enumerate(pods.get(_PREFERRED, ())):
             here = f"{at}.{field}.{_PREFERRED}[{index}]"
-            _validate_weight(weighted, here, found)
-            _validate_pod_affinity_term(
-                weighted.get("podAffinityTerm", {}), f"{here}.podAffinityTerm", found
+            errors += _validate_weight(weighted, here)
+            errors += _validate_pod_affinity_term(
+                weighted.get("podAffinityTerm", {}), f"{here}.podAffinityTerm"
             )
+    return errors
 
 
-def _validate_weight(term: Obj, at: str, found: ErrorList) -> None:
+def _validate_weight(term: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     weight = term.get("weight", 0)
     if not 1 <= weight <= _MAX_WEIGHT:
-        found.invalid(f"{at}.weight", weight, "must be in the range 1-100")
+        errors.invalid(f"{at}.weight", weight, "must be in the range 1-100")
+    return errors
 
 
-def validate_node_selector(selector: Obj, at: str, found: ErrorList) -> None:
+def validate_node_selector(selector: Obj, at: str) -> ErrorList:
     """A selector of nodes: at least one term."""
+    errors = ErrorList()
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
-        found.required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")
+        errors.required(f"{at}.nodeSelectorTerms", "must have at least one node selector term")
     for index, term in enumerate(terms):
-        _validate_node_selector_term(term, f"{at}.nodeSelectorTerms[{index}]", found, values=True)
+        errors += _validate_node_selector_term(
+            term, f"{at}.nodeSelectorTerms[{index}]", values=True
+        )
+    return errors
 
 
-def _validate_node_selector_term(term: Obj, at: str, found: ErrorList, *, values: bool) -> None:
+def _validate_node_selector_term(term: Obj, at: str, *, values: bool) -> ErrorList:
+    errors = ErrorList()
     for index, rule in enumerate(term.get("matchExpressions", ())):
-        _validate_node_selector_requirement(
-            rule, f"{at}.matchExpressions[{index}]", found, values=values
+        errors += _validate_node_selector_requirement(
+            rule, f"{at}.matchExpressions[{index}]", values=values
         )
     for index, rule in enumerate(term.get("matchFields", ())):
-        _validate_node_field_selector_requirement(rule, f"{at}.matchFields[{index}]", found)
+        errors += _validate_node_field_selector_requirement(rule, f"{at}.matchFields[{index}]")
+    return errors
 
 
-def _validate_node_selector_requirement(
-    rule: Obj, at: str, found: ErrorList, *, values: bool
-) -> None:
+def _validate_node_selector_requirement(rule: Obj, at: str, *, values: bool) -> ErrorList:
+    errors = ErrorList()
     operator, given = rule.get("operator", ""), rule.get("values", [])
     if operator in ("In", "NotIn"):
         if not given:
             text = "must be specified when `operator` is 'In' or 'NotIn'"
-            found.required(f"{at}.values", text)
+            errors.required(f"{at}.values", text)
     elif operator in ("Exists", "DoesNotExist"):
         if given:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.forbidden(f"{at}.values", text)
+            errors.forbidden(f"{at}.values", text)
     elif operator in ("Gt", "Lt"):
         if len(given) != 1:
             text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            found.required(f"{at}.values", text)
+            errors.required(f"{at}.values", text)
     else:
-        found.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
+        errors.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
     key = rule.get("key", "")
-    found.texts(f"{at}.key", key, label_key_texts(key))
+    errors.texts(f"{at}.key", key, label_key_texts(key))
     for index, value in enumerate(given if values else ()):
-        found.texts(f"{at}.values[{index}]", value, label_value_texts(value))
+        errors.texts(f"{at}.values[{index}]", value, label_value_texts(value))
+    return errors
 
 
-def _validate_node_field_selector_requirement(rule: Obj, at: str, found: ErrorList) -> None:
+def _validate_node_field_selector_requirement(rule: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     operator, key, values = rule.get("operator", ""), rule.get("key", ""), rule.get("values", [])
     if operator not in ("In", "NotIn"):
-        found.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
+        errors.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
     elif len(values) != 1:
         text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        found.required(f"{at}.values", text)
+        errors.required(f"{at}.values", text)
     if key != "metadata.name":
-        found.invalid(f"{at}.key", key, "not a valid field selector key")
-        return
+        errors.invalid(f"{at}.key", key, "not a valid field selector key")
+        return errors
     for index, value in enumerate(values):
-        found.texts(f"{at}.values[{index}]", value, dns_subdomain_texts(value))
+        errors.texts(f"{at}.values[{index}]", value, dns_subdomain_texts(value))
+    return errors
 
 
-def _validate_pod_affinity_term(term: Obj, at: str, found: ErrorList) -> None:
+def _validate_pod_affinity_term(term: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     for field in ("labelSelector", "namespaceSelector"):
         if field in term:
-            found += selector_errors(term[field], f"{at}.{field}")
+            errors += selector_errors(term[field], f"{at}.{field}")
     for name in term.get("namespaces", ()):
-        found.texts(f"{at}.namespace", name, dns_label_texts(name))
-    _validate_match_label_keys(term, at, found)
+        errors.texts(f"{at}.namespace", name, dns_label_texts(name))
+    errors += _validate_match_label_keys(term, at)
     key = term.get("topologyKey", "")
     if not key:
-        found.required(f"{at}.topologyKey", "can not be empty")
-    found.texts(f"{at}.topologyKey", key, label_key_texts(key))
+        errors.required(f"{at}.topologyKey", "can not be empty")
+    errors.texts(f"{at}.topologyKey", key, label_key_texts(key))
+    return errors
 
 
-def _validate_match_label_keys(term: Obj, at: str, found: ErrorList) -> None:
+def _validate_match_label_keys(term: Obj, at: str) -> ErrorList:
     """The labels whose values are taken from the pod."""
+    errors = ErrorList()
     selector = term.get("labelSelector")
     match, mismatch = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
-            found.forbidden(f"{at}.{field}", _NO_SELECTOR)
+            errors.forbidden(f"{at}.{field}", _NO_SELECTOR)
             continue
         for index, key in enumerate(keys):
-            found.texts(f"{at}.{field}[{index}]", key, label_key_texts(key))
+            errors.texts(f"{at}.{field}[{index}]", key, label_key_texts(key))
     seen = set((selector or {}).get("matchLabels", {}))
     for rule in (selector or {}).get("matchExpressions", ()):
         key = rule.get("key", "")
         if key in match and key in seen:
             place = len(match) - 1 - match[::-1].index(key)
-            found.invalid(f"{at}[{place}]", key, f"{_IN_BOTH}labelSelector")
+            errors.invalid(f"{at}[{place}]", key, f"{_IN_BOTH}labelSelector")
         seen.add(key)
     for index, key in enumerate(match):
         if key in mismatch:
-            found.invalid(f"{at}.matchLabelKeys[{index}]", key, f"{_IN_BOTH}mismatchLabelKeys")
+            errors.invalid(f"{at}.matchLabelKeys[{index}]", key, f"{_IN_BOTH}mismatchLabelKeys")
+    return errors
 
 
-def validate_topology_spread_constraints(constraints: list[Obj], at: str, found: ErrorList) -> None:
+def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> ErrorList:
     """How pods spread over domains."""
+    errors = ErrorList()
     for index, constraint in enumerate(constraints):
         here = f"{at}[{index}]"
         skew, topology = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
         action = constraint.get("whenUnsatisfiable", "")
         if skew <= 0:
-            found.invalid(f"{here}.maxSkew", skew, _POSITIVE)
+            errors.invalid(f"{here}.maxSkew", skew, _POSITIVE)
         if not topology:
-            found.required(f"{here}.topologyKey", "can not be empty")
+            errors.required(f"{here}.topologyKey", "can not be empty")
         if action not in _UNSATISFIABLE_ACTIONS:
-            found.unsupported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE_ACTIONS)
+            errors.unsupported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE_ACTIONS)
         for other in constraints[index + 1 :]:
             if (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) == (
                 topology,
                 action,
             ):
                 where = f"{here}.{{topologyKey, whenUnsatisfiable}}"
-                found.duplicate(where, f"{{{topology}, {action}}}")
+                errors.duplicate(where, f"{{{topology}, {action}}}")
                 break
         domains = constraint.get("minDomains")
         if domains is not None:
             if domains <= 0:
-                found.invalid(f"{here}.minDomains", domains, _POSITIVE)
+                errors.invalid(f"{here}.minDomains", domains, _POSITIVE)
             if action != "DoNotSchedule":
                 text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-                found.invalid(f"{here}.minDomains", domains, text)
+                errors.invalid(f"{here}.minDomains", domains, text)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(field)
             if policy is not None and policy not in _NODE_INCLUSION_POLICIES:
-                found.unsupported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
-        _validate_match_label_keys({**constraint, "mismatchLabelKeys": []}, here, found)
+                errors.unsupported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
+        errors += _validate_match_label_keys({**constraint, "mismatchLabelKeys": []}, here)
         if "labelSelector" in constraint:
-            found += selector_errors(constraint["labelSelector"], f"{here}.labelSelector")
+            errors += selector_errors(constraint["labelSelector"], f"{here}.labelSelector")
+    return errors
 
 
 _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -201,57 +219,58 @@ _RECENTLY_VALID = RecentlyValid()
 _TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 
 
-def validate_tolerations(tolerations: list[Obj], at: str, found: ErrorList) -> None:
+def validate_tolerations(tolerations: list[Obj], at: str) -> ErrorList:
     """Each toleration by itself."""
+    errors = ErrorList()
     if tolerations in _RECENTLY_VALID:
-        return
-    before = len(found)
+        return errors
     for index, toleration in enumerate(tolerations):
         here = f"{at}[{index}]"
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
         value, effect = toleration.get("value", ""), toleration.get("effect", "")
         if key:
-            found.texts(f"{here}.key", key, label_key_texts(key))
+            errors.texts(f"{here}.key", key, label_key_texts(key))
         elif operator != "Exists":
             text = (
                 'operator must be Exists when `key` is empty, which means "match all values and '
                 'all keys"'
             )
-            found.invalid(f"{here}.operator", operator, text)
+            errors.invalid(f"{here}.operator", operator, text)
         if "tolerationSeconds" in toleration and effect != "NoExecute":
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            found.invalid(f"{here}.effect", effect, text)
+            errors.invalid(f"{here}.effect", effect, text)
         if operator in ("Equal", ""):
             texts = label_value_texts(value)
             if texts:
-                found.invalid(f"{here}.operator", value, ";".join(texts))
+                errors.invalid(f"{here}.operator", value, ";".join(texts))
         elif operator == "Exists":
             if value:
                 text = "value must be empty when `operator` is 'Exists'"
-                found.invalid(f"{here}.operator", value, text)
+                errors.invalid(f"{here}.operator", value, text)
         else:
             valid = (
                 _TOLERATION_OPERATORS
                 if operator in _TOLERATION_OPERATORS
                 else _TOLERATION_OPERATORS[:2]
             )
-            found.unsupported(f"{here}.operator", operator, valid)
+            errors.unsupported(f"{here}.operator", operator, valid)
         if effect and effect not in _TAINT_EFFECTS:
-            found.unsupported(f"{here}.effect", effect, _TAINT_EFFECTS)
-    if len(found) == before:
+            errors.unsupported(f"{here}.effect", effect, _TAINT_EFFECTS)
+    if not errors:
         _RECENTLY_VALID.add(tolerations)
+    return errors
 
 
-def validate_only_added_tolerations(
-    new: list[Obj], old: list[Obj], at: str, found: ErrorList
-) -> None:
+def validate_only_added_tolerations(new: list[Obj], old: list[Obj], at: str) -> ErrorList:
     """Tolerations only become more; how long they last may change."""
+    errors = ErrorList()
     for kept in old:
         if not any(_is_same_toleration(kept, one) for one in new):
             text = "existing toleration can not be modified except its tolerationSeconds"
-            found.forbidden(at, text)
-            return
-    validate_tolerations(new, at, found)
+            errors.forbidden(at, text)
+            return errors
+    errors += validate_tolerations(new, at)
+    return errors
 
 
 def _is_same_toleration(one: Obj, other: Obj) -> bool:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.validation.core.pods.windows import visit_containers_with_path
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "APP_ARMOR_ANNOTATION_PREFIX",
@@ -44,69 +44,75 @@ _ARMOR: dict[str, tuple[str, ...]] = {
 }
 
 
-def validate_pod_annotations(
-    annotations: dict[str, str], spec: Obj, at: str, found: ErrorList
-) -> None:
+def validate_pod_annotations(annotations: dict[str, str], spec: Obj, at: str) -> ErrorList:
     """The values that such annotations may have."""
+    errors = ErrorList()
     if _MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
-        found.invalid(f"{at}[{_MIRROR_ANNOTATION}]", annotations[_MIRROR_ANNOTATION], text)
+        errors.invalid(f"{at}[{_MIRROR_ANNOTATION}]", annotations[_MIRROR_ANNOTATION], text)
     cost = annotations.get(_DELETION_COST)
     if cost is not None and not (
         _INTEGER.fullmatch(cost) and -_MAX_DELETION_COST - 1 <= int(cost) <= _MAX_DELETION_COST
     ):
-        found.invalid(f"{at}[{_DELETION_COST}]", cost, "must be a 32bit integer")
+        errors.invalid(f"{at}[{_DELETION_COST}]", cost, "must be a 32bit integer")
     if SECCOMP_POD_ANNOTATION in annotations:
-        _validate_seccomp_annotation(
-            annotations[SECCOMP_POD_ANNOTATION], f"{at}.{SECCOMP_POD_ANNOTATION}", found
+        errors += _validate_seccomp_annotation(
+            annotations[SECCOMP_POD_ANNOTATION], f"{at}.{SECCOMP_POD_ANNOTATION}"
         )
     for key, value in sorted(annotations.items()):
         if key.startswith(SECCOMP_CONTAINER_ANNOTATION_PREFIX):
-            _validate_seccomp_annotation(value, f"{at}.{key}", found)
+            errors += _validate_seccomp_annotation(value, f"{at}.{key}")
     for key, value in sorted(annotations.items()):
         if key.startswith(APP_ARMOR_ANNOTATION_PREFIX):
             name = key.removeprefix(APP_ARMOR_ANNOTATION_PREFIX)
             if all(one.get("name") != name for one, _ in visit_containers_with_path(spec, "")):
-                found.invalid(f"{at}[{key}]", name, "container not found")
+                errors.invalid(f"{at}[{key}]", name, "container not found")
             if value not in ("", "runtime/default", "unconfined") and not value.startswith(
                 _LOCALHOST_PREFIX
             ):
                 text = f'invalid AppArmor profile name: "{value}"'
-                found.invalid(f"{at}[{key}]", value, text)
+                errors.invalid(f"{at}[{key}]", value, text)
+    return errors
 
 
-def _validate_seccomp_annotation(profile: str, at: str, found: ErrorList) -> None:
+def _validate_seccomp_annotation(profile: str, at: str) -> ErrorList:
+    errors = ErrorList()
     if profile.startswith(_LOCALHOST_PREFIX):
-        validate_local_descending_path(profile.removeprefix(_LOCALHOST_PREFIX), at, found)
+        errors += validate_local_descending_path(profile.removeprefix(_LOCALHOST_PREFIX), at)
     elif profile not in ("runtime/default", "docker/default", "unconfined"):
-        found.invalid(at, profile, "must be a valid seccomp profile")
+        errors.invalid(at, profile, "must be a valid seccomp profile")
+    return errors
 
 
-def validate_profile_annotations(metadata: Obj, spec: Obj, at: str, found: ErrorList) -> None:
+def validate_profile_annotations(metadata: Obj, spec: Obj, at: str) -> ErrorList:
     """Profiles that are given twice are the same."""
+    errors = ErrorList()
     annotations = metadata.get("annotations")
     if not annotations:
-        return
+        return errors
     of_pod = spec.get("securityContext") or {}
     if "seccompProfile" in of_pod and SECCOMP_POD_ANNOTATION in annotations:
         here = f"{at}.securityContext.seccompProfile"
         value = annotations[SECCOMP_POD_ANNOTATION]
-        _validate_profile_match(value, of_pod["seccompProfile"], _SECCOMP, "seccomp", here, found)
+        errors += _validate_profile_match(
+            value, of_pod["seccompProfile"], _SECCOMP, "seccomp", here
+        )
     for container, place in visit_containers_with_path(spec, at):
         profile = (container.get("securityContext") or {}).get("seccompProfile")
         value = annotations.get(SECCOMP_CONTAINER_ANNOTATION_PREFIX + container.get("name", ""))
         if profile is not None and value is not None:
             here = f"{place}.securityContext.seccompProfile"
-            _validate_profile_match(value, profile, _SECCOMP, "seccomp", here, found)
+            errors += _validate_profile_match(value, profile, _SECCOMP, "seccomp", here)
     if (spec.get("os") or {}).get("name") == "windows":
-        return
+        return errors
     for container, place in visit_containers_with_path(spec, at):
         own = (container.get("securityContext") or {}).get("appArmorProfile")
         profile = own or of_pod.get("appArmorProfile")
         value = annotations.get(APP_ARMOR_ANNOTATION_PREFIX + container.get("name", ""))
         if profile is not None and value is not None:
             here = f"{place}.securityContext.appArmorProfile"
-            _validate_profile_match(value, profile, _ARMOR, "apparmor", here, found)
+            errors += _validate_profile_match(value, profile, _ARMOR, "apparmor", here)
+    return errors
 
 
 def _validate_profile_match(
@@ -115,32 +121,35 @@ def _validate_profile_match(
     known: dict[str, tuple[str, ...]],
     called: str,
     at: str,
-    found: ErrorList,
-) -> None:
+) -> ErrorList:
+    errors = ErrorList()
     kind = profile.get("type", "")
     if kind == "Localhost":
         if not value.startswith(_LOCALHOST_PREFIX):
-            found.forbidden(f"{at}.type", f"{called} type in annotation and field must match")
+            errors.forbidden(f"{at}.type", f"{called} type in annotation and field must match")
         elif value.removeprefix(_LOCALHOST_PREFIX) != profile.get("localhostProfile"):
             text = f"{called} profile in annotation and field must match"
-            found.forbidden(f"{at}.localhostProfile", text)
+            errors.forbidden(f"{at}.localhostProfile", text)
     elif kind in known and value not in known[kind]:
-        found.forbidden(f"{at}.type", f"{called} type in annotation and field must match")
+        errors.forbidden(f"{at}.type", f"{called} type in annotation and field must match")
+    return errors
 
 
-def validate_pod_annotation_update(
-    new: dict[str, str], old: dict[str, str], at: str, found: ErrorList
-) -> None:
+def validate_pod_annotation_update(new: dict[str, str], old: dict[str, str], at: str) -> ErrorList:
     """What describes how a pod was made stays as it was."""
+    errors = ErrorList()
     for key in sorted(old):
         if new.get(key) != old[key]:
-            _validate_annotation_immutable(key, "remove or update", at, found)
+            errors += _validate_annotation_immutable(key, "remove or update", at)
     for key in sorted(new.keys() - old.keys()):
-        _validate_annotation_immutable(key, "add", at, found)
+        errors += _validate_annotation_immutable(key, "add", at)
+    return errors
 
 
-def _validate_annotation_immutable(key: str, what: str, at: str, found: ErrorList) -> None:
+def _validate_annotation_immutable(key: str, what: str, at: str) -> ErrorList:
+    errors = ErrorList()
     if key.startswith(APP_ARMOR_ANNOTATION_PREFIX):
-        found.forbidden(f"{at}[{key}]", f"may not {what} AppArmor annotations")
+        errors.forbidden(f"{at}[{key}]", f"may not {what} AppArmor annotations")
     if key == _MIRROR_ANNOTATION:
-        found.forbidden(f"{at}[{key}]", f"may not {what} mirror pod annotation")
+        errors.forbidden(f"{at}[{key}]", f"may not {what} mirror pod annotation")
+    return errors

@@ -23,12 +23,12 @@ from pytest_kwait.simulator.validation.core.pods.environment import validate_env
 from pytest_kwait.simulator.validation.core.pods.security import validate_container_security_context
 from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "ContainerContext",
@@ -48,16 +48,18 @@ _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _LIFECYCLE_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
 
 
-def validate_probes(container: Obj, grace: int | None, at: str, found: ErrorList) -> None:
+def validate_probes(container: Obj, grace: int | None, at: str) -> ErrorList:
     """A container's three probes."""
+    errors = ErrorList()
     for field in ("livenessProbe", "readinessProbe", "startupProbe"):
         if field in container:
-            _validate_probe(container[field], field, grace, f"{at}.{field}", found)
+            errors += _validate_probe(container[field], field, grace, f"{at}.{field}")
+    return errors
 
 
-def _validate_probe(probe: Obj, field: str, grace: int | None, at: str, found: ErrorList) -> None:
-    _validate_handler(probe, _PROBE_HANDLERS, grace, at, found)
-    found.not_negative(
+def _validate_probe(probe: Obj, field: str, grace: int | None, at: str) -> ErrorList:
+    errors = _validate_handler(probe, _PROBE_HANDLERS, grace, at)
+    errors.not_negative(
         probe,
         at,
         "initialDelaySeconds",
@@ -68,134 +70,144 @@ def _validate_probe(probe: Obj, field: str, grace: int | None, at: str, found: E
     )
     own = probe.get("terminationGracePeriodSeconds")
     if own is not None and own <= 0:
-        found.invalid(f"{at}.terminationGracePeriodSeconds", own, "must be greater than 0")
+        errors.invalid(f"{at}.terminationGracePeriodSeconds", own, "must be greater than 0")
     if field == "readinessProbe":
         if own is not None:
             text = "must not be set for readinessProbes"
-            found.invalid(f"{at}.terminationGracePeriodSeconds", own, text)
+            errors.invalid(f"{at}.terminationGracePeriodSeconds", own, text)
     elif probe.get("successThreshold", 0) != 1:
-        found.invalid(f"{at}.successThreshold", probe.get("successThreshold", 0), "must be 1")
+        errors.invalid(f"{at}.successThreshold", probe.get("successThreshold", 0), "must be 1")
+    return errors
 
 
-def validate_lifecycle(lifecycle: Obj, grace: int | None, at: str, found: ErrorList) -> None:
+def validate_lifecycle(lifecycle: Obj, grace: int | None, at: str) -> ErrorList:
     """A container's hooks."""
+    errors = ErrorList()
     for field in ("postStart", "preStop"):
         if field in lifecycle:
-            _validate_handler(lifecycle[field], _LIFECYCLE_HANDLERS, grace, f"{at}.{field}", found)
+            errors += _validate_handler(
+                lifecycle[field], _LIFECYCLE_HANDLERS, grace, f"{at}.{field}"
+            )
+    return errors
 
 
 def _validate_handler(
-    handler: Obj, kinds: tuple[str, ...], grace: int | None, at: str, found: ErrorList
-) -> None:
+    handler: Obj, kinds: tuple[str, ...], grace: int | None, at: str
+) -> ErrorList:
+    errors = ErrorList()
     taken = False
     for kind in kinds:
         action = handler.get(kind)
         if action is None:
             continue
         if taken:
-            found.forbidden(f"{at}.{kind}", "may not specify more than 1 handler type")
+            errors.forbidden(f"{at}.{kind}", "may not specify more than 1 handler type")
             continue
         taken = True
         if kind == "exec":
             if not action.get("command"):
-                found.required(f"{at}.exec.command")
+                errors.required(f"{at}.exec.command")
         elif kind == "httpGet":
-            _validate_http_get(action, f"{at}.httpGet", found)
+            errors += _validate_http_get(action, f"{at}.httpGet")
         elif kind == "sleep":
             seconds = action.get("seconds", 0)
             if grace is not None and not 0 <= seconds <= grace:
                 text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-                found.invalid(f"{at}.sleep", seconds, text)
+                errors.invalid(f"{at}.sleep", seconds, text)
         else:
-            _validate_handler_port(action.get("port", 0), f"{at}.{kind}.port", found)
+            errors += _validate_handler_port(action.get("port", 0), f"{at}.{kind}.port")
     if not taken:
-        found.required(at, "must specify a handler type")
+        errors.required(at, "must specify a handler type")
+    return errors
 
 
-def _validate_http_get(action: Obj, at: str, found: ErrorList) -> None:
+def _validate_http_get(action: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if not action.get("path"):
-        found.required(f"{at}.path")
-    _validate_handler_port(action.get("port", 0), f"{at}.port", found)
+        errors.required(f"{at}.path")
+    errors += _validate_handler_port(action.get("port", 0), f"{at}.port")
     scheme = action.get("scheme", "")
     if scheme not in _SCHEMES:
-        found.unsupported(f"{at}.scheme", scheme, _SCHEMES)
+        errors.unsupported(f"{at}.scheme", scheme, _SCHEMES)
     for header in action.get("httpHeaders", ()):
         name = header.get("name", "")
-        found.texts(f"{at}.httpHeaders", name, header_name_texts(name))
+        errors.texts(f"{at}.httpHeaders", name, header_name_texts(name))
+    return errors
 
 
-def _validate_handler_port(port: int | str, at: str, found: ErrorList) -> None:
+def _validate_handler_port(port: int | str, at: str) -> ErrorList:
+    errors = ErrorList()
     texts = port_name_texts(port) if isinstance(port, str) else port_number_texts(port)
-    found.texts(at, port, texts)
+    errors.texts(at, port, texts)
+    return errors
 
 
 _MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE_READ_ONLY_MODES = ("Disabled", "Enabled", "IfPossible")
 
 
-def validate_volume_mounts(
-    container: Obj, volumes: Mapping[str, Obj], at: str, found: ErrorList
-) -> None:
+def validate_volume_mounts(container: Obj, volumes: Mapping[str, Obj], at: str) -> ErrorList:
     """The mounts of a container; what is wrong with sub paths stands at the list itself."""
+    errors = ErrorList()
     devices = {one.get("name", ""): one for one in container.get("volumeDevices", ())}
     device_paths = {one.get("devicePath", "") for one in devices.values()}
     paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", ())):
         name, path = mount.get("name", ""), mount.get("mountPath", "")
         if not name:
-            found.required(f"{at}[{index}].name")
+            errors.required(f"{at}[{index}].name")
         if name not in volumes:
-            found.unknown(f"{at}[{index}].name", name)
+            errors.unknown(f"{at}[{index}].name", name)
         if not path:
-            found.required(f"{at}[{index}].mountPath")
+            errors.required(f"{at}[{index}].mountPath")
         if path in paths:
-            found.invalid(f"{at}[{index}].mountPath", path, "must be unique")
+            errors.invalid(f"{at}[{index}].mountPath", path, "must be unique")
         paths.add(path)
         if name in devices:
-            found.invalid(f"{at}[{index}].name", name, "must not already exist in volumeDevices")
+            errors.invalid(f"{at}[{index}].name", name, "must not already exist in volumeDevices")
         if path in device_paths:
             text = "must not already exist as a path in volumeDevices"
-            found.invalid(f"{at}[{index}].mountPath", path, text)
-        _validate_mount_options(container, mount, index, at, found)
+            errors.invalid(f"{at}[{index}].mountPath", path, text)
+        errors += _validate_mount_options(container, mount, index, at)
+    return errors
 
 
-def _validate_mount_options(
-    container: Obj, mount: Obj, index: int, at: str, found: ErrorList
-) -> None:
+def _validate_mount_options(container: Obj, mount: Obj, index: int, at: str) -> ErrorList:
+    errors = ErrorList()
     if mount.get("subPath"):
-        validate_local_descending_path(mount["subPath"], f"{at}.subPath", found)
+        errors += validate_local_descending_path(mount["subPath"], f"{at}.subPath")
     expression = mount.get("subPathExpr")
     if expression:
         if mount.get("subPath"):
             text = "subPathExpr and subPath are mutually exclusive"
-            found.invalid(f"{at}[{index}].subPathExpr", expression, text)
-        validate_local_descending_path(expression, f"{at}.subPathExpr", found)
+            errors.invalid(f"{at}[{index}].subPathExpr", expression, text)
+        errors += validate_local_descending_path(expression, f"{at}.subPathExpr")
     propagation, here = mount.get("mountPropagation"), f"{at}.mountPropagation"
     if propagation is not None:
         if propagation not in _MOUNT_PROPAGATIONS:
-            found.unsupported(here, propagation, _MOUNT_PROPAGATIONS)
+            errors.unsupported(here, propagation, _MOUNT_PROPAGATIONS)
         privileged = (container.get("securityContext") or {}).get("privileged")
         if propagation == "Bidirectional" and not privileged:
-            found.forbidden(
+            errors.forbidden(
                 here, "Bidirectional mount propagation is available only to privileged containers"
             )
     recursive, here = mount.get("recursiveReadOnly"), f"{at}.recursiveReadOnly"
     if recursive is None or recursive == "Disabled":
-        return
+        return errors
     if recursive not in _RECURSIVE_READ_ONLY_MODES:
-        found.unsupported(here, recursive, _RECURSIVE_READ_ONLY_MODES)
-        return
+        errors.unsupported(here, recursive, _RECURSIVE_READ_ONLY_MODES)
+        return errors
     if not mount.get("readOnly"):
-        found.forbidden(here, "may only be specified when readOnly is true")
+        errors.forbidden(here, "may only be specified when readOnly is true")
     if propagation not in (None, "None"):
         text = "may only be specified when mountPropagation is None or not specified"
-        found.forbidden(here, text)
+        errors.forbidden(here, text)
+    return errors
 
 
-def validate_volume_devices(
-    container: Obj, volumes: Mapping[str, Obj], at: str, found: ErrorList
-) -> None:
+def validate_volume_devices(container: Obj, volumes: Mapping[str, Obj], at: str) -> ErrorList:
     """The block devices of a container."""
+    errors = ErrorList()
     mounts = {
         one.get("name", ""): one.get("mountPath", "") for one in container.get("volumeMounts", ())
     }
@@ -206,33 +218,34 @@ def validate_volume_devices(
         at_name, at_path = f"{at}[{index}].name", f"{at}[{index}].devicePath"
         volume = volumes.get(name)
         if not name:
-            found.required(at_name)
+            errors.required(at_name)
         if name in names:
-            found.invalid(at_name, name, "must be unique")
+            errors.invalid(at_name, name, "must be unique")
         if volume is not None and not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
-            found.invalid(
+            errors.invalid(
                 at_name,
                 name,
                 "can only use volume source type of PersistentVolumeClaim or Ephemeral for block "
                 "mode",
             )
         if volume is None:
-            found.unknown(at_name, name)
+            errors.unknown(at_name, name)
         if not path:
-            found.required(at_path)
+            errors.required(at_path)
         if path in paths:
-            found.invalid(at_path, path, "must be unique")
+            errors.invalid(at_path, path, "must be unique")
         if ".." in path.split("/"):
-            found.invalid(at_path, path, "can not contain backsteps ('..')")
+            errors.invalid(at_path, path, "can not contain backsteps ('..')")
         else:
             paths.add(path)
         if name in mounts:
-            found.invalid(at_name, name, "must not already exist in volumeMounts")
+            errors.invalid(at_name, name, "must not already exist in volumeMounts")
         if path in mounts.values():
             text = "must not already exist as a path in volumeMounts"
-            found.invalid(at_path, path, text)
+            errors.invalid(at_path, path, text)
         if name:
             names.add(name)
+    return errors
 
 
 _CONTAINER_RESTART_POLICIES = ("Always", "Never", "OnFailure")
@@ -243,45 +256,49 @@ _RESIZABLE_RESOURCES = ("cpu", "memory")
 _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 
 
-def validate_restart_policy(container: Obj, at: str, found: ErrorList) -> None:
+def validate_restart_policy(container: Obj, at: str) -> ErrorList:
     """A container's own policy, and the exit codes that it makes exceptions for."""
+    errors = ErrorList()
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules", [])
     if policy is None:
         if rules:
             text = "must specify restartPolicy when restart rules are used"
-            found.required(f"{at}.restartPolicy", text)
+            errors.required(f"{at}.restartPolicy", text)
     elif policy not in _CONTAINER_RESTART_POLICIES:
-        found.unsupported(f"{at}.restartPolicy", policy, _CONTAINER_RESTART_POLICIES)
+        errors.unsupported(f"{at}.restartPolicy", policy, _CONTAINER_RESTART_POLICIES)
     if len(rules) > _MAX_RULES:
-        found.too_many(f"{at}.restartPolicyRules", len(rules), _MAX_RULES)
+        errors.too_many(f"{at}.restartPolicyRules", len(rules), _MAX_RULES)
     for index, rule in enumerate(rules):
         here = f"{at}.restartPolicyRules[{index}]"
         action, codes = rule.get("action", ""), rule.get("exitCodes")
         if action not in _ACTIONS:
-            found.unsupported(f"{here}.action", action, _ACTIONS)
+            errors.unsupported(f"{here}.action", action, _ACTIONS)
         if codes is None:
-            found.required(f"{here}.exitCodes", "must be specified")
+            errors.required(f"{here}.exitCodes", "must be specified")
             continue
         operator, values = codes.get("operator", ""), codes.get("values", [])
         if operator not in _OPERATORS:
-            found.unsupported(f"{here}.exitCodes.operator", operator, _OPERATORS)
+            errors.unsupported(f"{here}.exitCodes.operator", operator, _OPERATORS)
         if len(values) > _MAX_CODES:
-            found.too_many(f"{here}.exitCodes.values", len(values), _MAX_CODES)
+            errors.too_many(f"{here}.exitCodes.values", len(values), _MAX_CODES)
+    return errors
 
 
-def validate_resize_policy(policies: list[Obj], of_pod: str, at: str, found: ErrorList) -> None:
+def validate_resize_policy(policies: list[Obj], of_pod: str, at: str) -> ErrorList:
     """What a change of a resource does; `of_pod` is the pod's restart policy."""
+    errors = ErrorList()
     here, seen = f"{at}.resizePolicy", set()
     for index, one in enumerate(policies):
         resource, policy = one.get("resourceName", ""), one.get("restartPolicy", "")
         if resource in seen:
-            found.duplicate(f"{here}[{index}]", resource)
+            errors.duplicate(f"{here}[{index}]", resource)
         seen.add(resource)
-        found.one_of(here, resource, _RESIZABLE_RESOURCES)
-        found.one_of(here, policy, _RESIZE_POLICIES)
+        errors.one_of(here, resource, _RESIZABLE_RESOURCES)
+        errors.one_of(here, policy, _RESIZE_POLICIES)
         if of_pod == "Never" and policy != "NotRequired":
             text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            found.invalid(here, policy, text)
+            errors.invalid(here, policy, text)
+    return errors
 
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -321,24 +338,24 @@ class ContainerContext:
     host_users: bool
 
 
-def validate_containers(
-    containers: list[Obj], around: ContainerContext, at: str, found: ErrorList
-) -> None:
+def validate_containers(containers: list[Obj], around: ContainerContext, at: str) -> ErrorList:
     """The containers that a pod is made of: at least one."""
+    errors = ErrorList()
     if not containers:
-        found.required(at)
-        return
+        errors.required(at)
+        return errors
     names: set[str] = set()
     for index, container in enumerate(containers):
         here = f"{at}[{index}]"
-        _validate_container_common(container, around, here, found)
+        errors += _validate_container_common(container, around, here)
         name = container.get("name", "")
         if name in names:
-            found.duplicate(f"{here}.name", name)
+            errors.duplicate(f"{here}.name", name)
         names.add(name)
-        _validate_probes_and_lifecycle(container, around, here, found)
-        validate_restart_policy(container, here, found)
-    _validate_host_port_conflicts(containers, at, found)
+        errors += _validate_probes_and_lifecycle(container, around, here)
+        errors += validate_restart_policy(container, here)
+    errors += _validate_host_port_conflicts(containers, at)
+    return errors
 
 
 def validate_init_containers(
@@ -346,38 +363,38 @@ def validate_init_containers(
     regular: Iterable[Obj],
     around: ContainerContext,
     at: str,
-    found: ErrorList,
-) -> None:
+) -> ErrorList:
     """The containers that run before, and those of them that stay."""
+    errors = ErrorList()
     names = {one.get("name", "") for one in regular}
     for index, container in enumerate(containers):
         here = f"{at}[{index}]"
-        _validate_container_common(container, around, here, found)
-        validate_restart_policy(container, here, found)
+        errors += _validate_container_common(container, around, here)
+        errors += validate_restart_policy(container, here)
         name = container.get("name", "")
         if name in names:
-            found.duplicate(f"{here}.name", name)
+            errors.duplicate(f"{here}.name", name)
         elif name:
             names.add(name)
-        _validate_host_port_conflicts([container], at, found)
+        errors += _validate_host_port_conflicts([container], at)
         if container.get("restartPolicy") == "Always":
-            _validate_probes_and_lifecycle(container, around, here, found)
+            errors += _validate_probes_and_lifecycle(container, around, here)
             continue
         for field in _PROBES_AND_LIFECYCLE:
             if field in container:
                 text = "may not be set for init containers without restartPolicy=Always"
-                found.forbidden(f"{here}.{field}", text)
+                errors.forbidden(f"{here}.{field}", text)
         for place, policy in enumerate(container.get("resizePolicy", ())):
             if policy.get("restartPolicy") == "RestartContainer":
                 text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
                 where = f"{here}.resizePolicy[{place}].restartPolicy"
-                found.invalid(where, "RestartContainer", text)
+                errors.invalid(where, "RestartContainer", text)
+    return errors
 
 
-def validate_ephemeral_containers(
-    spec: Obj, around: ContainerContext, at: str, found: ErrorList
-) -> None:
+def validate_ephemeral_containers(spec: Obj, around: ContainerContext, at: str) -> ErrorList:
     """The containers that join a running pod."""
+    errors = ErrorList()
     others = {
         one.get("name", "")
         for field in ("containers", "initContainers")
@@ -386,79 +403,82 @@ def validate_ephemeral_containers(
     names = set(others)
     for index, container in enumerate(spec.get("ephemeralContainers", ())):
         here = f"{at}[{index}]"
-        _validate_container_common(container, around, here, found)
-        validate_image_whitespace(container, here, found)
+        errors += _validate_container_common(container, around, here)
+        errors += validate_image_whitespace(container, here)
         name, target = container.get("name", ""), container.get("targetContainerName", "")
         if name in names:
-            found.duplicate(f"{here}.name", name)
+            errors.duplicate(f"{here}.name", name)
         names.add(name)
         if target and target not in others:
-            found.unknown(f"{here}.targetContainerName", target)
+            errors.unknown(f"{here}.targetContainerName", target)
         text = "cannot be set for an Ephemeral Container"
         for field in _NOT_EPHEMERAL:
             if container.get(field) or (field in container and field != "resources"):
-                found.forbidden(f"{here}.{field}", text)
+                errors.forbidden(f"{here}.{field}", text)
         for place, mount in enumerate(container.get("volumeMounts", ())):
             for field in ("subPath", "subPathExpr"):
                 if mount.get(field):
-                    found.forbidden(f"{here}.volumeMounts[{place}].{field}", text)
+                    errors.forbidden(f"{here}.volumeMounts[{place}].{field}", text)
+    return errors
 
 
-def validate_image_whitespace(container: Obj, at: str, found: ErrorList) -> None:
+def validate_image_whitespace(container: Obj, at: str) -> ErrorList:
     """The image's name stands alone."""
+    errors = ErrorList()
     image = container.get("image", "")
     if image != image.strip():
         text = "must not have leading or trailing whitespace"
-        found.invalid(f"{at}.image", image, text)
+        errors.invalid(f"{at}.image", image, text)
+    return errors
 
 
-def _validate_probes_and_lifecycle(
-    container: Obj, around: ContainerContext, at: str, found: ErrorList
-) -> None:
+def _validate_probes_and_lifecycle(container: Obj, around: ContainerContext, at: str) -> ErrorList:
+    errors = ErrorList()
     if "lifecycle" in container:
-        validate_lifecycle(container["lifecycle"], around.grace, f"{at}.lifecycle", found)
-    validate_probes(container, around.grace, at, found)
+        errors += validate_lifecycle(container["lifecycle"], around.grace, f"{at}.lifecycle")
+    errors += validate_probes(container, around.grace, at)
+    return errors
 
 
-def _validate_container_common(
-    container: Obj, around: ContainerContext, at: str, found: ErrorList
-) -> None:
+def _validate_container_common(container: Obj, around: ContainerContext, at: str) -> ErrorList:
+    errors = ErrorList()
     name = container.get("name", "")
     if not name:
-        found.required(f"{at}.name")
+        errors.required(f"{at}.name")
     else:
-        found.texts(f"{at}.name", name, dns_label_texts(name))
+        errors.texts(f"{at}.name", name, dns_label_texts(name))
     if not container.get("image"):
-        found.required(f"{at}.image")
+        errors.required(f"{at}.image")
     policy = container.get("terminationMessagePolicy", "")
-    found.one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+    errors.one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     if "ports" in container:
-        _validate_container_ports(container["ports"], f"{at}.ports", found)
+        errors += _validate_container_ports(container["ports"], f"{at}.ports")
     if "env" in container:
-        validate_env(container["env"], f"{at}.env", found)
+        errors += validate_env(container["env"], f"{at}.env")
     if "envFrom" in container:
-        validate_env_from(container["envFrom"], f"{at}.envFrom", found)
+        errors += validate_env_from(container["envFrom"], f"{at}.envFrom")
     if "volumeMounts" in container:
-        validate_volume_mounts(container, around.volumes, f"{at}.volumeMounts", found)
+        errors += validate_volume_mounts(container, around.volumes, f"{at}.volumeMounts")
     if "volumeDevices" in container:
-        validate_volume_devices(container, around.volumes, f"{at}.volumeDevices", found)
-    found.one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL_POLICIES)
+        errors += validate_volume_devices(container, around.volumes, f"{at}.volumeDevices")
+    errors.one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL_POLICIES)
     if container.get("resources"):
-        validate_resource_requirements(
-            container["resources"], around.claims, f"{at}.resources", found
+        errors += validate_resource_requirements(
+            container["resources"], around.claims, f"{at}.resources"
         )
     if "resizePolicy" in container:
-        validate_resize_policy(container["resizePolicy"], around.restart_policy, at, found)
+        errors += validate_resize_policy(container["resizePolicy"], around.restart_policy, at)
     if container.get("securityContext"):
-        validate_container_security_context(
+        errors += validate_container_security_context(
             container["securityContext"],
             f"{at}.securityContext",
-            found,
             host_users=around.host_users,
         )
+    return errors
 
 
-def _validate_container_ports(ports: Iterable[Obj], at: str, found: ErrorList) -> None:
+def _validate_container_ports(ports: Iterable[Obj], at: str) -> ErrorList:
+    errors = ErrorList()
     names: set[str] = set()
     for index, port in enumerate(ports):
         name = port.get("name")
@@ -466,28 +486,30 @@ def _validate_container_ports(ports: Iterable[Obj], at: str, found: ErrorList) -
         if name:
             texts = port_name_texts(name)
             if texts:
-                found.texts(f"{here}.name", name, texts)
+                errors.texts(f"{here}.name", name, texts)
             elif name in names:
-                found.duplicate(f"{here}.name", name)
+                errors.duplicate(f"{here}.name", name)
             else:
                 names.add(name)
         number, host = port.get("containerPort", 0), port.get("hostPort", 0)
         if number == 0:
-            found.required(f"{here}.containerPort")
+            errors.required(f"{here}.containerPort")
         elif not 0 < number < _PORT_COUNT:
-            found.texts(f"{here}.containerPort", number, port_number_texts(number))
+            errors.texts(f"{here}.containerPort", number, port_number_texts(number))
         if host and not 0 < host < _PORT_COUNT:
-            found.texts(f"{here}.hostPort", host, port_number_texts(host))
+            errors.texts(f"{here}.hostPort", host, port_number_texts(host))
         protocol = port.get("protocol", "")
         if protocol != "TCP":
-            found.one_of(f"{here}.protocol", protocol, _PROTOCOLS)
+            errors.one_of(f"{here}.protocol", protocol, _PROTOCOLS)
+    return errors
 
 
 _PORT_COUNT = 65536
 
 
-def _validate_host_port_conflicts(containers: list[Obj], at: str, found: ErrorList) -> None:
+def _validate_host_port_conflicts(containers: list[Obj], at: str) -> ErrorList:
     """No port of the host is taken twice; each list counts on its own."""
+    errors = ErrorList()
     taken: set[str] = set()
     for index, container in enumerate(containers):
         for place, port in enumerate(container.get("ports", ())):
@@ -495,5 +517,6 @@ def _validate_host_port_conflicts(containers: list[Obj], at: str, found: ErrorLi
                 continue
             key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
             if key in taken:
-                found.duplicate(f"{at}[{index}].ports[{place}].hostPort", key)
+                errors.duplicate(f"{at}[{index}].ports[{place}].hostPort", key)
             taken.add(key)
+    return errors

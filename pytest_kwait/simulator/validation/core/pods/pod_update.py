@@ -27,11 +27,10 @@ from pytest_kwait.simulator.validation.core.pods.containers import validate_imag
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod
 from pytest_kwait.simulator.validation.core.resources import qos_class
 from pytest_kwait.simulator.validation.core.scheduling import validate_only_added_tolerations
-from pytest_kwait.simulator.validation.field_errors import diff_internal, format_internal
+from pytest_kwait.simulator.validation.field_errors import ErrorList, diff_internal, format_internal
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "validate_ephemeral_containers_update",
@@ -45,46 +44,50 @@ _NOT_NEGATIVE = "must be a non-negative integer"
 _ONE_IP_PER_FAMILY = "may specify no more than one IP for each IP family"
 
 
-def validate_pod_status_update(new: Obj, old: Obj, found: ErrorList) -> None:
+def validate_pod_status_update(new: Obj, old: Obj) -> ErrorList:
     """A pod's status, beside what it was."""
+    errors = ErrorList()
     status, before = new.get("status") or {}, old.get("status") or {}
     for index, condition in enumerate(status.get("conditions") or ()):
         generation, kind = condition.get("observedGeneration", 0), condition.get("type", "")
         if generation < 0:
             here = f"status.conditions[{index}].observedGeneration"
-            found.invalid(here, generation, _NOT_NEGATIVE)
+            errors.invalid(here, generation, _NOT_NEGATIVE)
         if kind not in _SYSTEM_CONDITIONS:
-            found.texts(f"status.conditions[{index}].Type", kind, label_key_texts(kind))
+            errors.texts(f"status.conditions[{index}].Type", kind, label_key_texts(kind))
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName"):
         here = "status.nominatedNodeName"
-        found.texts(here, nominated, dns_subdomain_texts(nominated))
+        errors.texts(here, nominated, dns_subdomain_texts(nominated))
     if status.get("observedGeneration", 0) < 0:
-        found.invalid("status.observedGeneration", status["observedGeneration"], _NOT_NEGATIVE)
+        errors.invalid("status.observedGeneration", status["observedGeneration"], _NOT_NEGATIVE)
     quality = status.get("qosClass", "")
     if quality != before.get("qosClass", ""):
-        found.invalid("status.qosClass", quality, "field is immutable")
-    _validate_pod_ips(status, before, "podIPs", found)
+        errors.invalid("status.qosClass", quality, "field is immutable")
+    errors += _validate_pod_ips(status, before, "podIPs")
     hosts = status.get("hostIPs") or []
     if hosts and hosts[0].get("ip") != status.get("hostIP"):
         text = "must be equal to `hostIP`"
-        found.invalid("status.hostIPs[0].ip", hosts[0].get("ip", ""), text)
-    _validate_pod_ips(status, before, "hostIPs", found)
+        errors.invalid("status.hostIPs[0].ip", hosts[0].get("ip", ""), text)
+    errors += _validate_pod_ips(status, before, "hostIPs")
+    return errors
 
 
-def _validate_pod_ips(status: Obj, before: Obj, field: str, found: ErrorList) -> None:
+def _validate_pod_ips(status: Obj, before: Obj, field: str) -> ErrorList:
+    errors = ErrorList()
     addresses = [one.get("ip", "") for one in status.get(field) or ()]
     known = [one.get("ip", "") for one in before.get(field) or ()]
     if addresses == known:
-        return
+        return errors
     for index, address in enumerate(addresses):
         if address not in known:
-            found.texts(f"status.{field}[{index}]", address, ip_texts(address))
+            errors.texts(f"status.{field}[{index}]", address, ip_texts(address))
     if len(addresses) > 1:
         families = {":" in address for address in addresses}
         if len(addresses) > len(families):
             shown = [{"IP": address} for address in addresses]
-            found.invalid(f"status.{field}", shown, _ONE_IP_PER_FAMILY)
+            errors.invalid(f"status.{field}", shown, _ONE_IP_PER_FAMILY)
+    return errors
 
 
 _IMMUTABLE_FIELDS_CHANGED = (
@@ -99,62 +102,68 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ONLY_ADDITIONS = "(no mutations or deletions)"
 
 
-def validate_pod_update(new: Obj, old: Obj, found: ErrorList) -> None:
+def validate_pod_update(new: Obj, old: Obj) -> ErrorList:
     """Few things; and what holds of any pod goes on to hold."""
+    errors = ErrorList()
     spec, before = new["spec"], old["spec"]
     annotations = new["metadata"].get("annotations", {})
     earlier = old["metadata"].get("annotations", {})
     if spec == before and annotations == earlier:
-        return
-    validate_pod(new, found)
-    validate_pod_annotation_update(annotations, earlier, "metadata.annotations", found)
-    validate_pod_annotations(annotations, spec, "metadata.annotations", found)
+        return errors
+    errors += validate_pod(new)
+    errors += validate_pod_annotation_update(annotations, earlier, "metadata.annotations")
+    errors += validate_pod_annotations(annotations, spec, "metadata.annotations")
     for field in _CONTAINER_LISTS:
         containers = spec.get(field, [])
         if len(containers) != len(before.get(field, [])):
-            found.forbidden(f"spec.{field}", "pod updates may not add or remove containers")
-            return
+            errors.forbidden(f"spec.{field}", "pod updates may not add or remove containers")
+            return errors
         for index, container in enumerate(containers):
             if not container.get("image"):
-                found.required(f"spec.{field}[{index}].image")
-            validate_image_whitespace(container, f"spec.{field}[{index}]", found)
-    if not _is_deadline_update_valid(spec, before, found):
-        return
-    validate_only_added_tolerations(
-        spec.get("tolerations", []), before.get("tolerations", []), "spec.tolerations", found
+                errors.required(f"spec.{field}[{index}].image")
+            errors += validate_image_whitespace(container, f"spec.{field}[{index}]")
+    deadline_errors = _validate_deadline_update(spec, before)
+    errors += deadline_errors
+    if deadline_errors and spec.get("activeDeadlineSeconds") is not None:
+        return errors
+    errors += validate_only_added_tolerations(
+        spec.get("tolerations", []), before.get("tolerations", []), "spec.tolerations"
     )
-    _validate_scheduling_gates_update(spec, before, found)
+    errors += _validate_scheduling_gates_update(spec, before)
     allowed = _revert_mutable_fields(spec, before)
     if before.get("schedulingGates"):
-        _revert_gated_pod_fields(allowed, before, found)
+        errors += _revert_gated_pod_fields(allowed, before)
     if allowed != before:
         difference = diff_internal("core.PodSpec", before, allowed)
-        found.forbidden("spec", _IMMUTABLE_FIELDS_CHANGED + difference)
+        errors.forbidden("spec", _IMMUTABLE_FIELDS_CHANGED + difference)
+    return errors
 
 
-def _is_deadline_update_valid(spec: Obj, before: Obj, found: ErrorList) -> bool:
-    """Whether the server looks any further."""
+def _validate_deadline_update(spec: Obj, before: Obj) -> ErrorList:
+    errors = ErrorList()
     at = "spec.activeDeadlineSeconds"
     deadline, earlier = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     if deadline is None:
         if earlier is not None:
             text = "must not update from a positive integer to nil value"
-            found.invalid(at, Rendered("null"), text)
-        return True
+            errors.invalid(at, Rendered("null"), text)
+        return errors
     texts = range_texts(deadline, 0, _MAX_SECONDS)
     if not texts and earlier is not None and earlier < deadline:
         texts = ["must be less than or equal to previous value"]
-    found.texts(at, deadline, texts)
-    return not texts
+    errors.texts(at, deadline, texts)
+    return errors
 
 
-def _validate_scheduling_gates_update(spec: Obj, before: Obj, found: ErrorList) -> None:
+def _validate_scheduling_gates_update(spec: Obj, before: Obj) -> ErrorList:
+    errors = ErrorList()
     known = {gate.get("name", "") for gate in before.get("schedulingGates", ())}
     for index, gate in enumerate(spec.get("schedulingGates", ())):
         name = gate.get("name", "")
         if name not in known:
             text = f"only deletion is allowed, but found new scheduling gate '{name}'"
-            found.forbidden(f"spec.schedulingGates[{index}].name", text)
+            errors.forbidden(f"spec.schedulingGates[{index}].name", text)
+    return errors
 
 
 def _revert_mutable_fields(spec: Obj, before: Obj) -> Obj:
@@ -180,18 +189,19 @@ def _restore_field(allowed: Obj, before: Obj, field: str) -> None:
         allowed.pop(field, None)
 
 
-def _revert_gated_pod_fields(allowed: Obj, before: Obj, found: ErrorList) -> None:
+def _revert_gated_pod_fields(allowed: Obj, before: Obj) -> ErrorList:
     """What may still become stricter while a pod is not scheduled."""
+    errors = ErrorList()
     selector, earlier = allowed.get("nodeSelector", {}), before.get("nodeSelector", {})
     if any(selector.get(key) != value for key, value in earlier.items()):
         text = f"only additions to spec.nodeSelector are allowed {_ONLY_ADDITIONS}"
-        found.invalid("spec.nodeSelector", selector or None, text)
+        errors.invalid("spec.nodeSelector", selector or None, text)
     _restore_field(allowed, before, "nodeSelector")
     affinity, earlier = allowed.get("affinity", {}), before.get("affinity", {})
     nodes, were = affinity.get("nodeAffinity"), earlier.get("nodeAffinity")
     if nodes == were:
-        return
-    _validate_node_selector_terms_update(nodes or {}, were or {}, found)
+        return errors
+    errors += _validate_node_selector_terms_update(nodes or {}, were or {})
     if were is not None:
         allowed["affinity"] = {**affinity, "nodeAffinity": were}
     elif "affinity" not in before and not (affinity.keys() - {"nodeAffinity"}):
@@ -200,20 +210,23 @@ def _revert_gated_pod_fields(allowed: Obj, before: Obj, found: ErrorList) -> Non
         allowed["affinity"] = {
             field: value for field, value in affinity.items() if field != "nodeAffinity"
         }
+    return errors
 
 
-def _validate_node_selector_terms_update(nodes: Obj, were: Obj, found: ErrorList) -> None:
+def _validate_node_selector_terms_update(nodes: Obj, were: Obj) -> ErrorList:
+    errors = ErrorList()
     at = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     old = were.get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     new = nodes.get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     if old and len(old) != len(new):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        found.invalid(at, format_internal("core.NodeSelectorTerm", new or None), text)
-        return
+        errors.invalid(at, format_internal("core.NodeSelectorTerm", new or None), text)
+        return errors
     for index, (term, was) in enumerate(zip(new, old, strict=False)):
         if not _has_only_additions(term, was):
             shown = format_internal("core.NodeSelectorTerm", term)
-            found.invalid(f"{at}[{index}]", shown, f"only additions are allowed {_ONLY_ADDITIONS}")
+            errors.invalid(f"{at}[{index}]", shown, f"only additions are allowed {_ONLY_ADDITIONS}")
+    return errors
 
 
 def _has_only_additions(new: Obj, old: Obj) -> bool:
@@ -234,102 +247,110 @@ _INIT_RESTART_FORBIDDEN = (
 )
 
 
-def validate_ephemeral_containers_update(new: Obj, old: Obj, found: ErrorList) -> None:
+def validate_ephemeral_containers_update(new: Obj, old: Obj) -> ErrorList:
     """They are added, never taken away or changed."""
-    validate_pod(new, found)
+    errors = validate_pod(new)
     if _MIRROR_ANNOTATION in annotations_of(old):
-        found.clear()
-        found.forbidden("[]", "static pods do not support ephemeral containers")
-        return
+        errors.clear()
+        errors.forbidden("[]", "static pods do not support ephemeral containers")
+        return errors
     at = "spec.ephemeralContainers"
     present = {one.get("name", ""): one for one in new["spec"].get("ephemeralContainers", ())}
     for was in old["spec"].get("ephemeralContainers", ()):
         now, name = present.get(was["name"]), f'existing ephemeral containers "{was["name"]}"'
         if now is None:
-            found.forbidden(at, f"{name} may not be removed\n")
+            errors.forbidden(at, f"{name} may not be removed\n")
         elif now != was:
             changed = diff_internal("core.EphemeralContainer", was, now)
-            found.forbidden(at, f"{name} may not be changed\n{changed}")
+            errors.forbidden(at, f"{name} may not be changed\n{changed}")
+    return errors
 
 
-def validate_pod_resize(new: Obj, old: Obj, found: ErrorList) -> None:
+def validate_pod_resize(new: Obj, old: Obj) -> ErrorList:
     """Processors and memory of what is there, as long as the pod keeps its class."""
-    validate_pod(new, found)
+    errors = validate_pod(new)
     spec, before = new["spec"], old["spec"]
     for refused, why in (
         (_MIRROR_ANNOTATION in annotations_of(old), "static pods cannot be resized"),
         (before.get("os", {}).get("name") == "windows", "windows pods cannot be resized"),
     ):
         if refused:
-            found.clear()
-            found.forbidden("[]", why)
-            return
+            errors.clear()
+            errors.forbidden("[]", why)
+            return errors
     quality = (old.get("status") or {}).get("qosClass") or qos_class(before)
     if quality != qos_class(spec):
         text = "Pod QOS Class may not change as a result of resizing"
-        found.invalid("spec", quality, text)
-    earlier = len(found)
-    _validate_pod_level_resources(spec, before, found)
-    if not _has_same_containers(spec, before, found):
-        return
+        errors.invalid("spec", quality, text)
+    earlier = len(errors)
+    errors += _validate_pod_level_resources(spec, before)
+    container_errors = _validate_same_containers(spec, before)
+    errors += container_errors
+    if container_errors:
+        return errors
     for field in reversed(_CONTAINER_LISTS):
         for index, (one, was) in enumerate(_pair_containers(spec, before, field)):
             at = f"spec.{field}[{index}].resources"
             for part in _RESOURCE_FIELDS:
                 if _is_resource_removed(one.get("resources"), was.get("resources"), part):
-                    found.forbidden(f"{at}.{part}", f"resource {part} cannot be removed")
+                    errors.forbidden(f"{at}.{part}", f"resource {part} cannot be removed")
     for one, was in _pair_containers(spec, before, "containers"):
         if _drop_resizable_fields(one) != _drop_resizable_fields(was):
-            found.forbidden("spec", _ONLY_CPU_AND_MEMORY)
+            errors.forbidden("spec", _ONLY_CPU_AND_MEMORY)
     for index, (one, was) in enumerate(_pair_containers(spec, before, "initContainers")):
-        _validate_init_container_resize(one, was, f"spec.initContainers[{index}]", found)
-    if len(found) == earlier and _drop_container_resources(spec) != _drop_container_resources(
+        errors += _validate_init_container_resize(one, was, f"spec.initContainers[{index}]")
+    if len(errors) == earlier and _drop_container_resources(spec) != _drop_container_resources(
         before
     ):
-        found.forbidden("spec", _ONLY_CPU_AND_MEMORY)
+        errors.forbidden("spec", _ONLY_CPU_AND_MEMORY)
+    return errors
 
 
-def _validate_pod_level_resources(spec: Obj, before: Obj, found: ErrorList) -> None:
+def _validate_pod_level_resources(spec: Obj, before: Obj) -> ErrorList:
     """The resources of the pod as a whole."""
+    errors = ErrorList()
     now, was = spec.get("resources"), before.get("resources")
     if not any(one and (one.get("requests") or one.get("limits")) for one in (now, was)):
-        return
+        return errors
     at = "spec.resources"
     if was is not None and now is None:
-        found.forbidden(at, "pod-level resources cannot be removed")
-        return
+        errors.forbidden(at, "pod-level resources cannot be removed")
+        return errors
     for part in _RESOURCE_FIELDS if was is not None else ():
         if _is_resource_removed(now, was, part):
-            found.forbidden(f"{at}.{part}", f"pod-level resource {part} cannot be removed")
+            errors.forbidden(f"{at}.{part}", f"pod-level resource {part} cannot be removed")
     if _drop_resizable_fields({"resources": now or {}}) != _drop_resizable_fields(
         {"resources": was or {}}
     ):
-        found.forbidden("spec", f"{_ONLY_CPU_AND_MEMORY} at pod-level")
+        errors.forbidden("spec", f"{_ONLY_CPU_AND_MEMORY} at pod-level")
+    return errors
 
 
-def _has_same_containers(spec: Obj, before: Obj, found: ErrorList) -> bool:
-    """Whether the containers are those that were, one by one."""
-    earlier = len(found)
+def _validate_same_containers(spec: Obj, before: Obj) -> ErrorList:
+    """Validate that a resize neither adds, removes, renames nor reorders containers."""
+    errors = ErrorList()
     for field in _CONTAINER_LISTS:
         names, were = ([one.get("name", "") for one in of.get(field, ())] for of in (spec, before))
         if len(names) != len(were):
-            found.forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
+            errors.forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
             continue
         for index, (name, was) in enumerate(zip(names, were, strict=True)):
             if name != was:
                 text = f"{field} may not be renamed or reordered on resize"
-                found.forbidden(f"spec.{field}[{index}].name", text)
-    return len(found) == earlier
+                errors.forbidden(f"spec.{field}[{index}].name", text)
+    return errors
 
 
-def _validate_init_container_resize(one: Obj, was: Obj, at: str, found: ErrorList) -> None:
+def _validate_init_container_resize(one: Obj, was: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if _drop_resizable_fields(one) != _drop_resizable_fields(was):
         text = "only cpu and memory resources for init or sidecar containers are mutable"
-        found.forbidden(at, text)
+        errors.forbidden(at, text)
     if one != was and one.get("restartPolicy") != "Always":
         for policy in one.get("resizePolicy", ()):
             if policy.get("restartPolicy") == "RestartContainer":
-                found.forbidden(at, _INIT_RESTART_FORBIDDEN)
+                errors.forbidden(at, _INIT_RESTART_FORBIDDEN)
+    return errors
 
 
 def _pair_containers(spec: Obj, before: Obj, field: str) -> list[tuple[Obj, Obj]]:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.validation import range_texts
 from pytest_kwait.simulator.validation.core.pods.windows import validate_windows_options
 from pytest_kwait.simulator.validation.core.volumes.sources import validate_local_descending_path
-from pytest_kwait.simulator.validation.field_errors import format_internal
+from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_container_security_context", "validate_pod_security_context"]
 
@@ -35,53 +34,57 @@ _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "fs.mqueue.")
 _IPC_EXACT = "kernel.sem"
 
 
-def validate_pod_security_context(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_pod_security_context(spec: Obj, at: str) -> ErrorList:
     """The security context of a pod as a whole."""
+    errors = ErrorList()
     context = spec.get("securityContext") or {}
     if not context and not spec.get("shareProcessNamespace"):
-        return
+        return errors
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        _validate_id(context.get(field), f"{at}.{field}", found)
+        errors += _validate_id(context.get(field), f"{at}.{field}")
     for index, group in enumerate(context.get("supplementalGroups", ())):
-        _validate_id(group, f"{at}.supplementalGroups[{index}]", found)
+        errors += _validate_id(group, f"{at}.supplementalGroups[{index}]")
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
-        found.invalid(f"{at}.shareProcessNamespace", True, text)
+        errors.invalid(f"{at}.shareProcessNamespace", True, text)
     for index, sysctl in enumerate(context.get("sysctls", ())):
-        _validate_sysctl(spec, context["sysctls"], index, sysctl.get("name", ""), at, found)
+        errors += _validate_sysctl(spec, context["sysctls"], index, sysctl.get("name", ""), at)
     change = context.get("fsGroupChangePolicy")
     if change is not None and change not in _GROUP_CHANGES:
-        found.unsupported(f"{at}.fsGroupChangePolicy", change, _GROUP_CHANGES)
-    _validate_profiles(context, at, found)
+        errors.unsupported(f"{at}.fsGroupChangePolicy", change, _GROUP_CHANGES)
+    errors += _validate_profiles(context, at)
     policy = context.get("supplementalGroupsPolicy")
     if policy is not None and policy not in _GROUP_POLICIES:
-        found.unsupported(f"{at}.supplementalGroupsPolicy", policy, _GROUP_POLICIES)
+        errors.unsupported(f"{at}.supplementalGroupsPolicy", policy, _GROUP_POLICIES)
     labels = context.get("seLinuxChangePolicy")
     if labels not in (None, "Recursive"):
-        found.unsupported(f"{at}.seLinuxChangePolicy", labels, ("Recursive",))
+        errors.unsupported(f"{at}.seLinuxChangePolicy", labels, ("Recursive",))
+    return errors
 
 
-def _validate_id(value: int | None, at: str, found: ErrorList) -> None:
+def _validate_id(value: int | None, at: str) -> ErrorList:
+    errors = ErrorList()
     if value is not None:
-        found.texts(at, value, range_texts(value, 0, _MAX_ID))
+        errors.texts(at, value, range_texts(value, 0, _MAX_ID))
+    return errors
 
 
-def _validate_sysctl(
-    spec: Obj, sysctls: list[Obj], index: int, name: str, at: str, found: ErrorList
-) -> None:
+def _validate_sysctl(spec: Obj, sysctls: list[Obj], index: int, name: str, at: str) -> ErrorList:
+    errors = ErrorList()
     here = f"{at}.sysctls[{index}].name"
     if not name:
-        found.required(here)
+        errors.required(here)
     elif len(name) > _MAX_SYSCTL_LENGTH or not _SYSCTL.match(name):
         text = f"must have at most {_MAX_SYSCTL_LENGTH} characters and match regex {_SYSCTL_FORM}"
-        found.invalid(here, name, text)
+        errors.invalid(here, name, text)
     elif any(one.get("name") == name for one in sysctls[:index]):
-        found.duplicate(here, name)
+        errors.duplicate(here, name)
     dotted = _normalize_sysctl(name)
     if spec.get("hostNetwork") and dotted.startswith("net."):
-        found.invalid(here, name, "may not be specified when 'hostNetwork' is true")
+        errors.invalid(here, name, "may not be specified when 'hostNetwork' is true")
     elif spec.get("hostIPC") and (dotted.startswith(_IPC_SYSCTLS) or dotted == _IPC_EXACT):
-        found.invalid(here, name, "may not be specified when 'hostIPC' is true")
+        errors.invalid(here, name, "may not be specified when 'hostIPC' is true")
+    return errors
 
 
 def _normalize_sysctl(name: str) -> str:
@@ -92,73 +95,79 @@ def _normalize_sysctl(name: str) -> str:
     return name.translate(str.maketrans("./", "/."))
 
 
-def _validate_profiles(context: Obj, at: str, found: ErrorList) -> None:
+def _validate_profiles(context: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if "seccompProfile" in context:
-        _validate_seccomp_profile(context["seccompProfile"], f"{at}.seccompProfile", found)
+        errors += _validate_seccomp_profile(context["seccompProfile"], f"{at}.seccompProfile")
     if "windowsOptions" in context:
-        validate_windows_options(context["windowsOptions"], f"{at}.windowsOptions", found)
+        errors += validate_windows_options(context["windowsOptions"], f"{at}.windowsOptions")
     if "appArmorProfile" in context:
-        _validate_app_armor_profile(context["appArmorProfile"], f"{at}.appArmorProfile", found)
+        errors += _validate_app_armor_profile(context["appArmorProfile"], f"{at}.appArmorProfile")
+    return errors
 
 
-def _validate_seccomp_profile(profile: Obj, at: str, found: ErrorList) -> None:
+def _validate_seccomp_profile(profile: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     kind, local = profile.get("type", ""), profile.get("localhostProfile")
     if not kind:
-        found.required(f"{at}.type", "type is required when seccompProfile is set")
+        errors.required(f"{at}.type", "type is required when seccompProfile is set")
     elif kind not in _PROFILES:
-        found.unsupported(f"{at}.type", kind, _PROFILES)
+        errors.unsupported(f"{at}.type", kind, _PROFILES)
     here = f"{at}.localhostProfile"
     if kind != "Localhost":
         if local is not None:
             shown = format_internal("core.SeccompProfile", profile)
-            found.invalid(here, shown, "can only be set when seccomp type is Localhost")
+            errors.invalid(here, shown, "can only be set when seccomp type is Localhost")
     elif local is None:
-        found.required(here, "must be set when seccomp type is Localhost")
+        errors.required(here, "must be set when seccomp type is Localhost")
     else:
-        validate_local_descending_path(local, here, found)
+        errors += validate_local_descending_path(local, here)
+    return errors
 
 
-def _validate_app_armor_profile(profile: Obj, at: str, found: ErrorList) -> None:
+def _validate_app_armor_profile(profile: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     kind, local = profile.get("type", ""), profile.get("localhostProfile")
     here = f"{at}.localhostProfile"
     if not kind:
-        found.required(f"{at}.type", "type is required when appArmorProfile is set")
+        errors.required(f"{at}.type", "type is required when appArmorProfile is set")
     elif kind not in _PROFILES:
-        found.unsupported(f"{at}.type", kind, _PROFILES)
+        errors.unsupported(f"{at}.type", kind, _PROFILES)
     elif kind != "Localhost":
         if local is not None:
-            found.invalid(here, local, "can only be set when AppArmor type is Localhost")
+            errors.invalid(here, local, "can only be set when AppArmor type is Localhost")
     elif not local:
-        found.required(here, "must be set when AppArmor type is Localhost")
+        errors.required(here, "must be set when AppArmor type is Localhost")
     else:
         if local != local.strip():
-            found.invalid(here, local, "must not be padded with whitespace")
+            errors.invalid(here, local, "must not be padded with whitespace")
         if len(local.encode()) > _MAX_PATH_LENGTH:
-            found.too_long(here, _MAX_PATH_LENGTH)
+            errors.too_long(here, _MAX_PATH_LENGTH)
+    return errors
 
 
-def validate_container_security_context(
-    context: Obj, at: str, found: ErrorList, *, host_users: bool
-) -> None:
+def validate_container_security_context(context: Obj, at: str, *, host_users: bool) -> ErrorList:
     """The security context of one container."""
+    errors = ErrorList()
     for field in ("runAsUser", "runAsGroup"):
-        _validate_id(context.get(field), f"{at}.{field}", found)
+        errors += _validate_id(context.get(field), f"{at}.{field}")
     mount = context.get("procMount")
     if mount is not None and mount not in _PROC_MOUNTS:
-        found.unsupported(f"{at}.procMount", mount, _PROC_MOUNTS)
+        errors.unsupported(f"{at}.procMount", mount, _PROC_MOUNTS)
     if mount == "Unmasked" and host_users:
-        found.invalid(f"{at}.procMount", mount, "`hostUsers` must be false to use `Unmasked`")
+        errors.invalid(f"{at}.procMount", mount, "`hostUsers` must be false to use `Unmasked`")
     if "seccompProfile" in context:
-        _validate_seccomp_profile(context["seccompProfile"], f"{at}.seccompProfile", found)
+        errors += _validate_seccomp_profile(context["seccompProfile"], f"{at}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         cannot = "cannot set `allowPrivilegeEscalation` to false and"
         shown = format_internal("core.SecurityContext", context)
         if context.get("privileged"):
-            found.invalid(at, shown, f"{cannot} `privileged` to true")
+            errors.invalid(at, shown, f"{cannot} `privileged` to true")
         for name in context.get("capabilities", {}).get("add", ()):
             if name == "CAP_SYS_ADMIN":
-                found.invalid(at, shown, f"{cannot} `capabilities.Add` CAP_SYS_ADMIN")
+                errors.invalid(at, shown, f"{cannot} `capabilities.Add` CAP_SYS_ADMIN")
     if "windowsOptions" in context:
-        validate_windows_options(context["windowsOptions"], f"{at}.windowsOptions", found)
+        errors += validate_windows_options(context["windowsOptions"], f"{at}.windowsOptions")
     if "appArmorProfile" in context:
-        _validate_app_armor_profile(context["appArmorProfile"], f"{at}.appArmorProfile", found)
+        errors += _validate_app_armor_profile(context["appArmorProfile"], f"{at}.appArmorProfile")
+    return errors

@@ -11,12 +11,12 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import dns_subdomain_texts
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "validate_os_fields",
@@ -73,21 +73,23 @@ def visit_containers_with_path(spec: Obj, at: str) -> Iterator[tuple[Obj, str]]:
             yield container, f"{at}.{field}[{index}]"
 
 
-def validate_windows_options(options: Obj, at: str, found: ErrorList) -> None:
+def validate_windows_options(options: Obj, at: str) -> ErrorList:
     """Credentials and the user of processes."""
+    errors = ErrorList()
     name, credentials = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
     if name is not None:
-        found.texts(f"{at}.gmsaCredentialSpecName", name, dns_subdomain_texts(name))
+        errors.texts(f"{at}.gmsaCredentialSpecName", name, dns_subdomain_texts(name))
     if credentials is not None:
         here = f"{at}.gmsaCredentialSpec"
         if not credentials:
-            found.invalid(here, credentials, "gmsaCredentialSpec cannot be an empty string")
+            errors.invalid(here, credentials, "gmsaCredentialSpec cannot be an empty string")
         elif len(credentials.encode()) > _SPECIFICATION_KIB * 1024:
             text = f"gmsaCredentialSpec size must be under {_SPECIFICATION_KIB} KiB"
-            found.invalid(here, credentials, text)
+            errors.invalid(here, credentials, text)
     if "runAsUserName" in options:
         texts = _validate_user_name(options["runAsUserName"])
-        found.texts(f"{at}.runAsUserName", options["runAsUserName"], texts)
+        errors.texts(f"{at}.runAsUserName", options["runAsUserName"], texts)
+    return errors
 
 
 def _validate_user_name(name: str) -> list[str]:
@@ -131,8 +133,9 @@ def _get_host_process(holder: Obj) -> bool | None:
     return value
 
 
-def validate_windows_host_process(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_windows_host_process(spec: Obj, at: str) -> ErrorList:
     """Containers that are processes of their host: all or none, and in its network."""
+    errors = ErrorList()
     of_pod, count, processes = _get_host_process(spec), 0, 0
     lists = (spec.get(field, ()) for field in _CONTAINER_LISTS)
     if of_pod is None and not any(
@@ -140,53 +143,58 @@ def validate_windows_host_process(spec: Obj, at: str, found: ErrorList) -> None:
         for containers in lists
         for container in containers
     ):
-        return
+        return errors
     for container, here in visit_containers_with_path(spec, at):
         count += 1
         own = _get_host_process(container)
         if of_pod is not None and own is not None and own != of_pod:
             text = "pod hostProcess value must be identical if both are specified, was "
             where = f"{here}.securityContext.windowsOptions.hostProcess"
-            found.invalid(where, own, text + str(of_pod).lower())
+            errors.invalid(where, own, text + str(of_pod).lower())
         processes += bool(of_pod if own is None else own)
     if not processes:
-        return
+        return errors
     if processes != count:
         text = (
             "If pod contains any hostProcess containers then all containers must be HostProcess "
             "containers"
         )
-        found.invalid(at, "", text)
+        errors.invalid(at, "", text)
     if not spec.get("hostNetwork"):
         text = "hostNetwork must be true if pod contains any hostProcess containers"
-        found.invalid(f"{at}.hostNetwork", False, text)
+        errors.invalid(f"{at}.hostNetwork", False, text)
+    return errors
 
 
-def validate_os_fields(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_os_fields(spec: Obj, at: str) -> ErrorList:
     """The operating system is one, and nothing belongs to another one."""
+    errors = ErrorList()
     name = spec["os"].get("name", "")
     if not name:
-        found.required(f"{at}.os.name")
+        errors.required(f"{at}.os.name")
     elif name == "linux":
         for holder, here in ((spec, at), *visit_containers_with_path(spec, at)):
             if "windowsOptions" in (holder.get("securityContext") or {}):
                 text = "windows options cannot be set for a linux pod"
-                found.forbidden(f"{here}.securityContext.windowsOptions", text)
+                errors.forbidden(f"{here}.securityContext.windowsOptions", text)
     elif name == "windows":
-        _validate_windows_pod(spec, at, found)
+        errors += _validate_windows_pod(spec, at)
     else:
-        found.unsupported(f"{at}.os", name, ("linux", "windows"))
+        errors.unsupported(f"{at}.os", name, ("linux", "windows"))
+    return errors
 
 
-def _validate_windows_pod(spec: Obj, at: str, found: ErrorList) -> None:
+def _validate_windows_pod(spec: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     text = "cannot be set for a windows pod"
     for path in _LINUX_ONLY_POD_FIELDS:
         holder = spec if len(path) == 1 else spec.get(path[0]) or {}
         value = holder.get(path[-1])
         if value is not None and not (path[0] in ("hostPID", "hostIPC") and not value):
-            found.forbidden(".".join((at, *path)), text)
+            errors.forbidden(".".join((at, *path)), text)
     for container, here in visit_containers_with_path(spec, at):
         context = container.get("securityContext") or {}
         for field in _LINUX_ONLY_CONTAINER_FIELDS:
             if field in context:
-                found.forbidden(f"{here}.securityContext.{field}", text)
+                errors.forbidden(f"{here}.securityContext.{field}", text)
+    return errors

@@ -44,55 +44,61 @@ __all__ = [
 ]
 
 
-def validate_persistent_volume_claim_spec(spec: Obj, at: str, found: ErrorList) -> None:
+def validate_persistent_volume_claim_spec(spec: Obj, at: str) -> ErrorList:
     """The spec of a claim."""
+    errors = ErrorList()
     modes = spec.get("accessModes", [])
     if not modes:
-        found.required(f"{at}.accessModes", "at least 1 access mode is required")
+        errors.required(f"{at}.accessModes", "at least 1 access mode is required")
     if "selector" in spec:
-        found += selector_errors(spec["selector"], f"{at}.selector")
-    validate_access_modes(modes, f"{at}.accessModes", found)
+        errors += selector_errors(spec["selector"], f"{at}.selector")
+    errors += validate_access_modes(modes, f"{at}.accessModes")
     storage = spec.get("resources", {}).get("requests", {}).get("storage")
     if storage is None:
-        found.required(f"{at}.resources[storage]")
+        errors.required(f"{at}.resources[storage]")
     elif parse_quantity(storage).amount <= 0:
-        found.invalid(f"{at}.resources[storage]", storage, "must be greater than zero")
+        errors.invalid(f"{at}.resources[storage]", storage, "must be greater than zero")
     for field in ("storageClassName", "volumeAttributesClassName"):
         if field == "volumeAttributesClassName":
-            _validate_data_sources(spec, at, found)
+            errors += _validate_data_sources(spec, at)
         if spec.get(field):
-            found.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
+            errors.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
         if field == "storageClassName" and spec.get("volumeMode") not in (None, *VOLUME_MODES):
-            found.unsupported(f"{at}.volumeMode", spec["volumeMode"], VOLUME_MODES)
+            errors.unsupported(f"{at}.volumeMode", spec["volumeMode"], VOLUME_MODES)
+    return errors
 
 
-def _validate_data_sources(spec: Obj, at: str, found: ErrorList) -> None:
+def _validate_data_sources(spec: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, value in (("dataSource", source), ("dataSourceRef", ref)):
         if value is not None:
-            _validate_data_source(value, f"{at}.{field}", found)
+            errors += _validate_data_source(value, f"{at}.{field}")
     if source is None or ref is None:
-        return
+        return errors
     whole = Rendered("{}")
     if ref.get("namespace"):
         text = "may not be specified when dataSourceRef.namespace is specified"
-        found.invalid(at, whole, text)
+        errors.invalid(at, whole, text)
     elif any(source.get(field) != ref.get(field) for field in ("apiGroup", "kind", "name")):
-        found.invalid(at, whole, "must match dataSourceRef")
+        errors.invalid(at, whole, "must match dataSourceRef")
+    return errors
 
 
-def _validate_data_source(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_data_source(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     for field in ("name", "kind"):
         if not source.get(field):
-            found.required(f"{at}.{field}")
+            errors.required(f"{at}.{field}")
     group, kind = source.get("apiGroup", ""), source.get("kind", "")
     if not group and kind != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        found.invalid(at, kind, text)
+        errors.invalid(at, kind, text)
     if group:
-        found.texts(f"{at}.apiGroup", group, dns_subdomain_texts(group))
+        errors.texts(f"{at}.apiGroup", group, dns_subdomain_texts(group))
     if source.get("namespace"):
-        found.texts(f"{at}.namespace", source["namespace"], dns_label_texts(source["namespace"]))
+        errors.texts(f"{at}.namespace", source["namespace"], dns_label_texts(source["namespace"]))
+    return errors
 
 
 _BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -112,9 +118,7 @@ _NATIVE_RESOURCES = INTEGER_RESOURCES | {"cpu", "memory", "ephemeral-storage"}
 
 def validate_persistent_volume_claim(claim: Obj) -> list[FieldError]:
     """What is wrong with a claim."""
-    found = ErrorList()
-    validate_persistent_volume_claim_spec(claim.get("spec") or {}, "spec", found)
-    return found
+    return validate_persistent_volume_claim_spec(claim.get("spec") or {}, "spec")
 
 
 def _get_storage_text(spec: Obj, field: str) -> str | None:
@@ -245,14 +249,16 @@ _FORBIDDEN_METADATA = (
 _METADATA_DISPLAY_NAMES = {"uid": "uID"}
 
 
-def validate_persistent_volume_claim_template(template: Obj, at: str, found: ErrorList) -> None:
+def validate_persistent_volume_claim_template(template: Obj, at: str) -> ErrorList:
     """A template's metadata, which has labels and annotations only, and its spec."""
+    errors = ErrorList()
     metadata = template.get("metadata") or {}
-    found += annotation_errors(metadata.get("annotations", {}), f"{at}.metadata.annotations")
-    found += label_errors(metadata.get("labels", {}), f"{at}.metadata.labels")
+    errors += annotation_errors(metadata.get("annotations", {}), f"{at}.metadata.annotations")
+    errors += label_errors(metadata.get("labels", {}), f"{at}.metadata.labels")
     for field in _FORBIDDEN_METADATA:
         if metadata.get(field):
-            found.forbidden(
+            errors.forbidden(
                 f"{at}.metadata.{_METADATA_DISPLAY_NAMES.get(field, field)}", "cannot be set"
             )
-    validate_persistent_volume_claim_spec(template.get("spec") or {}, f"{at}.spec", found)
+    errors += validate_persistent_volume_claim_spec(template.get("spec") or {}, f"{at}.spec")
+    return errors

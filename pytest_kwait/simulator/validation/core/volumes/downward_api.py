@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import label_key_texts
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = ["validate_object_field_selector", "validate_resource_field_selector"]
 
@@ -63,14 +63,13 @@ _MEMORY_DIVISORS = (
 _CPU_DIVISORS = ("1m", "1")
 
 
-def validate_object_field_selector(
-    ref: Obj, fields: tuple[str, ...], at: str, found: ErrorList
-) -> None:
+def validate_object_field_selector(ref: Obj, fields: tuple[str, ...], at: str) -> ErrorList:
     """A field of the pod: one of `fields`, or a label or an annotation by its key."""
+    errors = ErrorList()
     version, path = ref.get("apiVersion", ""), ref.get("fieldPath", "")
     if not version or not path:
-        found.required(f"{at}.{'fieldPath' if version else 'apiVersion'}")
-        return
+        errors.required(f"{at}.{'fieldPath' if version else 'apiVersion'}")
+        return errors
     name, key = path, None
     if path.endswith("']") and path.find("['") > 0:
         name, _, rest = path.partition("['")
@@ -85,41 +84,44 @@ def validate_object_field_selector(
     elif key is None and path not in _FIELD_LABELS:
         problem = f"field label not supported: {path}"
     if problem:
-        found.invalid(f"{at}.fieldPath", path, f"error converting fieldPath: {problem}")
+        errors.invalid(f"{at}.fieldPath", path, f"error converting fieldPath: {problem}")
     elif key is not None:
         lowered = key.lower() if name == "metadata.annotations" else key
-        found.texts(at, lowered, label_key_texts(lowered))
+        errors.texts(at, lowered, label_key_texts(lowered))
     elif name not in fields:
-        found.unsupported(f"{at}.fieldPath", name, fields)
+        errors.unsupported(f"{at}.fieldPath", name, fields)
+    return errors
 
 
-def validate_resource_field_selector(
-    ref: Obj, at: str, found: ErrorList, *, of_volume: bool
-) -> None:
+def validate_resource_field_selector(ref: Obj, at: str, *, of_volume: bool) -> ErrorList:
     """A container's request or limit, in a unit that suits it."""
+    errors = ErrorList()
     resource = ref.get("resource", "")
     if of_volume and not ref.get("containerName"):
-        found.required(f"{at}.containerName")
+        errors.required(f"{at}.containerName")
     elif not resource:
-        found.required(f"{at}.resource")
+        errors.required(f"{at}.resource")
     elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
-        found.unsupported(f"{at}.resource", resource, _RESOURCES)
-    _validate_divisor(resource, ref.get("divisor", "0"), f"{at}.divisor", found)
+        errors.unsupported(f"{at}.resource", resource, _RESOURCES)
+    errors += _validate_divisor(resource, ref.get("divisor", "0"), f"{at}.divisor")
+    return errors
 
 
-def _validate_divisor(resource: str, divisor: str, at: str, found: ErrorList) -> None:
+def _validate_divisor(resource: str, divisor: str, at: str) -> ErrorList:
+    errors = ErrorList()
     if parse_quantity(divisor).amount == 0:
-        return
+        return errors
     kind = resource.partition(".")[2]
     if kind == "cpu":
         if divisor not in _CPU_DIVISORS:
             text = "only divisor's values 1m and 1 are supported with the cpu resource"
-            found.invalid(at, resource, text)
-        return
+            errors.invalid(at, resource, text)
+        return errors
     called = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(kind)
     if resource.startswith(_HUGE_PAGES):
         called = "hugepages"
     if called is not None and divisor not in _MEMORY_DIVISORS:
         units = ", ".join(_MEMORY_DIVISORS)
         text = f"only divisor's values {units} are supported with the {called} resource"
-        found.invalid(at, resource, text)
+        errors.invalid(at, resource, text)
+    return errors

@@ -24,12 +24,12 @@ from pytest_kwait.simulator.validation.core.volumes.sources import (
     validate_path_no_backsteps,
     validate_storage_os,
 )
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "PERSISTENT_VOLUME_SOURCES",
@@ -44,15 +44,15 @@ _INVALID_ENDPOINT_NAMESPACE = "if the endpointnamespace is set, it must be a val
 _CSI_SECRET_USES = ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand")
 
 
-def validate_persistent_volume_source(spec: Obj, name: str, at: str, found: ErrorList) -> None:
+def validate_persistent_volume_source(spec: Obj, name: str, at: str) -> ErrorList:
     """Exactly one source, and what it needs.
 
     Args:
         spec: the volume's.
         name: the volume's; empty within an attachment.
         at: the path of the spec.
-        found: what is added to.
     """
+    errors = ErrorList()
     taken = False
     for source in PERSISTENT_VOLUME_SOURCES:
         value = spec.get(source)
@@ -60,56 +60,61 @@ def validate_persistent_volume_source(spec: Obj, name: str, at: str, found: Erro
             continue
         # Of a flex volume the server says everything but that it is one too many.
         if taken and source != "flexVolume":
-            found.forbidden(
+            errors.forbidden(
                 f"{at}.{SOURCE_DISPLAY_NAMES.get(source, source)}", MORE_THAN_ONE_SOURCE
             )
             continue
         taken = True
         here = f"{at}.{'persistentDisk' if source == 'gcePersistentDisk' else source}"
         if source == "iscsi":
-            validate_iscsi(value, here, found, name)
+            errors += validate_iscsi(value, here, name)
         else:
-            PERSISTENT_VOLUME_SOURCES[source](value, here, found)
+            errors += PERSISTENT_VOLUME_SOURCES[source](value, here)
         if source == "local" and spec.get("nodeAffinity") is None:
-            found.required(f"{at}.nodeAffinity", "Local volume requires node affinity")
+            errors.required(f"{at}.nodeAffinity", "Local volume requires node affinity")
     if not taken:
-        found.required(at, "must specify a volume type")
+        errors.required(at, "must specify a volume type")
+    return errors
 
 
-def _validate_local_volume(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_local_volume(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     path = source.get("path", "")
     if not path:
-        found.required(f"{at}.path")
+        errors.required(f"{at}.path")
     else:
-        validate_path_no_backsteps(path, f"{at}.path", found)
+        errors += validate_path_no_backsteps(path, f"{at}.path")
+    return errors
 
 
-def _validate_glusterfs(source: Obj, at: str, found: ErrorList) -> None:
-    SHARED_SOURCES["glusterfs"](source, at, found)
+def _validate_glusterfs(source: Obj, at: str) -> ErrorList:
+    errors = SHARED_SOURCES["glusterfs"](source, at)
     namespace = source.get("endpointsNamespace")
     if namespace is not None:
         texts = dns_label_texts(namespace) if namespace else [_INVALID_ENDPOINT_NAMESPACE]
-        found.texts(f"{at}.endpointsNamespace", namespace, texts)
+        errors.texts(f"{at}.endpointsNamespace", namespace, texts)
+    return errors
 
 
-def _validate_persistent_azure_file(source: Obj, at: str, found: ErrorList) -> None:
-    SHARED_SOURCES["azureFile"](source, at, found)
+def _validate_persistent_azure_file(source: Obj, at: str) -> ErrorList:
+    errors = SHARED_SOURCES["azureFile"](source, at)
     if source.get("secretNamespace") == "":
-        found.required(f"{at}.secretNamespace")
+        errors.required(f"{at}.secretNamespace")
+    return errors
 
 
-def _validate_persistent_cinder(source: Obj, at: str, found: ErrorList) -> None:
-    validate_cinder(source, at, found, "name", "namespace")
+def _validate_persistent_cinder(source: Obj, at: str) -> ErrorList:
+    return validate_cinder(source, at, "name", "namespace")
 
 
-def _validate_persistent_storage_os(source: Obj, at: str, found: ErrorList) -> None:
-    validate_storage_os(source, at, found, "name", "namespace")
+def _validate_persistent_storage_os(source: Obj, at: str) -> ErrorList:
+    return validate_storage_os(source, at, "name", "namespace")
 
 
-def _validate_csi_persistent_volume(source: Obj, at: str, found: ErrorList) -> None:
-    validate_csi_driver_name(source.get("driver", ""), f"{at}.driver", found)
+def _validate_csi_persistent_volume(source: Obj, at: str) -> ErrorList:
+    errors = validate_csi_driver_name(source.get("driver", ""), f"{at}.driver")
     if not source.get("volumeHandle"):
-        found.required(f"{at}.volumeHandle")
+        errors.required(f"{at}.volumeHandle")
     for use in _CSI_SECRET_USES:
         secret, here = source.get(f"{use}SecretRef"), f"{at}.{use}SecretRef"
         if secret is None:
@@ -117,12 +122,13 @@ def _validate_csi_persistent_volume(source: Obj, at: str, found: ErrorList) -> N
         for field, texts in (("name", dns_subdomain_texts), ("namespace", dns_label_texts)):
             value = secret.get(field, "")
             if value:
-                found.texts(f"{here}.{field}", value, texts(value))
+                errors.texts(f"{here}.{field}", value, texts(value))
             else:
-                found.required(f"{here}.{field}")
+                errors.required(f"{here}.{field}")
+    return errors
 
 
-PERSISTENT_VOLUME_SOURCES: dict[str, Callable[[Obj, str, ErrorList], None]] = {
+PERSISTENT_VOLUME_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
     # In the order in which the server looks at them.
     "hostPath": SHARED_SOURCES["hostPath"],
     "gcePersistentDisk": SHARED_SOURCES["gcePersistentDisk"],
@@ -168,109 +174,120 @@ _DEPRECATED_PERSISTENT_SOURCES = {
 }
 
 
-def validate_access_modes(modes: list[str], at: str, found: ErrorList) -> None:
+def validate_access_modes(modes: list[str], at: str) -> ErrorList:
     """The ways in which a volume is used."""
+    errors = ErrorList()
     for mode in modes:
         if mode not in _ACCESS_MODES:
-            found.unsupported(at, mode, _ACCESS_MODES)
+            errors.unsupported(at, mode, _ACCESS_MODES)
     if _SINGLE_POD_MODE in modes and any(
         mode in _ACCESS_MODES and mode != _SINGLE_POD_MODE for mode in modes
     ):
-        found.forbidden(at, "may not use ReadWriteOncePod with other access modes")
+        errors.forbidden(at, "may not use ReadWriteOncePod with other access modes")
+    return errors
 
 
 def validate_persistent_volume_spec(
-    spec: Obj, name: str, at: str, found: ErrorList, *, inline: bool = False
-) -> None:
+    spec: Obj, name: str, at: str, *, inline: bool = False
+) -> ErrorList:
     """The spec of a volume.
 
     Args:
         spec: what is looked at.
         name: the volume's name; empty for an inline one.
         at: the path of the spec.
-        found: what is added to.
         inline: whether it stands in an attachment and not in a volume.
     """
+    errors = ErrorList()
     if inline:
-        _validate_inline_spec(spec, at, found)
+        errors += _validate_inline_spec(spec, at)
     modes = spec.get("accessModes") or []
     if not modes:
-        found.required(f"{at}.accessModes")
-    validate_access_modes(modes, f"{at}.accessModes", found)
+        errors.required(f"{at}.accessModes")
+    errors += validate_access_modes(modes, f"{at}.accessModes")
     if not inline:
-        _validate_capacity(spec.get("capacity") or {}, f"{at}.capacity", found)
+        errors += _validate_capacity(spec.get("capacity") or {}, f"{at}.capacity")
     policy = spec.get("persistentVolumeReclaimPolicy", "")
     at_policy = f"{at}.persistentVolumeReclaimPolicy"
     if policy and inline and policy != "Retain":
-        found.forbidden(at_policy, f"may only be Retain {_INLINE}")
+        errors.forbidden(at_policy, f"may only be Retain {_INLINE}")
     elif policy and not inline and policy not in _RECLAIM_POLICIES:
-        found.unsupported(at_policy, policy, _RECLAIM_POLICIES)
+        errors.unsupported(at_policy, policy, _RECLAIM_POLICIES)
     if spec.get("nodeAffinity") is not None:
         if inline:
-            found.forbidden(f"{at}.nodeAffinity", f"may not be specified {_INLINE}")
+            errors.forbidden(f"{at}.nodeAffinity", f"may not be specified {_INLINE}")
         else:
-            _validate_node_affinity(spec["nodeAffinity"], f"{at}.nodeAffinity.required", found)
-    validate_persistent_volume_source(spec, name, at, found)
+            errors += _validate_node_affinity(spec["nodeAffinity"], f"{at}.nodeAffinity.required")
+    errors += validate_persistent_volume_source(spec, name, at)
     host = (spec.get("hostPath") or {}).get("path")
     if policy == "Recycle" and host and posixpath.normpath(host) in ("/", "//"):
-        found.forbidden(at_policy, "may not be 'recycle' for a hostPath mount of '/'")
-    _validate_storage_classes(spec, at, found, inline=inline)
+        errors.forbidden(at_policy, "may not be 'recycle' for a hostPath mount of '/'")
+    errors += _validate_storage_classes(spec, at, inline=inline)
+    return errors
 
 
 _INLINE = "in the context of inline volumes"
 
 
-def _validate_inline_spec(spec: Obj, at: str, found: ErrorList) -> None:
+def _validate_inline_spec(spec: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     for field in ("claimRef", "capacity"):
         if spec.get(field) or (field == "claimRef" and spec.get(field) is not None):
-            found.forbidden(f"{at}.{field}", f"may not be specified {_INLINE}")
+            errors.forbidden(f"{at}.{field}", f"may not be specified {_INLINE}")
     if spec.get("csi") is None:
-        found.required(f"{at}.csi", f"has to be specified {_INLINE}")
+        errors.required(f"{at}.csi", f"has to be specified {_INLINE}")
+    return errors
 
 
-def _validate_node_affinity(affinity: Obj, at: str, found: ErrorList) -> None:
+def _validate_node_affinity(affinity: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if affinity.get("required") is None:
-        found.required(at, "must specify required node constraints")
+        errors.required(at, "must specify required node constraints")
     else:
-        validate_node_selector(affinity["required"], at, found)
+        errors += validate_node_selector(affinity["required"], at)
+    return errors
 
 
-def _validate_storage_classes(spec: Obj, at: str, found: ErrorList, *, inline: bool) -> None:
+def _validate_storage_classes(spec: Obj, at: str, *, inline: bool) -> ErrorList:
+    errors = ErrorList()
     if name := spec.get("storageClassName", ""):
         if inline:
-            found.forbidden(f"{at}.storageClassName", f"may not be specified {_INLINE}")
+            errors.forbidden(f"{at}.storageClassName", f"may not be specified {_INLINE}")
         else:
-            found.texts(f"{at}.storageClassName", name, dns_subdomain_texts(name))
+            errors.texts(f"{at}.storageClassName", name, dns_subdomain_texts(name))
     mode = spec.get("volumeMode")
     if inline and mode not in (None, "Filesystem"):
         text = f"may not specify volumeMode other than Filesystem {_INLINE}"
-        found.forbidden(f"{at}.volumeMode", text)
+        errors.forbidden(f"{at}.volumeMode", text)
     elif not inline and mode is not None and mode not in VOLUME_MODES:
-        found.unsupported(f"{at}.volumeMode", mode, VOLUME_MODES)
+        errors.unsupported(f"{at}.volumeMode", mode, VOLUME_MODES)
     attributes = spec.get("volumeAttributesClassName")
     if attributes is None or inline:
-        return
+        return errors
     at_attributes = f"{at}.volumeAttributesClassName"
     if attributes:
-        found.texts(at_attributes, attributes, dns_subdomain_texts(attributes))
+        errors.texts(at_attributes, attributes, dns_subdomain_texts(attributes))
     else:
-        found.required(at_attributes, "an empty string is disallowed")
+        errors.required(at_attributes, "an empty string is disallowed")
     if spec.get("csi") is None:
         text = "has to be specified when using volumeAttributesClassName"
-        found.required(f"{at}.csi", text)
+        errors.required(f"{at}.csi", text)
+    return errors
 
 
-def _validate_capacity(capacity: dict[str, str], at: str, found: ErrorList) -> None:
+def _validate_capacity(capacity: dict[str, str], at: str) -> ErrorList:
+    errors = ErrorList()
     if not capacity:
-        found.required(at)
+        errors.required(at)
     if capacity.keys() != {"storage"}:
-        found.unsupported(at, capacity or None, ["storage"])
+        errors.unsupported(at, capacity or None, ["storage"])
     for name, text in capacity.items():
         amount = parse_quantity(text).amount
         if amount < 0:
-            found.invalid(f"{at}[{name}]", int(amount), "must be a valid resource quantity")
+            errors.invalid(f"{at}[{name}]", int(amount), "must be a valid resource quantity")
         if amount <= 0:
-            found.invalid(f"{at}[{name}]", text, "must be greater than zero")
+            errors.invalid(f"{at}[{name}]", text, "must be greater than zero")
+    return errors
 
 
 def get_persistent_volume_warnings(volume: Obj) -> list[str]:

@@ -29,12 +29,12 @@ from pytest_kwait.simulator.validation.core.volumes.sources import (
     validate_local_descending_path,
     validate_local_non_reserved_path,
 )
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "validate_downward_api_files",
@@ -55,234 +55,261 @@ _RECENTLY_VALID = RecentlyValid()
 _MIN_TOKEN, _MAX_TOKEN = 600, 1 << 32
 
 
-def validate_key_to_paths(source: Obj, at: str, found: ErrorList) -> None:
+def validate_key_to_paths(source: Obj, at: str) -> ErrorList:
     """The files that a secret or a config map makes."""
+    errors = ErrorList()
     for index, item in enumerate(source.get("items", ())):
         here = f"{at}.items[{index}]"
-        _validate_key_to_path(item, here, found)
+        errors += _validate_key_to_path(item, here)
+    return errors
 
 
-def _validate_key_to_path(item: Obj, at: str, found: ErrorList) -> None:
+def _validate_key_to_path(item: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     path = item.get("path", "")
     if not item.get("key"):
-        found.required(f"{at}.key")
+        errors.required(f"{at}.key")
     if not path:
-        found.required(f"{at}.path")
-    validate_local_non_reserved_path(path, f"{at}.path", found)
-    validate_file_mode(item.get("mode"), f"{at}.mode", found)
+        errors.required(f"{at}.path")
+    errors += validate_local_non_reserved_path(path, f"{at}.path")
+    errors += validate_file_mode(item.get("mode"), f"{at}.mode")
+    return errors
 
 
-def validate_downward_api_files(source: Obj, at: str, found: ErrorList) -> None:
+def validate_downward_api_files(source: Obj, at: str) -> ErrorList:
     """The files that the downward API makes; all stand at the path of their source."""
+    errors = ErrorList()
     for item in source.get("items", ()):
-        _validate_downward_api_file(item, at, found)
+        errors += _validate_downward_api_file(item, at)
+    return errors
 
 
-def _validate_downward_api_file(item: Obj, at: str, found: ErrorList) -> None:
+def _validate_downward_api_file(item: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     path = item.get("path", "")
     if not path:
-        found.required(f"{at}.path")
-    validate_local_non_reserved_path(path, f"{at}.path", found)
+        errors.required(f"{at}.path")
+    errors += validate_local_non_reserved_path(path, f"{at}.path")
     if "fieldRef" in item:
-        validate_object_field_selector(
-            item["fieldRef"], _DOWNWARD_API_FIELDS, f"{at}.fieldRef", found
+        errors += validate_object_field_selector(
+            item["fieldRef"], _DOWNWARD_API_FIELDS, f"{at}.fieldRef"
         )
         if "resourceFieldRef" in item:
             text = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            found.invalid(at, "resource", text)
+            errors.invalid(at, "resource", text)
     elif "resourceFieldRef" in item:
         here = f"{at}.resourceFieldRef"
-        validate_resource_field_selector(item["resourceFieldRef"], here, found, of_volume=True)
+        errors += validate_resource_field_selector(item["resourceFieldRef"], here, of_volume=True)
     else:
-        found.required(at, "one of fieldRef and resourceFieldRef is required")
-    validate_file_mode(item.get("mode"), f"{at}.mode", found)
+        errors.required(at, "one of fieldRef and resourceFieldRef is required")
+    errors += validate_file_mode(item.get("mode"), f"{at}.mode")
+    return errors
 
 
-def validate_projected_volume(volume: Obj, at: str, found: ErrorList) -> None:
+def validate_projected_volume(volume: Obj, at: str) -> ErrorList:
     """A volume of several sources, whose files do not get in each other's way."""
+    errors = ErrorList()
     if volume in _RECENTLY_VALID:
-        return
-    before = len(found)
-    validate_file_mode(volume.get("defaultMode"), f"{at}.defaultMode", found)
+        return errors
+    errors += validate_file_mode(volume.get("defaultMode"), f"{at}.defaultMode")
     paths: set[str] = set()
     for index, source in enumerate(volume.get("sources") or ()):
         here = f"{at}.sources[{index}]"
         for kind in ("secret", "configMap"):
             if kind in source:
-                _validate_keyed_projection(source[kind], f"{here}.{kind}", at, paths, found)
+                errors += _validate_keyed_projection(source[kind], f"{here}.{kind}", at, paths)
         for item in source.get("downwardAPI", {}).get("items", ()):
-            _validate_downward_api_file(item, f"{here}.downwardAPI", found)
+            errors += _validate_downward_api_file(item, f"{here}.downwardAPI")
             path = item.get("path", "")
             if path:
-                _reserve_path(path, path, at, paths, found)
+                errors += _reserve_path(path, path, at, paths)
         if "serviceAccountToken" in source:
-            _validate_token_projection(
-                source["serviceAccountToken"], f"{here}.serviceAccountToken", at, found
+            errors += _validate_token_projection(
+                source["serviceAccountToken"], f"{here}.serviceAccountToken", at
             )
         if len(source) > 1:
-            found.forbidden(here, "may not specify more than 1 volume type per source")
-    if len(found) == before:
+            errors.forbidden(here, "may not specify more than 1 volume type per source")
+    if not errors:
         _RECENTLY_VALID.add(volume)
+    return errors
 
 
-def _validate_keyed_projection(
-    source: Obj, at: str, volume: str, paths: set[str], found: ErrorList
-) -> None:
+def _validate_keyed_projection(source: Obj, at: str, volume: str, paths: set[str]) -> ErrorList:
+    errors = ErrorList()
     name = source.get("name", "")
     if not name:
-        found.required(f"{at}.name")
+        errors.required(f"{at}.name")
     for index, item in enumerate(source.get("items", ())):
-        _validate_key_to_path(item, f"{at}.items[{index}]", found)
+        errors += _validate_key_to_path(item, f"{at}.items[{index}]")
         if item.get("path"):
-            _reserve_path(item["path"], name, volume, paths, found)
+            errors += _reserve_path(item["path"], name, volume, paths)
+    return errors
 
 
-def _reserve_path(path: str, shown: str, at: str, paths: set[str], found: ErrorList) -> None:
+def _reserve_path(path: str, shown: str, at: str, paths: set[str]) -> ErrorList:
+    errors = ErrorList()
     if path in paths:
-        found.invalid(at, shown, _CONFLICT)
+        errors.invalid(at, shown, _CONFLICT)
     paths.add(path)
+    return errors
 
 
-def _validate_token_projection(source: Obj, at: str, volume: str, found: ErrorList) -> None:
+def _validate_token_projection(source: Obj, at: str, volume: str) -> ErrorList:
+    errors = ErrorList()
     seconds, path = source.get("expirationSeconds", 0), source.get("path", "")
     if seconds < _MIN_TOKEN:
         text = "may not specify a duration less than 10 minutes"
-        found.invalid(f"{at}.expirationSeconds", seconds, text)
+        errors.invalid(f"{at}.expirationSeconds", seconds, text)
     if seconds > _MAX_TOKEN:
         text = "may not specify a duration larger than 2^32 seconds"
-        found.invalid(f"{at}.expirationSeconds", seconds, text)
+        errors.invalid(f"{at}.expirationSeconds", seconds, text)
     if not path:
-        found.required(f"{volume}.path")
+        errors.required(f"{volume}.path")
     else:
-        validate_local_non_reserved_path(path, f"{volume}.path", found)
+        errors += validate_local_non_reserved_path(path, f"{volume}.path")
+    return errors
 
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 def validate_volumes(
-    volumes: list[Obj] | tuple[()], owner: str, at: str, found: ErrorList, *, pod: bool
-) -> dict[str, Obj]:
-    """Add what is wrong with `volumes`, and return the sound ones by name.
+    volumes: list[Obj] | tuple[()], owner: str, at: str, *, pod: bool
+) -> tuple[dict[str, Obj], ErrorList]:
+    """Return the valid volumes by name, and the errors of all.
 
     Args:
         volumes: the list of the spec.
         owner: the pod's name; empty for a template.
         at: the path of the list.
-        found: what is added to.
         pod: whether it is a pod and not a template.
     """
-    sound: dict[str, Obj] = {}
-    made = {f"{owner}-{one.get('name', '')}" for one in volumes if owner and "ephemeral" in one}
+    valid: dict[str, Obj] = {}
+    errors = ErrorList()
+    generated_claims = {
+        f"{owner}-{one.get('name', '')}" for one in volumes if owner and "ephemeral" in one
+    }
     for index, volume in enumerate(volumes):
         here = f"{at}[{index}]"
-        before = len(found)
         name = volume.get("name", "")
-        _validate_volume_source(volume, name, owner, here, found, pod=pod)
+        volume_errors = _validate_volume_source(volume, name, owner, here, pod=pod)
         if not name:
-            found.required(f"{here}.name")
+            volume_errors.required(f"{here}.name")
         else:
-            found.texts(f"{here}.name", name, dns_label_texts(name))
-        if name in sound:
-            found.duplicate(f"{here}.name", name)
-        if len(found) == before:
-            sound[name] = volume
+            volume_errors.texts(f"{here}.name", name, dns_label_texts(name))
+        if name in valid:
+            volume_errors.duplicate(f"{here}.name", name)
+        if not volume_errors:
+            valid[name] = volume
+        errors += volume_errors
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
-        if claim is not None and claim in made:
-            found.invalid(
+        if claim is not None and claim in generated_claims:
+            errors.invalid(
                 f"{here}.persistentVolumeClaim.claimName",
                 claim,
                 "must not reference a PVC that gets created for an ephemeral volume",
             )
-    return sound
+    return valid, errors
 
 
-def _validate_volume_source(
-    volume: Obj, name: str, owner: str, at: str, found: ErrorList, *, pod: bool
-) -> None:
+def _validate_volume_source(volume: Obj, name: str, owner: str, at: str, *, pod: bool) -> ErrorList:
+    errors = ErrorList()
     taken = False
     for source in volume.keys() - {"name"} if len(volume) <= _FIRST_EXCESS_SOURCE else _SOURCES:
         value = volume.get(source)
         if value is None:
             continue
         if taken:
-            found.forbidden(
+            errors.forbidden(
                 f"{at}.{SOURCE_DISPLAY_NAMES.get(source, source)}", MORE_THAN_ONE_SOURCE
             )
         else:
             taken = True
             here = f"{at}.{'persistentDisk' if source == 'gcePersistentDisk' else source}"
             if source == "image":
-                _validate_image_volume(value, here, found, pod=pod)
+                errors += _validate_image_volume(value, here, pod=pod)
             else:
-                _SOURCES[source](value, here, found)
+                errors += _SOURCES[source](value, here)
         if source == "iscsi":
-            validate_iscsi_portal_length(value, name, f"{at}.name", found)
+            errors += validate_iscsi_portal_length(value, name, f"{at}.name")
         elif source == "ephemeral" and owner and name:
             claim = f"{owner}-{name}"
             texts = dns_subdomain_texts(claim)
-            found.texts(f"{at}.name", name, [f'PVC name "{claim}": {text}' for text in texts])
+            errors.texts(f"{at}.name", name, [f'PVC name "{claim}": {text}' for text in texts])
     if not taken:
-        found.required(at, "must specify a volume type")
+        errors.required(at, "must specify a volume type")
+    return errors
 
 
 _FIRST_EXCESS_SOURCE = 2
 
 
-def _validate_empty_dir(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_empty_dir(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     limit = source.get("sizeLimit")
     if limit is not None and parse_quantity(limit).amount < 0:
-        found.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+        errors.forbidden(f"{at}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+    return errors
 
 
-def _validate_git_repo(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_git_repo(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if not source.get("repository"):
-        found.required(f"{at}.repository")
-    validate_local_descending_path(source.get("directory", ""), f"{at}.directory", found)
+        errors.required(f"{at}.repository")
+    errors += validate_local_descending_path(source.get("directory", ""), f"{at}.directory")
+    return errors
 
 
-def _make_keyed_source_validator(name: str) -> Callable[[Obj, str, ErrorList], None]:
+def _make_keyed_source_validator(name: str) -> Callable[[Obj, str], ErrorList]:
     """A source of files by keys: a secret or a config map, named by the field `name`."""
 
-    def check(source: Obj, at: str, found: ErrorList) -> None:
+    def check(source: Obj, at: str) -> ErrorList:
+        errors = ErrorList()
         if not source.get(name):
-            found.required(f"{at}.{name}")
-        validate_file_mode(source.get("defaultMode"), f"{at}.defaultMode", found)
-        validate_key_to_paths(source, at, found)
+            errors.required(f"{at}.{name}")
+        errors += validate_file_mode(source.get("defaultMode"), f"{at}.defaultMode")
+        errors += validate_key_to_paths(source, at)
+        return errors
 
     return check
 
 
-def _validate_downward_api_volume(source: Obj, at: str, found: ErrorList) -> None:
-    validate_file_mode(source.get("defaultMode"), f"{at}.defaultMode", found)
-    validate_downward_api_files(source, at, found)
+def _validate_downward_api_volume(source: Obj, at: str) -> ErrorList:
+    errors = validate_file_mode(source.get("defaultMode"), f"{at}.defaultMode")
+    errors += validate_downward_api_files(source, at)
+    return errors
 
 
-def _validate_csi_volume(source: Obj, at: str, found: ErrorList) -> None:
-    validate_csi_driver_name(source.get("driver", ""), f"{at}.driver", found)
+def _validate_csi_volume(source: Obj, at: str) -> ErrorList:
+    errors = validate_csi_driver_name(source.get("driver", ""), f"{at}.driver")
     secret = source.get("nodePublishSecretRef")
     if secret is not None and not secret.get("name"):
-        found.required(f"{at}.nodePublishSecretRef.name")
+        errors.required(f"{at}.nodePublishSecretRef.name")
     elif secret is not None:
-        found.texts(f"{at}.name", secret["name"], dns_subdomain_texts(secret["name"]))
+        errors.texts(f"{at}.name", secret["name"], dns_subdomain_texts(secret["name"]))
+    return errors
 
 
-def _validate_ephemeral_volume(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_ephemeral_volume(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if "volumeClaimTemplate" not in source:
-        found.required(f"{at}.volumeClaimTemplate")
+        errors.required(f"{at}.volumeClaimTemplate")
     else:
-        validate_persistent_volume_claim_template(
-            source["volumeClaimTemplate"], f"{at}.volumeClaimTemplate", found
+        errors += validate_persistent_volume_claim_template(
+            source["volumeClaimTemplate"], f"{at}.volumeClaimTemplate"
         )
+    return errors
 
 
-def _validate_image_volume(source: Obj, at: str, found: ErrorList, *, pod: bool = True) -> None:
+def _validate_image_volume(source: Obj, at: str, *, pod: bool = True) -> ErrorList:
+    errors = ErrorList()
     if pod and not source.get("reference"):
-        found.required(f"{at}.reference")
-    found.one_of(f"{at}.pullPolicy", source.get("pullPolicy", ""), _PULL_POLICIES)
+        errors.required(f"{at}.reference")
+    errors.one_of(f"{at}.pullPolicy", source.get("pullPolicy", ""), _PULL_POLICIES)
+    return errors
 
 
-_SOURCES: dict[str, Callable[[Obj, str, ErrorList], None]] = {
+_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
     # In the order in which the server looks at them.
     "emptyDir": _validate_empty_dir,
     "hostPath": SHARED_SOURCES["hostPath"],

@@ -13,13 +13,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts, range_texts
+from pytest_kwait.apimachinery.validation import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    range_texts,
+)
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 __all__ = [
     "FILE_MODE_MESSAGE",
@@ -42,30 +46,37 @@ FILE_MODE_MESSAGE = "must be a number between 0 and 0777 (octal), both inclusive
 _MAX_FILE_MODE = 0o777
 
 
-def validate_path_no_backsteps(path: str, at: str, found: ErrorList) -> None:
+def validate_path_no_backsteps(path: str, at: str) -> ErrorList:
     """The path does not climb."""
+    errors = ErrorList()
     if ".." in path.split("/"):
-        found.invalid(at, path, "must not contain '..'")
+        errors.invalid(at, path, "must not contain '..'")
+    return errors
 
 
-def validate_local_descending_path(path: str, at: str, found: ErrorList) -> None:
+def validate_local_descending_path(path: str, at: str) -> ErrorList:
     """The path is relative, and does not climb."""
+    errors = ErrorList()
     if path.startswith("/"):
-        found.invalid(at, path, "must be a relative path")
-    validate_path_no_backsteps(path, at, found)
+        errors.invalid(at, path, "must be a relative path")
+    errors += validate_path_no_backsteps(path, at)
+    return errors
 
 
-def validate_local_non_reserved_path(path: str, at: str, found: ErrorList) -> None:
+def validate_local_non_reserved_path(path: str, at: str) -> ErrorList:
     """The path descends, and its first name is none that kubelets use themselves."""
-    validate_local_descending_path(path, at, found)
+    errors = validate_local_descending_path(path, at)
     if path.startswith("..") and not path.startswith("../"):
-        found.invalid(at, path, "must not start with '..'")
+        errors.invalid(at, path, "must not start with '..'")
+    return errors
 
 
-def validate_file_mode(mode: int | None, at: str, found: ErrorList) -> None:
+def validate_file_mode(mode: int | None, at: str) -> ErrorList:
     """The permissions of a file are nothing but permissions."""
+    errors = ErrorList()
     if mode is not None and not 0 <= mode <= _MAX_FILE_MODE:
-        found.invalid(at, mode, FILE_MODE_MESSAGE)
+        errors.invalid(at, mode, FILE_MODE_MESSAGE)
+    return errors
 
 
 MORE_THAN_ONE_SOURCE = "may not specify more than 1 volume type"
@@ -106,188 +117,219 @@ _BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk
 _BYTE, _LONGEST_DRIVER, _LONGEST = 255, 63, 64
 
 
-def require_fields(*fields: str) -> Callable[[Obj, str, ErrorList], None]:
+def require_fields(*fields: str) -> Callable[[Obj, str], ErrorList]:
     """The rule that these fields are there and that is all."""
 
-    def check(source: Obj, at: str, found: ErrorList) -> None:
+    def check(source: Obj, at: str) -> ErrorList:
+        errors = ErrorList()
         for field in fields:
             if not source.get(field):
-                found.required(f"{at}.{field}")
+                errors.required(f"{at}.{field}")
+        return errors
 
     return check
 
 
-def _validate_host_path(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_host_path(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if not source.get("path"):
-        found.required(f"{at}.path")
-        return
-    validate_path_no_backsteps(source["path"], f"{at}.path", found)
+        errors.required(f"{at}.path")
+        return errors
+    errors += validate_path_no_backsteps(source["path"], f"{at}.path")
     kind = source.get("type")
     if kind is not None and kind not in _HOST_PATH_TYPES:
-        found.unsupported(f"{at}.type", kind, _HOST_PATH_TYPES)
+        errors.unsupported(f"{at}.type", kind, _HOST_PATH_TYPES)
+    return errors
 
 
-def _make_partition_validator(field: str) -> Callable[[Obj, str, ErrorList], None]:
-    def check(source: Obj, at: str, found: ErrorList) -> None:
+def _make_partition_validator(field: str) -> Callable[[Obj, str], ErrorList]:
+    def check(source: Obj, at: str) -> ErrorList:
+        errors = ErrorList()
         if not source.get(field):
-            found.required(f"{at}.{field}")
+            errors.required(f"{at}.{field}")
         partition = source.get("partition", 0)
         if not 0 <= partition <= _BYTE:
-            found.invalid(f"{at}.partition", partition, _PARTITION)
+            errors.invalid(f"{at}.partition", partition, _PARTITION)
+        return errors
 
     return check
 
 
-def _validate_nfs(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_nfs(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if not source.get("server"):
-        found.required(f"{at}.server")
+        errors.required(f"{at}.server")
     path = source.get("path", "")
     if not path:
-        found.required(f"{at}.path")
+        errors.required(f"{at}.path")
     if not path.startswith("/"):
-        found.invalid(f"{at}.path", path, "must be an absolute path")
+        errors.invalid(f"{at}.path", path, "must be an absolute path")
+    return errors
 
 
-def validate_iscsi(source: Obj, at: str, found: ErrorList, volume: str | None = None) -> None:
+def validate_iscsi(source: Obj, at: str, volume: str | None = None) -> ErrorList:
     """A disk by iSCSI; `volume` is the name of the persistent volume that it is behind."""
+    errors = ErrorList()
     portal = source.get("targetPortal", "")
     if not portal:
-        found.required(f"{at}.targetPortal")
+        errors.required(f"{at}.targetPortal")
     named = "initiatorName" in source
     if named and volume is not None and len(f"{volume}:{portal}".encode()) > _LONGEST:
-        found.invalid(f"{at}.targetportal", portal, _PORTAL)
+        errors.invalid(f"{at}.targetportal", portal, _PORTAL)
     if not source.get("iqn"):
-        found.required(f"{at}.iqn")
+        errors.required(f"{at}.iqn")
     else:
-        _validate_iscsi_name(source["iqn"], f"{at}.iqn", found, pod=volume is None)
+        errors += _validate_iscsi_name(source["iqn"], f"{at}.iqn", pod=volume is None)
     lun = source.get("lun", 0)
-    found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+    errors.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
     authenticated = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
     if authenticated and "secretRef" not in source:
-        found.required(f"{at}.secretRef")
+        errors.required(f"{at}.secretRef")
     if volume is not None:
-        _validate_secret_reference(source, at, found, "name")
+        errors += _validate_secret_reference(source, at, "name")
     if named:
         at = f"{at}.initiatorname"
-        _validate_iscsi_name(source["initiatorName"], at, found, pod=volume is None)
+        errors += _validate_iscsi_name(source["initiatorName"], at, pod=volume is None)
+    return errors
 
 
-def validate_iscsi_portal_length(source: Obj, name: str, at: str, found: ErrorList) -> None:
+def validate_iscsi_portal_length(source: Obj, name: str, at: str) -> ErrorList:
     """A pod's volume and the portal of its disk by iSCSI have to fit into one name."""
+    errors = ErrorList()
     pair = f"{name}:{source.get('targetPortal', '')}"
     if "initiatorName" in source and len(pair.encode()) > _LONGEST:
-        found.invalid(at, name, _PORTAL)
+        errors.invalid(at, name, _PORTAL)
+    return errors
 
 
-def _validate_iscsi_name(name: str, at: str, found: ErrorList, *, pod: bool) -> None:
+def _validate_iscsi_name(name: str, at: str, *, pod: bool) -> ErrorList:
+    errors = ErrorList()
     form = _QUALIFIED_NAMES.get(name[:3])
     if form is None and pod:
-        found.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
+        errors.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
     elif form is None or not form.search(name):
-        found.invalid(at, name, "must be valid format")
+        errors.invalid(at, name, "must be valid format")
+    return errors
 
 
-def _validate_flocker(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_flocker(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     name, uid = source.get("datasetName", ""), source.get("datasetUUID", "")
     if not name and not uid:
-        found.required(at, "one of datasetName and datasetUUID is required")
+        errors.required(at, "one of datasetName and datasetUUID is required")
     if name and uid:
         text = "datasetName and datasetUUID can not be specified simultaneously"
-        found.invalid(at, "resource", text)
+        errors.invalid(at, "resource", text)
     if "/" in name:
-        found.invalid(f"{at}.datasetName", name, "must not contain '/'")
+        errors.invalid(f"{at}.datasetName", name, "must not contain '/'")
+    return errors
 
 
-def _validate_secret_reference(source: Obj, at: str, found: ErrorList, *fields: str) -> None:
+def _validate_secret_reference(source: Obj, at: str, *fields: str) -> ErrorList:
     """The secret that is named has these fields, if one is named."""
+    errors = ErrorList()
     if (secret := source.get("secretRef")) is not None:
-        require_fields(*fields)(secret, f"{at}.secretRef", found)
+        errors += require_fields(*fields)(secret, f"{at}.secretRef")
+    return errors
 
 
-def validate_cinder(source: Obj, at: str, found: ErrorList, *secret: str) -> None:
+def validate_cinder(source: Obj, at: str, *secret: str) -> ErrorList:
     """A disk of OpenStack; `secret` is what has to be told of its secret."""
+    errors = ErrorList()
     if not source.get("volumeID"):
-        found.required(f"{at}.volumeID")
-    _validate_secret_reference(source, at, found, *(secret or ("name",)))
+        errors.required(f"{at}.volumeID")
+    errors += _validate_secret_reference(source, at, *(secret or ("name",)))
+    return errors
 
 
-def _validate_quobyte(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_quobyte(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     registry = source.get("registry", "")
     if not registry:
-        found.required(f"{at}.registry", _HOST_PORT_PAIRS)
+        errors.required(f"{at}.registry", _HOST_PORT_PAIRS)
     elif len(source.get("tenant", "").encode()) > _LONGEST:
-        found.required(f"{at}.tenant", _TENANT)
+        errors.required(f"{at}.tenant", _TENANT)
     else:
         for pair in registry.split(","):
             if not _HOST_PORT_PAIR.fullmatch(pair):
-                found.invalid(f"{at}.registry", registry, _HOST_PORT_PAIRS)
+                errors.invalid(f"{at}.registry", registry, _HOST_PORT_PAIRS)
     if not source.get("volume"):
-        found.required(f"{at}.volume")
+        errors.required(f"{at}.volume")
+    return errors
 
 
-def _validate_fibre_channel(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_fibre_channel(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     targets, wwids = source.get("targetWWNs", []), source.get("wwids", [])
     at_targets = f"{at}.targetWWNs"
     if not targets and not wwids:
-        found.required(at_targets, "must specify either targetWWNs or wwids, but not both")
+        errors.required(at_targets, "must specify either targetWWNs or wwids, but not both")
     if targets and wwids:
         text = "targetWWNs and wwids can not be specified simultaneously"
-        found.invalid(at_targets, targets, text)
+        errors.invalid(at_targets, targets, text)
     if targets:
         lun = source.get("lun")
         if lun is None:
-            found.required(f"{at}.lun", "lun is required if targetWWNs is specified")
+            errors.required(f"{at}.lun", "lun is required if targetWWNs is specified")
         else:
-            found.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+            errors.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+    return errors
 
 
-def _validate_flex_volume(source: Obj, at: str, found: ErrorList) -> None:
+def _validate_flex_volume(source: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     if not source.get("driver"):
-        found.required(f"{at}.driver")
+        errors.required(f"{at}.driver")
     for key in sorted(source.get("options", {})):
         owner = f".{key.partition('/')[0].lower()}"
         if owner.endswith((".kubernetes.io", ".k8s.io")):
             text = "kubernetes.io and k8s.io namespaces are reserved"
-            found.invalid(f"{at}.options[{key}]", key, text)
+            errors.invalid(f"{at}.options[{key}]", key, text)
+    return errors
 
 
-def _validate_azure_disk(source: Obj, at: str, found: ErrorList) -> None:
-    require_fields("diskName", "diskURI")(source, at, found)
+def _validate_azure_disk(source: Obj, at: str) -> ErrorList:
+    errors = require_fields("diskName", "diskURI")(source, at)
     uri = source.get("diskURI", "")
     caching, kind = source.get("cachingMode"), source.get("kind")
     if caching is not None and caching not in _CACHING:
-        found.unsupported(f"{at}.cachingMode", caching, _CACHING)
+        errors.unsupported(f"{at}.cachingMode", caching, _CACHING)
     if kind is not None and kind not in _DISK_KINDS:
-        found.unsupported(f"{at}.kind", kind, _DISK_KINDS)
+        errors.unsupported(f"{at}.kind", kind, _DISK_KINDS)
     if kind == "Managed" and not uri.startswith("/subscriptions/"):
-        found.unsupported(f"{at}.diskURI", uri, [_MANAGED_URI])
+        errors.unsupported(f"{at}.diskURI", uri, [_MANAGED_URI])
     if kind not in (None, "Managed") and not uri.startswith("https://"):
-        found.unsupported(f"{at}.diskURI", uri, [_BLOB_URI])
+        errors.unsupported(f"{at}.diskURI", uri, [_BLOB_URI])
+    return errors
 
 
-def validate_storage_os(source: Obj, at: str, found: ErrorList, *secret: str) -> None:
+def validate_storage_os(source: Obj, at: str, *secret: str) -> ErrorList:
     """A volume of StorageOS; `secret` is what has to be told of its secret."""
+    errors = ErrorList()
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
     if not name:
-        found.required(f"{at}.volumeName")
+        errors.required(f"{at}.volumeName")
     else:
-        found.texts(f"{at}.volumeName", name, dns_label_texts(name))
+        errors.texts(f"{at}.volumeName", name, dns_label_texts(name))
     if namespace:
-        found.texts(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
-    _validate_secret_reference(source, at, found, *(secret or ("name",)))
+        errors.texts(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
+    errors += _validate_secret_reference(source, at, *(secret or ("name",)))
+    return errors
 
 
-def validate_csi_driver_name(name: str, at: str, found: ErrorList) -> None:
+def validate_csi_driver_name(name: str, at: str) -> ErrorList:
     """The name of a CSI driver."""
+    errors = ErrorList()
     if not name:
-        found.required(at)
-        return
+        errors.required(at)
+        return errors
     if len(name.encode()) > _LONGEST_DRIVER:
-        found.too_long(at, _LONGEST_DRIVER)
-    found.texts(at, name, dns_subdomain_texts(name.lower()))
+        errors.too_long(at, _LONGEST_DRIVER)
+    errors.texts(at, name, dns_subdomain_texts(name.lower()))
+    return errors
 
 
-SHARED_SOURCES: dict[str, Callable[[Obj, str, ErrorList], None]] = {
+SHARED_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
     "awsElasticBlockStore": _make_partition_validator("volumeID"),
     "azureDisk": _validate_azure_disk,
     "azureFile": require_fields("secretName", "shareName"),

@@ -9,7 +9,6 @@ from pytest_kwait.simulator.validation.core.pods.pod_update import (
     validate_pod_status_update,
     validate_pod_update,
 )
-from pytest_kwait.simulator.validation.field_errors import ErrorList
 from tests.simulator.cluster import new_cluster, pod
 
 Obj = dict[str, Any]
@@ -34,8 +33,7 @@ def texts(old: Obj, change: Obj, **metadata: Any) -> list[str]:
         else:
             new["spec"][field] = value
     new["metadata"].update(metadata)
-    found = ErrorList()
-    validate_pod_update(new, stored, found)
+    found = validate_pod_update(new, stored)
     return [str(one) for one in found]
 
 
@@ -198,6 +196,5 @@ def test_immutable_pod_annotations() -> None:
     ],
 )
 def test_pod_status(status: Obj, before: Obj, found: list[str]) -> None:
-    errors = ErrorList()
-    validate_pod_status_update({"status": status}, {"status": before}, errors)
+    errors = validate_pod_status_update({"status": status}, {"status": before})
     assert [str(one) for one in errors] == found
