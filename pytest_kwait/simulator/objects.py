@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 __all__ = [
+    "BETA_STORAGE_CLASS",
     "DuplicateKeysObj",
     "Obj",
     "annotations_of",
@@ -24,10 +25,14 @@ __all__ = [
     "owner_of",
     "parse_timestamp",
     "random_suffix",
+    "storage_class_of",
     "uid_of",
 ]
 
 Obj = dict[str, Any]
+
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""The annotation that named the storage class of a claim or volume before its field."""
 
 
 class DuplicateKeysObj(Obj):
@@ -78,6 +83,14 @@ def annotations_of(obj: Obj) -> dict[str, str]:
     """The object's annotations; not to be changed in place."""
     annotations: dict[str, str] = obj.get("metadata", {}).get("annotations") or {}
     return annotations
+
+
+def storage_class_of(obj: Obj) -> str:
+    """The storage class of a claim or volume, its beta annotation first; empty for none."""
+    annotations = annotations_of(obj)
+    if BETA_STORAGE_CLASS in annotations:
+        return annotations[BETA_STORAGE_CLASS]
+    return str(obj.get("spec", {}).get("storageClassName") or "")
 
 
 def owner_of(obj: Obj) -> Obj | None:

@@ -1,8 +1,8 @@
-"""JSON patch, merge patch and strategic merge patch.
+"""Merge patch and strategic merge patch.
 
 A strategic merge patch merges the lists of built-in kinds by their merge keys. Its result is read
 back as the kind's Go type, with messages of its own for values that do not fit.
-Source: RFC 6902, RFC 7386, k8s.io/apiserver pkg/endpoints/handlers/patch.go; k8s.io/apimachinery
+Source: RFC 7386, k8s.io/apiserver pkg/endpoints/handlers/patch.go; k8s.io/apimachinery
 pkg/util/strategicpatch/patch.go, pkg/runtime/converter.go (fromUnstructured).
 """
 
@@ -30,19 +30,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "apply_json_patch",
     "apply_merge_patch",
     "apply_strategic_merge",
     "from_unstructured_error",
     "not_a_map_message",
     "read_patch",
 ]
-
-_MAX_OPERATIONS = 10_000
-_MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""Bytes that the operations of one patch may copy; upstream, `JSONPatchMaxCopyBytes`."""
-_PATCH_ERRORS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-"""What the library raises for pointers of another type, or into values of another type."""
 
 
 def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
@@ -78,59 +71,6 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
         else:
             merged[key] = apply_merge_patch(merged.get(key), value)
     return merged
-
-
-def apply_json_patch(target: Obj, patch: Any) -> Any:
-    """`target` after the operations of `patch`.
-
-    Raises:
-        StatusError: 400 for what is no list of operations, 422 for one that cannot be done.
-    """
-    import jsonpatch
-    import jsonpointer
-
-    if not isinstance(patch, list):
-        raise _undecodable(patch, "Go value of type []handlers.jsonPatchOp")
-    for one in patch:
-        if one is None:
-            raise _refused()
-        if not isinstance(one, dict):
-            raise _undecodable(one, "Go value of type handlers.jsonPatchOp")
-        for field in ("op", "from", "path"):
-            if not isinstance(one.get(field, ""), str | None):
-                where = f"Go struct field jsonPatchOp.{field} of type string"
-                raise _undecodable(one[field], where)
-    if len(patch) > _MAX_OPERATIONS:
-        raise StatusError(
-            413,
-            "RequestEntityTooLarge",
-            "Request entity too large: The allowed maximum operations in a JSON patch is "
-            f"{_MAX_OPERATIONS}, got {len(patch)}",
-        )
-    copied = 0
-    try:
-        for operation in patch:
-            if operation.get("op") == "copy":
-                source = jsonpointer.JsonPointer(operation.get("from", ""))
-                copied += len(msgspec.json.encode(source.resolve(target)))
-                if copied > _MAX_COPIED_BYTES:
-                    raise _refused()
-            target = jsonpatch.apply_patch(target, [operation], in_place=True)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, *_PATCH_ERRORS):
-        raise _refused() from None
-    if not isinstance(target, dict):
-        raise _refused()
-    return target
-
-
-def _undecodable(value: object, where: str) -> StatusError:
-    given = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-    return bad_request(f"error decoding patch: json: cannot unmarshal {given} into {where}")
-
-
-def _refused() -> StatusError:
-    message = "the server rejected our request due to an error in our request"
-    return StatusError(422, "Invalid", message, {})
 
 
 _KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}

@@ -39,6 +39,11 @@ from pytest_kwait.simulator.request_info import User
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aiohttp import web
+
+    from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.objects import Obj
+
 __all__ = ["HOST", "main", "serve", "server_names"]
 
 HOST = "127.0.0.1"
@@ -112,6 +117,15 @@ def _host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+async def _proxy_to_aggregated_server(
+    api: SimulatedCluster, request: ApiRequest, obj: Obj
+) -> web.StreamResponse:
+    # The HTTP client is loaded with the first aggregated group.
+    from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
+
+    return await proxy_request(api, request, obj)
+
+
 async def serve(arguments: argparse.Namespace) -> int:
     """Run a cluster until it is told to end; returns the exit code."""
     from pytest_kwait.simulator.controllers.controller_manager import start_controllers
@@ -131,7 +145,7 @@ async def serve(arguments: argparse.Namespace) -> int:
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     own = {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
     credentials = StaticTokens({**arguments.tokens, **own})
-    server = ApiServer(api, credentials)
+    server = ApiServer(api, credentials, _proxy_to_aggregated_server)
     try:
         port = await server.start(arguments.address, arguments.port, authority.tls)
     except OSError as error:

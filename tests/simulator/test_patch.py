@@ -6,8 +6,8 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import shape_of
+from pytest_kwait.simulator.json_patch import apply_json_patch
 from pytest_kwait.simulator.patch import (
-    apply_json_patch,
     apply_merge_patch,
     apply_strategic_merge,
     from_unstructured_error,

@@ -14,7 +14,6 @@ from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
     build_admission_request,
     to_reviewed_version,
 )
-from pytest_kwait.simulator.admission.webhooks.json_patch import JsonPatchError, apply_operations
 from pytest_kwait.simulator.authorization.attributes import Attributes as Asked
 from pytest_kwait.simulator.cel.expressions import (
     MATCH_CONDITIONS_COST_BUDGET,
@@ -36,6 +35,7 @@ from pytest_kwait.simulator.cel.object_literals import (
 from pytest_kwait.simulator.cel.schema_types import SchemaTypes
 from pytest_kwait.simulator.cel.values import ErrorValue
 from pytest_kwait.simulator.codec.schema import Form
+from pytest_kwait.simulator.json_patch import JsonPatchError, apply_operations
 from pytest_kwait.simulator.managedfields.apply import merge_configuration
 from pytest_kwait.simulator.managedfields.field_manager import object_shape
 from pytest_kwait.simulator.managedfields.field_sets import find_type_errors

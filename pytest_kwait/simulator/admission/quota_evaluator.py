@@ -16,7 +16,7 @@ from pytest_kwait.simulator.admission.pod_resources import (
     is_pod_level_resource,
     total_pod_resources,
 )
-from pytest_kwait.simulator.objects import parse_timestamp
+from pytest_kwait.simulator.objects import parse_timestamp, storage_class_of
 from pytest_kwait.simulator.validation.core.resources import qos_class
 
 if TYPE_CHECKING:
@@ -242,11 +242,8 @@ def _service_usage(spec: Obj) -> ResourceList:
 
 def _claim_usage(claim: Obj) -> ResourceList:
     taken: ResourceList = {"persistentvolumeclaims": _ONE}
-    spec, annotations = claim["spec"], claim["metadata"].get("annotations", {})
-    storage_class = annotations.get("volume.beta.kubernetes.io/storage-class") or spec.get(
-        "storageClassName", ""
-    )
-    asked = spec.get("resources", {}).get("requests", {}).get("storage")
+    storage_class = storage_class_of(claim)
+    asked = claim["spec"].get("resources", {}).get("requests", {}).get("storage")
     if asked is not None:
         storage = parse_quantity(asked)
         allocated = claim.get("status", {}).get("allocatedResources", {}).get("storage")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.objects import BETA_STORAGE_CLASS, name_of, storage_class_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -25,7 +25,6 @@ __all__ = [
 
 _CLAIMS = "persistentvolumeclaims"
 _CLASSES = "storageclasses.storage.k8s.io"
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 
 STANDARD_CLASS: Obj = {
@@ -40,7 +39,7 @@ STANDARD_CLASS: Obj = {
 def has_no_class(claim: Obj) -> bool:
     """Whether the default class is for the claim; an empty name is one, of no class."""
     annotations = claim["metadata"].get("annotations") or {}
-    return _CLASS_ANNOTATION not in annotations and claim["spec"].get("storageClassName") is None
+    return BETA_STORAGE_CLASS not in annotations and claim["spec"].get("storageClassName") is None
 
 
 def find_default_class(api: Cluster) -> str | None:
@@ -119,7 +118,7 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
             )
 
     def _allows(self, new: Obj, old: Obj) -> bool:
-        names = {_class_name(new), _class_name(old)}
+        names = {storage_class_of(new), storage_class_of(old)}
         name = names.pop()
         if names or not name:
             return False
@@ -132,8 +131,3 @@ def _requested_storage(claim: Obj) -> int:
 
     requests = (claim["spec"].get("resources") or {}).get("requests") or {}
     return parse_value(requests.get("storage", 0))
-
-
-def _class_name(claim: Obj) -> str:
-    annotations = claim["metadata"].get("annotations") or {}
-    return str(annotations.get(_CLASS_ANNOTATION) or claim["spec"].get("storageClassName") or "")

@@ -31,11 +31,15 @@ from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHan
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Awaitable, Callable
 
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.filters import StaticTokens
     from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.objects import Obj
+
+    AggregatedProxy = Callable[[Cluster, ApiRequest, Obj], Awaitable[web.StreamResponse]]
 
 __all__ = ["ApiServer"]
 
@@ -53,16 +57,19 @@ class ApiServer:
     Args:
         api: the cluster.
         credentials: the tokens that are known.
-        header_seconds: until a request's head must have come.
+        proxy: answers a request for an aggregated group, given its APIService.
+        header_seconds: the time limit for a request's head.
     """
 
     def __init__(
         self,
         api: Cluster,
         credentials: StaticTokens,
+        proxy: AggregatedProxy,
         header_seconds: float = HEADER_SECONDS,
     ) -> None:
         self._api = api
+        self._proxy = proxy
         self._header_seconds = header_seconds
         self._gate = AuthFilters(api, credentials)
         self._tally = RequestMetrics(api)
@@ -114,9 +121,7 @@ class ApiServer:
         if self._api.kinds.elsewhere:
             obj = self._api.kinds.elsewhere.get(_parse_group_version(request.path))
             if obj is not None:
-                from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
-
-                return await proxy_request(self._api, request, obj)
+                return await self._proxy(self._api, request, obj)
         if target is not None:
             if self._api.faults.requests:
                 await self._api.faults.meet(request, target)

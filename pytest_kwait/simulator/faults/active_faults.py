@@ -13,9 +13,7 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError, expired, internal_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
+    from collections.abc import Callable, Mapping
 
 __all__ = [
     "CLIENT_HEADER",
@@ -38,7 +36,51 @@ _TOO_MANY_REQUESTS = (
 )
 
 
-def get_request_verb(request: ApiRequest, target: RequestInfo) -> str:
+class Request(Protocol):
+    """The part of an HTTP request that faults read."""
+
+    method: str
+    expired: StatusError | None
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query's parameters."""
+        ...
+
+    def header(self, name: str) -> str:
+        """Return a header's value."""
+        ...
+
+    def flag(self, name: str) -> bool:
+        """Whether a parameter is set."""
+        ...
+
+
+class Target(Protocol):
+    """The resource that a request's path names."""
+
+    @property
+    def resource(self) -> str:
+        """The resource, in plural."""
+        ...
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        ...
+
+    @property
+    def watch(self) -> bool:
+        """Whether the path asks for a watch."""
+        ...
+
+
+def get_request_verb(request: Request, target: Target) -> str:
     """What a request asks, as authorization calls it."""
     if request.method not in ("GET", "HEAD"):
         verb = _VERBS.get(request.method, "")
@@ -96,7 +138,7 @@ class RequestFault:
     hits: int = 0
     """How many it has met."""
 
-    def applies_to(self, request: ApiRequest, target: RequestInfo) -> bool:
+    def applies_to(self, request: Request, target: Target) -> bool:
         """Whether it meets the request, which counts then."""
         if self.times == 0:
             return False
@@ -111,7 +153,7 @@ class RequestFault:
             self.times -= 1
         return True
 
-    def refuse(self, request: ApiRequest) -> None:
+    def refuse(self, request: Request) -> None:
         """Refuse a request that it meets, where that is what it does.
 
         A watch from too early a revision is let in, and told in its first event, as upstream.
@@ -131,7 +173,7 @@ class RequestFault:
             raise internal_error("etcdserver: request timed out")
 
 
-def _resource_version(request: ApiRequest) -> int:
+def _resource_version(request: Request) -> int:
     text = request.query.get("resourceVersion", "")
     return int(text) if text.isdigit() else 0
 
@@ -258,7 +300,7 @@ class ActiveFaults:
 
     # -- what they do
 
-    async def meet(self, request: ApiRequest, target: RequestInfo) -> None:
+    async def meet(self, request: Request, target: Target) -> None:
         """Let the faults of requests happen to this one.
 
         Raises:

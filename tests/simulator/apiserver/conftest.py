@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
+from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
 from pytest_kwait.simulator.apiserver.listener import HEADER_SECONDS
 from pytest_kwait.simulator.apiserver.server import ApiServer
@@ -33,7 +34,7 @@ class Served:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         credentials = StaticTokens({ADMIN: User("admin", (ADMINS,)), POWERLESS: User("powerless")})
-        self._server = ApiServer(self.api, credentials, header_seconds)
+        self._server = ApiServer(self.api, credentials, proxy_request, header_seconds)
         self._thread.start()
         self.run(self._prepare)
         self.port = asyncio.run_coroutine_threadsafe(

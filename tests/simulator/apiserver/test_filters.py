@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
+from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
 from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.authentication.pki import CertificateAuthority
@@ -32,7 +33,9 @@ class Secured:
         self.authority = CertificateAuthority("127.0.0.1")
         self._folder = folder
         self._api = SimulatedCluster()
-        self._server = ApiServer(self._api, StaticTokens({"t": User("jane", ("team",), "u1")}))
+        self._server = ApiServer(
+            self._api, StaticTokens({"t": User("jane", ("team",), "u1")}), proxy_request
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()

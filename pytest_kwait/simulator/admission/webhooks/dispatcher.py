@@ -161,7 +161,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not '
                 "supported for this operation"
             )
-        from pytest_kwait.simulator.admission.webhooks.json_patch import apply_webhook_patch
+        from pytest_kwait.simulator.json_patch import apply_webhook_patch
 
         kind = attributes.content or hook.kind
         changed = apply_webhook_patch(

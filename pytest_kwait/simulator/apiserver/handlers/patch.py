@@ -30,9 +30,7 @@ from pytest_kwait.simulator.codec.schema import shape_of
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
 from pytest_kwait.simulator.managedfields.field_sets import format_go_value
-from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.patch import (
-    apply_json_patch,
     apply_merge_patch,
     apply_strategic_merge,
     from_unstructured_error,
@@ -94,7 +92,10 @@ def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
     """
     patch = read_patch(data, "" if media == STRATEGIC_MERGE_PATCH else "error decoding patch: ")
     if media == JSON_PATCH:
-        result = apply_json_patch(clone(target), patch)
+        # The library is loaded with the first JSON patch.
+        from pytest_kwait.simulator.json_patch import apply_json_patch
+
+        result = apply_json_patch(target, patch)
     elif media == MERGE_PATCH:
         if patch is None:
             raise bad_request("Invalid JSON Patch")

@@ -17,7 +17,7 @@ from pytest_kwait.simulator.apiserver.printers.workload_cells import (
     human_duration,
     selector_cell,
 )
-from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
+from pytest_kwait.simulator.objects import labels_of, name_of, owner_of, storage_class_of
 from pytest_kwait.simulator.selectors import format_selector
 
 if TYPE_CHECKING:
@@ -207,7 +207,6 @@ def ip_address_cells(obj: Obj) -> list[Any]:
 
 
 UNSET = "<unset>"
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -228,11 +227,6 @@ def _format_access_modes(modes: Any) -> str:
     return ",".join(short for mode, short in _SHORT_ACCESS_MODES.items() if mode in (modes or ()))
 
 
-def _storage_class_name(obj: Obj) -> str:
-    named: str = obj.get("spec", {}).get("storageClassName") or ""
-    return _annotations(obj).get(_CLASS_ANNOTATION, named)
-
-
 def _phase_cell(obj: Obj) -> str:
     if obj["metadata"].get("deletionTimestamp"):
         return "Terminating"
@@ -249,7 +243,7 @@ def claim_cells(obj: Obj) -> list[Any]:
         volume,
         status.get("capacity", {}).get("storage", "0") if volume else "",
         _format_access_modes(status.get("accessModes")) if volume else "",
-        _storage_class_name(obj),
+        storage_class_of(obj),
         spec.get("volumeAttributesClassName", UNSET),
         age_cell(obj),
         spec.get("volumeMode", UNSET),
@@ -267,7 +261,7 @@ def volume_cells(obj: Obj) -> list[Any]:
         spec.get("persistentVolumeReclaimPolicy", ""),
         _phase_cell(obj),
         f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
-        _storage_class_name(obj),
+        storage_class_of(obj),
         spec.get("volumeAttributesClassName", UNSET),
         obj.get("status", {}).get("reason", ""),
         age_cell(obj),

@@ -8,10 +8,12 @@ pkg/registry/customresource/tableconvertor.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.json_path import JsonPath
+from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.apiserver.printers import cluster_cells, workload_cells
 from pytest_kwait.simulator.apiserver.printers.workload_cells import (
     age_cell,
@@ -33,7 +35,6 @@ __all__ = [
     "Columns",
     "column_definition",
     "custom_resource_columns",
-    "find_json_path",
 ]
 
 
@@ -288,36 +289,12 @@ BUILT_IN_COLUMNS: dict[str, Columns] = {
 """The columns of each kind that has its own, by its name with its group."""
 
 
-_PATH_STEP = re.compile(
-    r"\.?([A-Za-z0-9_-]+)|\[(\d+|\*)\]|\[['\"]([^'\"]+)['\"]\]|\[\?\(@\.(\w+)==['\"]([^'\"]*)['\"]\)\]"
-)
-
-
-def find_json_path(obj: Any, path: str) -> list[Any]:
-    """The values that a simple JSONPath (fields, indexes, `[*]`, one equality filter) names."""
-    values, text, at = [obj], path.replace("\\.", "\0"), 0
-    while at < len(text):
-        step = _PATH_STEP.match(text, at)
-        if step is None:
-            return []
-        field, index, quoted, key, wanted = step.groups()
-        following: list[Any] = []
-        for value in values:
-            name = field or quoted
-            if name is not None:
-                if isinstance(value, dict) and name.replace("\0", ".") in value:
-                    following.append(value[name.replace("\0", ".")])
-            elif isinstance(value, list):
-                if key is not None:
-                    following += [
-                        one for one in value if isinstance(one, dict) and one.get(key) == wanted
-                    ]
-                elif index == "*":
-                    following += value
-                elif int(index) < len(value):
-                    following.append(value[int(index)])
-        values, at = following, step.end()
-    return values
+@cache
+def _json_path(text: str) -> JsonPath | None:
+    try:
+        return JsonPath(text)
+    except InvalidArgument:
+        return None
 
 
 def custom_resource_columns(kind: Kind) -> Columns:
@@ -348,7 +325,8 @@ def custom_resource_columns(kind: Kind) -> Columns:
 
 
 def _custom_cell(obj: Obj, column: Obj) -> Any:
-    values = find_json_path(obj, column["jsonPath"])
+    path = _json_path(column["jsonPath"])
+    values = path.find(obj) if path is not None else []
     if not values:
         return None
     value = values[0]

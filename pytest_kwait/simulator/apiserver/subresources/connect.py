@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import Kubelet
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["admit_connection", "choose_container", "find_kubelet", "is_flag_set"]
+__all__ = ["admit_connection", "choose_container", "find_kubelet"]
 
 _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
@@ -108,16 +108,11 @@ async def admit_connection(
     await await_webhooks(request.caller, admit)
 
 
-def is_flag_set(request: ApiRequest, name: str) -> bool:
-    """Whether a parameter is given and does not say no."""
-    return name in request.query and request.query[name].lower() not in ("0", "false")
-
-
 def _connect_options(request: ApiRequest, kind: Kind, target: RequestInfo) -> Obj:
     name = _OPTION_KINDS.get(target.subresource, f"{kind.kind}ProxyOptions")
     options: Obj = {"kind": name, "apiVersion": "v1"}
     for flag in _OPTION_FLAGS.get(target.subresource, ()):
-        if is_flag_set(request, flag):
+        if request.flag(flag):
             options[flag] = True
     if target.subresource in _OPTION_FLAGS and request.query.get("container"):
         options["container"] = request.query["container"]

@@ -38,6 +38,7 @@ __all__ = [
     "open_websocket",
     "plain_text_error",
     "read_offered_protocols",
+    "wait_until_read",
 ]
 
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
@@ -46,6 +47,16 @@ CLOSE_CHANNEL = 255
 """The channel of version 5 on which a client names another one that it will not use any more."""
 
 _MAX_MESSAGE_BYTES = 32 << 20
+_MAX_UNREAD_BYTES = 4 << 20
+_UNREAD_POLL_SECONDS = 0.02
+
+
+async def wait_until_read(session: Session | None) -> None:
+    """Wait while a session has more unread input than it may buffer."""
+    if session is None or session.stdin is None:
+        return
+    while len(session.stdin) > _MAX_UNREAD_BYTES and session.outlet.code is None:
+        await async_sleep(_UNREAD_POLL_SECONDS)
 
 
 def read_offered_protocols(request: ApiRequest) -> list[str]:
@@ -135,8 +146,6 @@ _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _FIN = 1
 _MAX_FRAME_BYTES = 8 << 20
 _MAX_STREAMS = 4096
-_MAX_UNREAD_BYTES = 4 << 20
-_UNREAD_POLL_SECONDS = 0.02
 
 _WORDS = """
     options head post put delete trace accept accept-charset accept-encoding accept-language
@@ -185,11 +194,12 @@ class SpdyStream:
         self._early = bytearray()
         self._ended = False
         self._over = False
-        self._session: Session | None = None
+        self.session: Session | None = None
+        """The connection to the pod, once there is one."""
 
     def connect_session(self, session: Session) -> None:
         """Give the connection to a pod what came and what comes."""
-        self._session = session
+        self.session = session
         early, self._early = bytes(self._early), bytearray()
         if early:
             self._give(early)
@@ -197,35 +207,27 @@ class SpdyStream:
             self.end_input()
 
     def _give(self, data: bytes) -> None:
-        if self._session is not None and self._session.stdin is not None:
-            self._session.stdin.send(data)
+        if self.session is not None and self.session.stdin is not None:
+            self.session.stdin.send(data)
 
     def received(self, data: bytes) -> None:
         """Take what the client sent."""
-        if self._session is None:
+        if self.session is None:
             self._early += data
         else:
             self._give(data)
 
-    @property
-    def unread(self) -> int:
-        """How many bytes wait to be read by the pod."""
-        session = self._session
-        if session is None or session.stdin is None or session.outlet.code is not None:
-            return 0
-        return len(session.stdin)
-
     def end_input(self) -> None:
         """The client sends nothing more."""
         self._ended = True
-        if self._session is not None and self._session.stdin is not None:
-            self._session.stdin.close()
+        if self.session is not None and self.session.stdin is not None:
+            self.session.stdin.close()
 
     def reset(self) -> None:
         """The client has dropped the stream."""
         self._over = True
-        if self._session is not None:
-            self._session.stop()
+        if self.session is not None:
+            self.session.stop()
 
     async def send(self, data: bytes) -> None:
         """Send to the client.
@@ -311,8 +313,7 @@ class SpdyConnection:
             stream.received(body)
         if flags & _FIN:
             stream.end_input()
-        while stream.unread > _MAX_UNREAD_BYTES:
-            await async_sleep(_UNREAD_POLL_SECONDS)
+        await wait_until_read(stream.session)
 
     async def _control(self, kind: int, flags: int, body: bytes) -> bool:
         if kind == _SYN_STREAM:

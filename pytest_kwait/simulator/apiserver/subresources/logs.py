@@ -25,7 +25,6 @@ from pytest_kwait.simulator.api_errors import (
 from pytest_kwait.simulator.apiserver.subresources.connect import (
     choose_container,
     find_kubelet,
-    is_flag_set,
 )
 from pytest_kwait.simulator.objects import name_of
 
@@ -76,9 +75,9 @@ def read_log_options(request: ApiRequest, pod: str) -> LogOptions:
     """
     options = LogOptions(
         container=request.query.get("container", ""),
-        follow=is_flag_set(request, "follow"),
-        previous=is_flag_set(request, "previous"),
-        timestamps=is_flag_set(request, "timestamps"),
+        follow=request.flag("follow"),
+        previous=request.flag("previous"),
+        timestamps=request.flag("timestamps"),
         since_seconds=request.number("sinceSeconds"),
         since=_parse_time(request.query.get("sinceTime", "")),
         tail=request.number("tailLines"),

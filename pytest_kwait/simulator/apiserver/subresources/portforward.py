@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from aiohttp import WSMsgType
 
-from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.apiserver.subresources.connect import find_kubelet
 from pytest_kwait.simulator.apiserver.subresources.httpstream import (
     BASE64,
     V4,
+    SpdyConnection,
     WebSocketChannels,
     open_websocket,
     plain_text_error,
     read_offered_protocols,
+    wait_until_read,
 )
 from pytest_kwait.simulator.objects import uid_of
 
@@ -40,8 +41,6 @@ __all__ = ["serve_port_forward"]
 _TUNNEL = "SPDY/3.1+portforward.k8s.io"
 _DATA, _ERROR = range(2)
 _MAX_PORT = 65535
-_MAX_UNREAD_BYTES = 4 << 20
-_UNREAD_POLL_SECONDS = 0.02
 
 
 async def serve_port_forward(
@@ -164,15 +163,11 @@ async def _feed_sessions(channels: WebSocketChannels, sessions: dict[int, Sessio
         session = sessions.get(channel)
         if session is not None and session.stdin is not None:
             session.stdin.send(data)
-            while len(session.stdin) > _MAX_UNREAD_BYTES and session.outlet.code is None:
-                await async_sleep(_UNREAD_POLL_SECONDS)
+            await wait_until_read(session)
 
 
 async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) -> None:
     """SPDY frames as a stream of bytes in the socket's messages."""
-    # Not at import: few connections speak it.
-    from pytest_kwait.simulator.apiserver.subresources.httpstream import SpdyConnection
-
     pumps: set[asyncio.Task[None]] = set()
     pairs: dict[str, dict[str, SpdyStream]] = {}
 

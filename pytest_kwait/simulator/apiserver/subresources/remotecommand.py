@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.apiserver.subresources.connect import (
     choose_container,
     find_kubelet,
-    is_flag_set,
 )
 from pytest_kwait.simulator.apiserver.subresources.httpstream import (
     BASE64,
@@ -27,6 +25,7 @@ from pytest_kwait.simulator.apiserver.subresources.httpstream import (
     WebSocketChannels,
     open_websocket,
     plain_text_error,
+    wait_until_read,
 )
 from pytest_kwait.simulator.kubelet_api import StartError
 
@@ -43,8 +42,6 @@ __all__ = ["serve_remote_command"]
 _OLD = ("channel.k8s.io", "base64.channel.k8s.io")
 _PROTOCOLS = (V5, V4, BASE64, *_OLD)
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
-_MAX_UNREAD_BYTES = 4 << 20
-_UNREAD_POLL_SECONDS = 0.02
 
 
 async def serve_remote_command(
@@ -61,7 +58,7 @@ async def serve_remote_command(
     kubelet = find_kubelet(api, pod)
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
-    wanted = {name for name in ("stdin", "stdout", "stderr", "tty") if is_flag_set(request, name)}
+    wanted = {name for name in ("stdin", "stdout", "stderr", "tty") if request.flag(name)}
     if not wanted & {"stdin", "stdout", "stderr"}:
         return plain_text_error("you must specify at least 1 of stdin, stdout, stderr", 400)
     if target.subresource == "attach" and "stderr" in wanted and _has_tty(pod, container):
@@ -143,7 +140,7 @@ class _RemoteCommand:
                     stream, data = piece
                     if ("stdout" if stream == _STDOUT else "stderr") in self._wanted:
                         await self._channels.send(stream, data)
-                await self._tell(session.outlet.code or 0)
+                await self._send_exit_status(session.outlet.code or 0)
             else:
                 await self._send_start_error(failure)
         finally:
@@ -163,16 +160,15 @@ class _RemoteCommand:
                 continue
             if channel == _STDIN:
                 stdin.send(data)
-                while len(stdin) > _MAX_UNREAD_BYTES and session.outlet.code is None:
-                    await async_sleep(_UNREAD_POLL_SECONDS)
+                await wait_until_read(session)
             elif channel == CLOSE_CHANNEL and self._protocol == V5 and data[:1] == bytes([_STDIN]):
                 stdin.close()
         session.stop()
 
-    async def _tell(self, code: int) -> None:
+    async def _send_exit_status(self, code: int) -> None:
         if code == 0:
             if self._protocol in (V4, V5, BASE64):
-                await self._say({"metadata": {}, "status": "Success"})
+                await self._send_status({"metadata": {}, "status": "Success"})
             return
         why = f"command terminated with exit code {code}"
         if self._protocol != V5:
@@ -181,7 +177,7 @@ class _RemoteCommand:
         if self._protocol not in (V4, V5, BASE64):
             await self._channels.send(_ERROR, text.encode())
             return
-        await self._say(
+        await self._send_status(
             {
                 "metadata": {},
                 "status": "Failure",
@@ -199,7 +195,7 @@ class _RemoteCommand:
         if self._protocol not in (V4, V5, BASE64):
             await self._channels.send(_ERROR, text.encode())
             return
-        await self._say(
+        await self._send_status(
             {
                 "metadata": {},
                 "status": "Failure",
@@ -210,5 +206,5 @@ class _RemoteCommand:
             }
         )
 
-    async def _say(self, status: Obj) -> None:
+    async def _send_status(self, status: Obj) -> None:
         await self._channels.send(_ERROR, msgspec.json.encode(status))

@@ -17,7 +17,15 @@ from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.volume.protection import list_pod_claims
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
-from pytest_kwait.simulator.objects import Obj, clone, labels_of, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import (
+    Obj,
+    clone,
+    labels_of,
+    name_of,
+    namespace_of,
+    storage_class_of,
+    uid_of,
+)
 from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
@@ -33,18 +41,9 @@ __all__ = [
     "VolumeProvisioner",
     "find_matching_volume",
     "find_mismatch",
-    "get_storage_class",
     "is_binding_delayed",
     "is_bound_to_claim",
 ]
-
-_CLASS = "volume.beta.kubernetes.io/storage-class"
-
-
-def get_storage_class(obj: Obj) -> str:
-    """Return the storage class of a claim or volume; empty for none."""
-    annotations = obj["metadata"].get("annotations") or {}
-    return str(annotations.get(_CLASS) or obj["spec"].get("storageClassName") or "")
 
 
 def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
@@ -71,7 +70,7 @@ def find_mismatch(volume: Obj, claim: Obj) -> str | None:
         (wanted.get("resources") or {}).get("requests")
     ):
         return "requested PV is too small"
-    if get_storage_class(volume) != get_storage_class(claim):
+    if storage_class_of(volume) != storage_class_of(claim):
         return "storageClassName does not match"
     name = "volumeAttributesClassName"
     if (wanted.get(name) or "") != (given.get(name) or ""):
@@ -128,7 +127,7 @@ _PROVISIONERS = (
 def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
     """Whether the claim gets no volume before a pod that uses it has a node."""
     annotations = claim["metadata"].get("annotations") or {}
-    name = get_storage_class(claim)
+    name = storage_class_of(claim)
     if SELECTED_NODE in annotations or not name:
         return False
     found = api.find(_CLASSES, name)
@@ -161,7 +160,7 @@ class VolumeProvisioner:
 
     def provide(self, claim: Obj) -> None:
         """Make a volume for the claim, or say why there will be none."""
-        name = get_storage_class(claim)
+        name = storage_class_of(claim)
         found = self._api.find(_CLASSES, name)
         if found is None:
             why = f'storageclass.storage.k8s.io "{name}" not found'
@@ -263,14 +262,14 @@ class PersistentVolumeController:
         name = name_of(new)
         for one in (old, new):
             if one is not None:
-                self._by_class.get(get_storage_class(one), {}).pop(name, None)
+                self._by_class.get(storage_class_of(one), {}).pop(name, None)
         if change == "DELETED":
             self._volumes.forget(name)
             key = self._by_volume.get(name)
             if key is not None:
                 self._claims.add(key)
             return
-        self._by_class.setdefault(get_storage_class(new), {})[name] = new
+        self._by_class.setdefault(storage_class_of(new), {})[name] = new
         self._volumes.add(name)
 
     def _claim_changed(self, change: str, new: Obj, _: Obj | None) -> None:
@@ -304,14 +303,14 @@ class PersistentVolumeController:
     def _find(self, claim: Obj) -> bool:
         """Bind a claim to what suits it; whether there was something."""
         delayed = is_binding_delayed(self._api, claim)
-        candidates = self._by_class.get(get_storage_class(claim), {}).values()
+        candidates = self._by_class.get(storage_class_of(claim), {}).values()
         volume = find_matching_volume(claim, candidates, delayed=delayed)
         if volume is not None:
             self._bind(volume, claim)
             return True
         if self._provisioning.give_default_class(claim):
             return True
-        if not get_storage_class(claim):
+        if not storage_class_of(claim):
             message = "no persistent volumes available for this claim and no storage class is set"
             self._tell(claim, NORMAL, "FailedBinding", message)
         elif delayed:

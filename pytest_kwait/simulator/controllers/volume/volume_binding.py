@@ -15,7 +15,6 @@ from pytest_kwait.simulator.controllers.volume.persistent_volume import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     find_matching_volume,
-    get_storage_class,
     is_binding_delayed,
 )
 from pytest_kwait.simulator.controllers.volume.protection import list_pod_claims
@@ -25,6 +24,7 @@ from pytest_kwait.simulator.objects import (
     is_being_deleted,
     name_of,
     namespace_of,
+    storage_class_of,
     uid_of,
 )
 
@@ -149,7 +149,7 @@ class VolumeBinding:
             ]
             volume = find_matching_volume(claim, free)
             if volume is None:
-                found = self._api.find("storageclasses.storage.k8s.io", get_storage_class(claim))
+                found = self._api.find("storageclasses.storage.k8s.io", storage_class_of(claim))
                 if found is None or found["provisioner"].startswith("kubernetes.io/"):
                     self._wait(pod, name_of(claim))
                     return None

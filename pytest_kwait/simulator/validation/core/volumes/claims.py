@@ -17,7 +17,7 @@ from pytest_kwait.simulator.api_errors import (
     invalid_value,
     not_supported,
 )
-from pytest_kwait.simulator.objects import annotations_of, clone
+from pytest_kwait.simulator.objects import BETA_STORAGE_CLASS, annotations_of, clone
 from pytest_kwait.simulator.validation.core.resources import INTEGER_RESOURCES
 from pytest_kwait.simulator.validation.core.volumes.persistent_volumes import (
     VOLUME_MODES,
@@ -101,7 +101,6 @@ def _validate_data_source(source: Obj, at: str) -> ErrorList:
     return errors
 
 
-_BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 _SPEC_IMMUTABLE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
     "bound claims\n"
@@ -130,8 +129,8 @@ def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> list[FieldErr
     """What is wrong with a change of a claim, beyond what is wrong with the claim."""
     now, then = clone(new.get("spec") or {}), clone(old.get("spec") or {})
     annotation, before = (
-        annotations_of(new).get(_BETA_STORAGE_CLASS),
-        annotations_of(old).get(_BETA_STORAGE_CLASS),
+        annotations_of(new).get(BETA_STORAGE_CLASS),
+        annotations_of(old).get(BETA_STORAGE_CLASS),
     )
     name, errors = now.get("storageClassName"), []
     if not then.get("volumeName"):
@@ -141,7 +140,7 @@ def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> list[FieldErr
         now["storageClassName"] = None
     else:
         if annotation != before:
-            at = f"metadata.annotations[{_BETA_STORAGE_CLASS}]"
+            at = f"metadata.annotations[{BETA_STORAGE_CLASS}]"
             errors.append(invalid_value(at, annotation or "", "field is immutable"))
         if first and before in (None, name):
             now["storageClassName"] = None
@@ -217,9 +216,9 @@ def _validate_not_negative(at: str, text: str) -> list[FieldError]:
 def get_persistent_volume_claim_warnings(claim: Obj) -> list[str]:
     """What is deprecated or odd about a claim."""
     texts = []
-    if _BETA_STORAGE_CLASS in annotations_of(claim):
+    if BETA_STORAGE_CLASS in annotations_of(claim):
         texts.append(
-            f"metadata.annotations[{_BETA_STORAGE_CLASS}]: deprecated since v1.8; use "
+            f"metadata.annotations[{BETA_STORAGE_CLASS}]: deprecated since v1.8; use "
             '"storageClassName" attribute instead'
         )
     for field in ("requests", "limits"):

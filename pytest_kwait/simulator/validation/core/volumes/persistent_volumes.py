@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts
-from pytest_kwait.simulator.objects import annotations_of
+from pytest_kwait.simulator.objects import BETA_STORAGE_CLASS, annotations_of
 from pytest_kwait.simulator.validation.core.nodes import get_node_selector_term_warnings
 from pytest_kwait.simulator.validation.core.scheduling import validate_node_selector
 from pytest_kwait.simulator.validation.core.volumes.sources import (
@@ -295,7 +295,7 @@ def get_persistent_volume_warnings(volume: Obj) -> list[str]:
     spec, texts = volume.get("spec") or {}, []
     for key, text in (
         (
-            "volume.beta.kubernetes.io/storage-class",
+            BETA_STORAGE_CLASS,
             'deprecated since v1.8; use "storageClassName" attribute instead',
         ),
         (
