@@ -23,6 +23,7 @@ from pytest_kwait.simulator.apiextensions.definition_schema import (
     resolve_field_path,
 )
 from pytest_kwait.simulator.apiextensions.internal_types import internal_rule, invalid_struct_error
+from pytest_kwait.simulator.apiextensions.pruning import EMBEDDED, INT_OR_STRING
 from pytest_kwait.simulator.apiextensions.schema_validation import (
     UNKNOWN_OLD_VALUE,
     old_field,
@@ -157,7 +158,7 @@ def _size_at(schema: Obj, path: tuple[str, ...]) -> int | None:
             return 0
         else:
             properties: Obj = schema.get("properties") or {}
-            if schema.get("x-kubernetes-embedded-resource"):
+            if schema.get(EMBEDDED):
                 properties = with_type_and_object_meta(schema)["properties"]
             inner = next(
                 (one for key, one in properties.items() if escape_identifier(key) == step), None
@@ -171,7 +172,7 @@ def _size_at(schema: Obj, path: tuple[str, ...]) -> int | None:
 def _max_size(schema: Obj) -> int:
     """How many items or characters a value has at most; 0 for what has none."""
     kind, longest = schema.get("type"), schema.get("maxLength")
-    if schema.get("x-kubernetes-int-or-string"):
+    if schema.get(INT_OR_STRING):
         return _MAX_REQUEST_BYTES - 2 if longest is None else max(longest, 0) * 4
     if kind == "string":
         form = schema.get("format", "")
@@ -195,7 +196,7 @@ def _max_size(schema: Obj) -> int:
 
 def _min_json_size(schema: Obj) -> int:
     """How short a value can be in JSON."""
-    if schema.get("x-kubernetes-int-or-string"):
+    if schema.get(INT_OR_STRING):
         return 1
     kind = schema.get("type")
     if kind == "object" and not isinstance(schema.get("additionalProperties"), dict):
@@ -220,7 +221,7 @@ def expression_errors(schema: Obj, place: SchemaPosition, total: TotalCost) -> l
         total: gets what they cost at most.
     """
     book = SchemaTypes()
-    whole = place.root or bool(schema.get("x-kubernetes-embedded-resource"))
+    whole = place.root or bool(schema.get(EMBEDDED))
     self_type = book.name_of(with_type_and_object_meta(schema) if whole else schema)
     errors: list[FieldError] = []
     for index, rule in enumerate(schema["x-kubernetes-validations"]):

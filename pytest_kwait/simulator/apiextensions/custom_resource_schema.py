@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import FieldError, bad_request, invalid_value
 from pytest_kwait.simulator.apiextensions.pruning import (
+    PRESERVE,
     coerce_embedded_metadata,
     drop_nulls,
     embedded_errors,
@@ -38,7 +39,6 @@ __all__ = ["CustomResourceSchema"]
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ROOT = ("apiVersion", "kind", "metadata")
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _BLOCKING_ERROR_TYPES = frozenset(
     [
         "FieldValueNotSupported",
@@ -80,7 +80,7 @@ class CustomResourceSchema:
         selectable: tuple[str, ...] = (),
         deprecation: str = "",
     ) -> None:
-        self.schema = schema or {"type": "object", _PRESERVE: True}
+        self.schema = schema or {"type": "object", PRESERVE: True}
         self.scale = scale
         self.printer_columns = columns or []
         self.selectable = selectable

@@ -25,6 +25,12 @@ from pytest_kwait.simulator.apiextensions.internal_types import (
     internal_schema,
     invalid_struct_error,
 )
+from pytest_kwait.simulator.apiextensions.pruning import (
+    EMBEDDED,
+    INT_OR_STRING,
+    METADATA_KEYS,
+    PRESERVE,
+)
 from pytest_kwait.simulator.codec.go_text import find_pattern_error
 
 if TYPE_CHECKING:
@@ -159,10 +165,6 @@ def _rule_errors(rule: Obj, schema: Obj, at: str) -> Iterator[FieldError]:
         except FieldPathError:
             yield invalid_value(f"{at}.fieldPath", path, "must be a valid path")
 
-
-PRESERVE = "x-kubernetes-preserve-unknown-fields"
-EMBEDDED = "x-kubernetes-embedded-resource"
-INT_OR_STRING = "x-kubernetes-int-or-string"
 
 _UNSUPPORTED_FIELDS = ("id", "$schema", "$ref", "patternProperties", "dependencies")
 _INT_OR_STRING_JUNCTOR = [{"type": "integer"}, {"type": "string"}]
@@ -350,8 +352,6 @@ def _nested_completeness_errors(
 
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_METADATA_KEYS = ("metadata", "kind", "apiVersion")
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _LIST_TYPE, _MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-map-type"
 _KEYS = "x-kubernetes-list-map-keys"
 _FORBIDDEN_FIELDS: tuple[tuple[str, str], ...] = (
@@ -467,9 +467,9 @@ def _schema_node_errors(schema: Obj, place: SchemaPosition) -> Iterator[FieldErr
     if isinstance(schema.get("items"), list) and schema["items"]:
         text = "items must be a schema object and not an array"
         yield forbidden_field(f"{at}.items", text)
-    if place.in_metadata and schema.get("x-kubernetes-embedded-resource"):
+    if place.in_metadata and schema.get(EMBEDDED):
         text = "must not be used inside of resource meta"
-        yield forbidden_field(f"{at}.x-kubernetes-embedded-resource", text)
+        yield forbidden_field(f"{at}.{EMBEDDED}", text)
     if schema.get("uniqueItems"):
         text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         yield forbidden_field(f"{at}.uniqueItems", text)
@@ -495,7 +495,7 @@ def _inner_schemas(schema: Obj, place: SchemaPosition) -> Iterator[tuple[Obj, Sc
         there = place.below(f"properties[{name}]")
         if schema.get(_MAP_TYPE) not in (None, "atomic", "granular"):
             there = replace(there, uncorrelated=place.uncorrelated or place.at)
-        if (place.root or schema.get("x-kubernetes-embedded-resource")) and name in _METADATA_KEYS:
+        if (place.root or schema.get(EMBEDDED)) and name in METADATA_KEYS:
             there = replace(there, in_metadata=True)
             if place.root:
                 there = replace(there, no_default=f"in top-level {name}")
@@ -541,8 +541,8 @@ def _extension_errors(schema: Obj, at: str) -> Iterator[FieldError]:
         schema.get(_MAP_TYPE),
     )
     items = schema.get("items")
-    if schema.get(_PRESERVE) is False:
-        yield invalid_value(f"{at}.{_PRESERVE}", False, "must be true or undefined")
+    if schema.get(PRESERVE) is False:
+        yield invalid_value(f"{at}.{PRESERVE}", False, "must be true or undefined")
     for name, value, wanted in ((_MAP_TYPE, map_type, "object"), (_LIST_TYPE, list_type, "array")):
         if value is None:
             continue

@@ -37,7 +37,12 @@ from pytest_kwait.simulator.apiextensions.internal_types import (
     internal_version,
     invalid_struct_error,
 )
-from pytest_kwait.simulator.apiextensions.pruning import embedded_errors, prune
+from pytest_kwait.simulator.apiextensions.pruning import (
+    EMBEDDED,
+    METADATA_KEYS,
+    embedded_errors,
+    prune,
+)
 from pytest_kwait.simulator.apiextensions.schema_validation import prefix_error, validate_value
 from pytest_kwait.simulator.validation.webhook_client_config import (
     webhook_service_errors,
@@ -138,10 +143,6 @@ def is_ca_bundle(bundle: str) -> bool:
     return True
 
 
-_EMBEDDED_RESOURCE = "x-kubernetes-embedded-resource"
-_METADATA_KEYS = ("metadata", "kind", "apiVersion")
-
-
 def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[FieldError]:
     """What is wrong with the defaults of `schema` and of all that is in it.
 
@@ -149,7 +150,7 @@ def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[F
     made up.
     """
     errors: list[FieldError] = []
-    embedded = bool(schema.get(_EMBEDDED_RESOURCE))
+    embedded = bool(schema.get(EMBEDDED))
     in_metadata = in_metadata and not embedded
     value = schema.get("default")
     if value is not None:
@@ -162,7 +163,7 @@ def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[F
     if isinstance(schema.get("items"), dict):
         errors += default_errors(schema["items"], f"{at}.items", in_metadata=in_metadata)
     for name, inner in (schema.get("properties") or {}).items():
-        within = in_metadata or (embedded and name in _METADATA_KEYS)
+        within = in_metadata or (embedded and name in METADATA_KEYS)
         errors += default_errors(inner, f"{at}.properties[{name}]", in_metadata=within)
     return errors
 

@@ -19,12 +19,25 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["coerce_embedded_metadata", "drop_nulls", "embedded_errors", "fill_defaults", "prune"]
+__all__ = [
+    "EMBEDDED",
+    "INT_OR_STRING",
+    "METADATA_KEYS",
+    "PRESERVE",
+    "coerce_embedded_metadata",
+    "drop_nulls",
+    "embedded_errors",
+    "fill_defaults",
+    "prune",
+]
 
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED = "x-kubernetes-embedded-resource"
+INT_OR_STRING = "x-kubernetes-int-or-string"
 _INT64_LIMIT = 2**63
 _MAX_EXACT_INTEGER = 2**53
-_METADATA_KEYS = frozenset({"apiVersion", "kind", "metadata"})
+METADATA_KEYS = frozenset({"apiVersion", "kind", "metadata"})
+"""The fields of an embedded object that are no content."""
 
 
 def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = None) -> Any:
@@ -38,12 +51,12 @@ def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = N
     """
     gone = [] if unknown is None else unknown
     if isinstance(value, dict):
-        keeps = bool(schema.get(_PRESERVE))
+        keeps = bool(schema.get(PRESERVE))
         properties: Obj = schema.get("properties") or {}
         more = schema.get("additionalProperties")
         clean: Obj = {}
         for key, item in value.items():
-            if schema.get("x-kubernetes-embedded-resource") and key in _METADATA_KEYS:
+            if schema.get(EMBEDDED) and key in METADATA_KEYS:
                 clean[key] = clone(item)
             elif key in properties:
                 clean[key] = prune(item, properties[key], f"{path}{key}.", gone)
@@ -60,11 +73,11 @@ def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = N
     if isinstance(value, list):
         items = schema.get("items")
         if not isinstance(items, dict):
-            if schema.get(_PRESERVE):
+            if schema.get(PRESERVE):
                 return clone(value)
             items = {}
-        elif schema.get(_PRESERVE) and not items.get(_PRESERVE):
-            items = {**items, _PRESERVE: True}
+        elif schema.get(PRESERVE) and not items.get(PRESERVE):
+            items = {**items, PRESERVE: True}
         return [
             prune(item, items, f"{path.rstrip('.')}[{index}].", gone)
             for index, item in enumerate(value)
@@ -168,7 +181,7 @@ def coerce_embedded_metadata(
         The first embedded kind, version or metadata that is none at all; None if all are.
     """
     if isinstance(value, dict):
-        if schema.get("x-kubernetes-embedded-resource"):
+        if schema.get(EMBEDDED):
             for field in ("apiVersion", "kind"):
                 if not isinstance(value.get(field, ""), str):
                     return invalid_value(f"{at}.{field}", value[field], "must be a string")
@@ -206,7 +219,7 @@ def embedded_errors(value: Any, schema: Obj, at: str) -> list[FieldError]:
     """What keeps embedded objects in `value` from being objects; `at` is where it stands."""
     errors: list[FieldError] = []
     if isinstance(value, dict):
-        if schema.get("x-kubernetes-embedded-resource"):
+        if schema.get(EMBEDDED):
             errors += _object_errors(value, at)
         properties: Obj = schema.get("properties") or {}
         more = schema.get("additionalProperties")

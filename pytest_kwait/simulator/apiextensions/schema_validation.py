@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from pytest_kwait.simulator.api_errors import FieldError
+from pytest_kwait.simulator.apiextensions.pruning import INT_OR_STRING
 from pytest_kwait.simulator.codec.go_text import matches_pattern
 from pytest_kwait.simulator.validation.strfmt import find_known_format, matches_format
 
@@ -251,7 +252,7 @@ def _type_of(value: Any) -> tuple[str, str]:
 
 def _check_type(found: ValidationResult, value: Any, schema: Obj, path: str, form: str) -> None:
     wanted = [schema["type"]] if schema.get("type") else []
-    if schema.get("x-kubernetes-int-or-string"):
+    if schema.get(INT_OR_STRING):
         wanted = ["integer", "string"]
     if not wanted and not form:
         return
