@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["HOST", "main", "serve", "server_names"]
@@ -118,7 +119,7 @@ def _host_port(host: str, port: int) -> str:
 
 
 async def _proxy_to_aggregated_server(
-    api: SimulatedCluster, request: ApiRequest, obj: Obj
+    api: Cluster, request: ApiRequest, obj: Obj
 ) -> web.StreamResponse:
     # The HTTP client is loaded with the first aggregated group.
     from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "InvalidReviewError",
-    "MatchedWebhook",
     "ReviewResponse",
     "build_admission_request",
     "choose_review_version",

@@ -31,7 +31,7 @@ from pytest_kwait.simulator.request_info import internal_caller
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_kwait.simulator.admission.webhooks.admission_reviews import MatchedWebhook
+    from pytest_kwait.simulator.admission.webhooks.matching import MatchedWebhook
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.request_info import Caller
 

@@ -5,9 +5,9 @@ Source: k8s.io/apiserver pkg/admission/plugin/webhook/{generic/webhook.go,predic
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.admission.webhooks.admission_reviews import MatchedWebhook
 from pytest_kwait.simulator.objects import labels_of, name_of
 from pytest_kwait.simulator.selectors import matches_selector
 
@@ -19,10 +19,40 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["ADMISSION_GROUP", "match_kind", "match_webhooks"]
+__all__ = ["ADMISSION_GROUP", "MatchedWebhook", "match_kind", "match_webhooks"]
 
 ADMISSION_GROUP = "admissionregistration.k8s.io"
 """The group of the configurations, which no webhook is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedWebhook:
+    """A webhook that matches a request.
+
+    Args:
+        identity: its configuration, the configuration's version and its index.
+        webhook: its entry in the configuration.
+        kind: the version of the resource to send.
+    """
+
+    identity: str
+    webhook: Obj
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        """The webhook's name, as error messages show it."""
+        return str(self.webhook["name"])
+
+    @property
+    def seconds(self) -> int:
+        """The timeout of a call."""
+        return int(self.webhook.get("timeoutSeconds", 10))
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the failure policy is `Ignore`."""
+        return self.webhook.get("failurePolicy") == "Ignore"
 
 
 def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Iterator[MatchedWebhook]:
