@@ -1,9 +1,8 @@
 """The kubelets of the embedded cluster: one per node, running the pods bound to it.
 
-What may enter: what a node does with its pods. `runtime/` holds the container runtime
-(upstream's `kuberuntime`), the modules beside it the kubelet's other parts, named as in
-upstream's `pkg/kubelet`. Shell, programs and processes of a container are `busybox`'s,
-which knows nothing of pods.
+What may enter: the parts of a kubelet, named as in upstream's `pkg/kubelet`. They see each other
+through the protocols of `pod_context`. Shell, programs and processes of a container are in
+`busybox`.
 """
 
 from __future__ import annotations

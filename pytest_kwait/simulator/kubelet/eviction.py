@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.scheduler.framework.resource_requests import PodRequests
 from pytest_kwait.simulator.event_recorder import WARNING
-from pytest_kwait.simulator.kubelet.runtime.restart_policy import is_sidecar
+from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -21,8 +21,8 @@ from pytest_kwait.simulator.kubelet_api import StartError
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
-    from pytest_kwait.simulator.kubelet.runtime.containers import Container
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [

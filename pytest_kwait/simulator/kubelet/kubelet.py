@@ -20,7 +20,7 @@ from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
 from pytest_kwait.simulator.kubelet.eviction import EvictionManager, ResourceShortage
 from pytest_kwait.simulator.kubelet.images import Image, is_preloaded
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
-from pytest_kwait.simulator.kubelet.runtime.restart_policy import Backoff
+from pytest_kwait.simulator.kubelet.restart_policy import Backoff
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import PodAllocation, to_allocated_pod
 from pytest_kwait.simulator.kubelet.environment import find_hostname_error
 from pytest_kwait.simulator.kubelet.eviction import EVICTED, TerminationReason
-from pytest_kwait.simulator.kubelet.runtime.manager import RuntimeManager, terminate_containers
+from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager, terminate_containers
 from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
 from pytest_kwait.simulator.kubelet.status import TERMINAL_PHASES, PodStatusGenerator
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
-    from pytest_kwait.simulator.kubelet.runtime.containers import Container
 
 __all__ = ["PodWorker"]
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.handlers import Handler
     from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
-    from pytest_kwait.simulator.kubelet.runtime.containers import Container
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PROBE_KINDS", "ContainerProbes", "ProbeWorker"]

@@ -21,7 +21,7 @@ from pytest_kwait.simulator.container_scripts import (
     parse_script,
 )
 from pytest_kwait.simulator.event_recorder import WARNING
-from pytest_kwait.simulator.kubelet.runtime.containers import Container
+from pytest_kwait.simulator.kubelet.container import Container
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

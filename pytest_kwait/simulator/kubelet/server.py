@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
-    from pytest_kwait.simulator.kubelet.runtime.containers import Container
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["KubeletServer"]

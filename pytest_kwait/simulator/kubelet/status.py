@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.images import to_canonical_name
-from pytest_kwait.simulator.kubelet.runtime.containers import SIGKILL_EXIT_CODE, Container
-from pytest_kwait.simulator.kubelet.runtime.restart_policy import (
+from pytest_kwait.simulator.kubelet.restart_policy import (
     has_restart_all_rule,
     is_sidecar,
     should_restart,

@@ -10,8 +10,8 @@ from pytest_kwait.simulator.apiserver.subresources.httpstream import header_dict
 from pytest_kwait.simulator.apiserver.subresources.proxy import rewrite_links
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
+from pytest_kwait.simulator.kubelet.container import Container
 from pytest_kwait.simulator.kubelet.images import parse_image
-from pytest_kwait.simulator.kubelet.runtime.containers import Container
 from pytest_kwait.simulator.kubelet.volumes import make_container_files
 
 if TYPE_CHECKING:

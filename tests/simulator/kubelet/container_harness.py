@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.os.network import Network
+from pytest_kwait.simulator.kubelet.container import Container
 from pytest_kwait.simulator.kubelet.images import parse_image
-from pytest_kwait.simulator.kubelet.runtime.containers import Container
 from pytest_kwait.simulator.kubelet.volumes import make_container_files
 from tests.simulator.manual_clock import ManualClock
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_kwait.simulator.kubelet.container import find_start_error
 from pytest_kwait.simulator.kubelet.images import (
     InvalidImageError,
     find_pull_error,
@@ -10,7 +11,6 @@ from pytest_kwait.simulator.kubelet.images import (
     parse_image,
     to_canonical_name,
 )
-from pytest_kwait.simulator.kubelet.runtime.containers import find_start_error
 from tests.simulator.kubelet.container_harness import ContainerHarness
 
 _DIGEST = "sha256:" + "0" * 64

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.runtime.restart_policy import (
-    Backoff,
-    format_go_seconds,
-    should_restart,
-)
+from pytest_kwait.simulator.kubelet.restart_policy import Backoff, format_go_seconds, should_restart
 from pytest_kwait.simulator.kubelet.status import compute_conditions, compute_phase
 
 Obj = dict[str, Any]

@@ -10,7 +10,7 @@ from pytest_kwait.simulator.busybox.os import memory
 from pytest_kwait.simulator.busybox.os.memory import get_machine
 from pytest_kwait.simulator.busybox.os.syscalls import Step
 from pytest_kwait.simulator.busybox.programs import shellutils
-from pytest_kwait.simulator.kubelet.runtime.containers import ContainerLog, get_cluster_logs
+from pytest_kwait.simulator.kubelet.container import ContainerLog, get_cluster_logs
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 from tests.simulator.manual_clock import ManualClock
 

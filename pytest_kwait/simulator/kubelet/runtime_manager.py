@@ -20,6 +20,7 @@ from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import needs_restart, record_resize
 from pytest_kwait.simulator.kubelet.cluster_network import ClusterNetwork
+from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.environment import (
     ContainerConfigError,
     expand,
@@ -30,8 +31,7 @@ from pytest_kwait.simulator.kubelet.environment import (
 from pytest_kwait.simulator.kubelet.handlers import start_hook
 from pytest_kwait.simulator.kubelet.images import Image, ImageManager, is_busybox
 from pytest_kwait.simulator.kubelet.prober import ContainerProbes
-from pytest_kwait.simulator.kubelet.runtime.containers import SIGKILL_EXIT_CODE, Container
-from pytest_kwait.simulator.kubelet.runtime.restart_policy import (
+from pytest_kwait.simulator.kubelet.restart_policy import (
     format_go_seconds,
     is_sidecar,
     restarts_after_probe_failure,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.runtime.restart_policy import should_restart
+from pytest_kwait.simulator.kubelet.restart_policy import should_restart
 from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec
 
 Obj = dict[str, Any]
