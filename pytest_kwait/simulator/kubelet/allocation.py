@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from collections.abc import Callable
+
+    from pytest_kwait.simulator.clock import SimClock
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -51,13 +53,13 @@ def needs_restart(container: Obj, before: Obj) -> bool:
     )
 
 
-def record_resize(worker: PodWorker, *, over: bool) -> None:
+def record_resize(worker: PodContext, *, over: bool) -> None:
     """Tell that a resize has begun, or is over."""
     word, reason = ("completed", "ResizeCompleted") if over else ("started", "ResizeStarted")
     worker.event(NORMAL, reason, f"Pod resize {word}: {_resize_summary(worker.pod)}")
 
 
-def record_pending_resize(worker: PodWorker, wanted: Obj, why: str, message: str) -> None:
+def record_pending_resize(worker: PodContext, wanted: Obj, why: str, message: str) -> None:
     """Tell that a resize waits for room.
 
     Args:
@@ -125,68 +127,70 @@ def _with_resources(pod: Obj, resources: list[object]) -> Obj:
 
 
 class PodAllocation:
-    """What one pod is given.
+    """The resources that a pod is allocated.
 
     Args:
         worker: the pod.
+        resizes: the deferred resizes of its node.
     """
 
-    __slots__ = ("_given", "_judged", "_wanted", "_worker", "pending")
+    __slots__ = ("_allocated", "_checked", "_requested", "_resizes", "_worker", "pending")
 
-    def __init__(self, worker: PodWorker) -> None:
+    def __init__(self, worker: PodContext, resizes: DeferredResizes) -> None:
         self._worker = worker
-        self._given = _resources(worker.pod)
-        self._wanted = worker.pod
-        self._judged = 0
+        self._resizes = resizes
+        self._allocated = _resources(worker.pod)
+        self._requested = worker.pod
+        self._checked = 0
         self.pending: Obj | None = None
         """The condition of a pod that is not given what it asks for."""
 
-    def view(self, pod: Obj) -> Obj:
+    def allocated_pod(self, pod: Obj) -> Obj:
         """The pod as it is acted on: with the resources that it is given."""
         resources = _resources(pod)
-        if resources == self._given:
+        if resources == self._allocated:
             if self.pending is not None:
                 self.pending = None
                 self._worker.sync()
             return pod
-        self._wanted = pod
+        self._requested = pod
         if self._worker.finished:
             return pod
         generation = pod["metadata"].get("generation", 1)
-        if self._judged != generation:
-            self._judged = generation
-            if self._judge():
+        if self._checked != generation:
+            self._checked = generation
+            if self._try_allocate():
                 return pod
-        return _with_resources(pod, self._given)
+        return _with_resources(pod, self._allocated)
 
     def retry(self) -> None:
         """Look whether there is room by now."""
         worker = self._worker
         waits = self.pending is not None and not worker.finished and not worker.deleted
-        if waits and self._judge():
-            worker.pod = self._wanted
+        if waits and self._try_allocate():
+            worker.pod = self._requested
 
     @property
-    def rank(self) -> tuple[float, int, str]:
+    def priority(self) -> tuple[float, int, str]:
         """Who is asked first.
 
         Source: allocation_manager.go, `sortPendingResizes`.
         """
-        pod, pending = self._wanted, self.pending or {}
+        pod, pending = self._requested, self.pending or {}
         quality = (pod.get("status") or {}).get("qosClass", "BestEffort")
         since: str = pending.get("lastTransitionTime", "")
         return -float(pod["spec"].get("priority") or 0), _QOS_CLASSES.index(quality), since
 
-    def _judge(self) -> bool:
+    def _try_allocate(self) -> bool:
         """Give the pod what it asks for if there is room; whether there is.
 
         Source: allocation_manager.go, `handlePodResourcesResize`.
         """
-        worker, wanted = self._worker, self._wanted
-        refusal = worker.node.deferred_resizes.judge(worker, wanted)
+        worker, wanted = self._worker, self._requested
+        refusal = self._resizes.allocate(self, worker.pod, wanted)
         worker.sync()
         if refusal is None:
-            self._given, self.pending = _resources(wanted), None
+            self._allocated, self.pending = _resources(wanted), None
             return True
         before, stamp = self.pending or {}, worker.node.clock.stamp()
         generation = wanted["metadata"].get("generation", 1)
@@ -205,33 +209,39 @@ class PodAllocation:
 
 
 class DeferredResizes:
-    """The pods of one node that wait for room.
+    """The resizes that wait for room on a node.
 
     Args:
-        node: its kubelet.
+        clock: the cluster's clock.
+        admit: reserves other resources for a pod; the reason and message of a refusal.
     """
 
-    def __init__(self, node: NodeKubelet) -> None:
-        self._node = node
-        self._waiting: dict[PodWorker, None] = {}
+    def __init__(
+        self, clock: SimClock, admit: Callable[[Obj, Obj], tuple[str, str] | None]
+    ) -> None:
+        self._clock = clock
+        self._admit = admit
+        self._waiting: dict[PodAllocation, None] = {}
         self._planned = False
         self._late = False
 
-    def judge(self, worker: PodWorker, wanted: Obj) -> tuple[str, str] | None:
-        """Take note of what a pod is given now; why it cannot be, with reason and message."""
-        refusal = self._node.admit_resize(worker.pod, wanted)
+    def allocate(
+        self, allocation: PodAllocation, pod: Obj, requested: Obj
+    ) -> tuple[str, str] | None:
+        """Reserve the requested resources, or defer the resize; reason and message of a refusal."""
+        refusal = self._admit(pod, requested)
         if refusal is not None:
-            self._waiting[worker] = None
+            self._waiting[allocation] = None
             if not self._late:
                 self._late = True
-                self._node.clock.call_later(_RETRY, self._again)
+                self._clock.call_later(_RETRY, self._again)
         return refusal
 
     def retry(self) -> None:
         """Ask all of them again: there may be room."""
         if self._waiting and not self._planned:
             self._planned = True
-            self._node.clock.call_later(0, self._try)
+            self._clock.call_later(0, self._try)
 
     def _again(self) -> None:
         self._late = False
@@ -239,6 +249,6 @@ class DeferredResizes:
 
     def _try(self) -> None:
         self._planned = False
-        waiting, self._waiting = sorted(self._waiting, key=lambda one: one.allocation.rank), {}
-        for worker in waiting:
-            worker.allocation.retry()
+        waiting, self._waiting = sorted(self._waiting, key=lambda one: one.priority), {}
+        for allocation in waiting:
+            allocation.retry()

@@ -7,26 +7,25 @@ eviction/helpers.go.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.scheduler.framework.resource_requests import PodRequests
 from pytest_kwait.simulator.event_recorder import WARNING
+from pytest_kwait.simulator.kubelet.pod_context import EVICTED, PodContext, TerminationReason
 from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_kwait.simulator.clock import Timer
-    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.pod_context import NodeContext
+    from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
-    "EVICTED",
     "EvictionManager",
     "ResourceShortage",
-    "TerminationReason",
     "find_excess_usage",
     "get_pod_limit",
     "get_volume_limits",
@@ -119,8 +118,6 @@ def _is_on_disk(volume: Obj) -> bool:
     return "emptyDir" in volume and not (volume["emptyDir"] or {}).get("medium")
 
 
-EVICTED = "Evicted"
-
 # Seconds between looks at what is short, each of which gives up one pod.
 # Source: cmd/kubelet/app, `evictionMonitoringPeriod`.
 _SYNC_SECONDS = 10.0
@@ -133,20 +130,6 @@ _CRITICAL_PRIORITY = 2_000_000_000
 _MIN_MEMORY_USAGE = 256 << 10
 _MIN_DISK_USAGE = 16 << 10
 _MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
-
-
-class TerminationReason(NamedTuple):
-    """Why a kubelet ends a pod.
-
-    Args:
-        reason: the pod's reason then.
-        message: its message.
-        disrupted: whether it has a condition that says so.
-    """
-
-    reason: str
-    message: str
-    disrupted: bool = False
 
 
 class ResourceShortage(NamedTuple):
@@ -165,23 +148,34 @@ class ResourceShortage(NamedTuple):
     available: str
 
 
+class EvictablePod(PodContext, Protocol):
+    """A pod with its containers."""
+
+    @property
+    def runtime_manager(self) -> RuntimeManager:
+        """The pod's containers."""
+        ...
+
+
 class EvictionManager:
     """What one node gives up.
 
     Args:
-        node: its kubelet.
+        node: the node.
+        workers: returns the pods of the node.
     """
 
-    def __init__(self, node: NodeKubelet) -> None:
+    def __init__(self, node: NodeContext, workers: Callable[[], Iterable[EvictablePod]]) -> None:
         self._node = node
-        self._limited: dict[PodWorker, dict[str, int]] = {}
+        self._workers = workers
+        self._limited: dict[EvictablePod, dict[str, int]] = {}
         self._short: list[ResourceShortage] = []
         self._looks = 0
         self._timer: Timer | None = None
 
     # -- what is looked at
 
-    def watch(self, worker: PodWorker) -> None:
+    def watch(self, worker: EvictablePod) -> None:
         """Look at a pod that is new here, if it may keep only so much."""
         if has_storage_limit(worker.pod):
             self._limited[worker] = {}
@@ -208,7 +202,7 @@ class EvictionManager:
         self._looks += 1
         for worker in [one for one in self._limited if one.finished]:
             del self._limited[worker]
-        if not self._node.node_faults.dead and not self._evict_over_limit() and self._short:
+        if not self._node.is_kubelet_stopped and not self._evict_over_limit() and self._short:
             self._reclaim(self._short[0])
         if self._short or self._limited:
             self._plan(_SYNC_SECONDS)
@@ -221,10 +215,15 @@ class EvictionManager:
         for worker, volumes in list(self._limited.items()):
             if not _can_evict(worker):
                 continue
-            starts = worker.runtime_manager
+            runtime = worker.runtime_manager
             if self._looks % _STORAGE_SYNC_EVERY == 0 or not volumes:
-                volumes.update(starts.volumes.sizes())
-            message = find_excess_usage(worker.pod, volumes, starts.written, starts.logged)
+                volumes.update(runtime.volumes.sizes())
+            message = find_excess_usage(
+                worker.pod,
+                volumes,
+                lambda name, runtime=runtime: runtime.record(name).disk_written,  # type: ignore[misc]
+                lambda name, runtime=runtime: runtime.record(name).log_size,  # type: ignore[misc]
+            )
             if message:
                 found = True
                 self._evict(worker, message, disrupted=False)
@@ -235,16 +234,16 @@ class EvictionManager:
     def _reclaim(self, shortage: ResourceShortage) -> None:
         node = self._node
         found = node.api.find("nodes", node.name)
-        if found is not None and not node.node_faults.cut:
+        if found is not None and not node.is_partitioned:
             told = f"Attempting to reclaim {shortage.resource}"
             node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", told)
-        workers = [one for one in node.workers if _can_evict(one)]
+        workers = [one for one in self._workers() if _can_evict(one)]
         if not workers:
             return
         worker = min(workers, key=lambda one: _rank_pod(one, shortage.resource))
         self._evict(worker, _make_message(worker, shortage), disrupted=True)
 
-    def _evict(self, worker: PodWorker, message: str, *, disrupted: bool) -> None:
+    def _evict(self, worker: EvictablePod, message: str, *, disrupted: bool) -> None:
         worker.evicted = TerminationReason(EVICTED, message, disrupted)
         worker.event(WARNING, EVICTED, message)
         worker.sync()
@@ -281,7 +280,7 @@ def _tolerates_memory_pressure(pod: Obj) -> bool:
     )
 
 
-def _can_evict(worker: PodWorker) -> bool:
+def _can_evict(worker: EvictablePod) -> bool:
     return (
         not worker.finished
         and not worker.deleted
@@ -290,14 +289,12 @@ def _can_evict(worker: PodWorker) -> bool:
     )
 
 
-def _get_usage(worker: PodWorker, name: str, resource: str) -> int:
+def _get_usage(worker: EvictablePod, name: str, resource: str) -> int:
     """The bytes that a container has of what is short."""
-    starts = worker.runtime_manager
-    current = starts.slot(name).current
-    running = current is not None and current.running
+    record = worker.runtime_manager.record(name)
     if resource == "memory":
-        return starts.held(name) + _MIN_MEMORY_USAGE * running
-    return starts.written(name) + starts.logged(name) + _MIN_DISK_USAGE * running
+        return record.memory_held + _MIN_MEMORY_USAGE * record.is_running
+    return record.disk_written + record.log_size + _MIN_DISK_USAGE * record.is_running
 
 
 def _get_request(container: Obj, resource: str) -> Quantity:
@@ -305,7 +302,7 @@ def _get_request(container: Obj, resource: str) -> Quantity:
     return parse_quantity(requests.get(resource, 0))
 
 
-def _rank_pod(worker: PodWorker, resource: str) -> tuple[float, ...]:
+def _rank_pod(worker: EvictablePod, resource: str) -> tuple[float, ...]:
     """The order in which pods are given up.
 
     Source: eviction/helpers.go, `rankMemoryPressure`, `rankDiskPressureFunc`.
@@ -318,7 +315,7 @@ def _rank_pod(worker: PodWorker, resource: str) -> tuple[float, ...]:
     return (0 if used > asked else 1, float(spec.get("priority") or 0), asked - used)
 
 
-def _make_message(worker: PodWorker, shortage: ResourceShortage) -> str:
+def _make_message(worker: EvictablePod, shortage: ResourceShortage) -> str:
     """Source: eviction/helpers.go, `evictionMessage`."""
     message = (
         f"The node was low on resource: {shortage.resource}. Threshold quantity: "

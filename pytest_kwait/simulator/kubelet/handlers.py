@@ -22,7 +22,7 @@ from pytest_kwait.simulator.kubelet_api import StartError
 if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock, Timer
     from pytest_kwait.simulator.kubelet.container import Container
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -294,7 +294,7 @@ def resolve_port(port: int | str, container: Obj) -> int:
     raise NamedPortError(f'strconv.Atoi: parsing "{port}": invalid syntax')
 
 
-def make_dialer(worker: PodWorker) -> Dial:
+def make_dialer(worker: PodContext) -> Dial:
     """Return what connects to addresses as the kubelet of a pod does.
 
     Names are those that a node knows: its own, and of other nodes. Services have none there.
@@ -320,7 +320,7 @@ def make_dialer(worker: PodWorker) -> Dial:
     return dial
 
 
-def _resolve_host(worker: PodWorker, name: str) -> str:
+def _resolve_host(worker: PodContext, name: str) -> str:
     if name.lower() == "localhost":
         return "127.0.0.1"
     node = worker.node.peers.get(name.lower())
@@ -467,13 +467,13 @@ def _make_target(action: Obj, container: Obj, pod_ip: str) -> HttpTarget:
     )
 
 
-def _make_user_agent(worker: PodWorker, word: str) -> str:
+def _make_user_agent(worker: PodContext, word: str) -> str:
     version = worker.api.kinds.version
     return f"kube-{word}/{version.get('major', '1')}.{version.get('minor', '')}"
 
 
 def start_probe(
-    worker: PodWorker,
+    worker: PodContext,
     spec: Obj,
     container: Container,
     probe: Obj,
@@ -526,7 +526,7 @@ def start_probe(
 
 
 def start_hook(
-    worker: PodWorker,
+    worker: PodContext,
     spec: Obj,
     container: Container,
     handler: Obj,

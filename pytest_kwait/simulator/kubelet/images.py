@@ -22,7 +22,7 @@ from pytest_kwait.simulator.objects import namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -174,7 +174,7 @@ class ImageManager:
         failed: told name, reason and message of a container whose image cannot be had.
     """
 
-    def __init__(self, worker: PodWorker, failed: Callable[[str, str, str], None]) -> None:
+    def __init__(self, worker: PodContext, failed: Callable[[str, str, str], None]) -> None:
         self._worker = worker
         self._failed = failed
 
@@ -219,7 +219,7 @@ class ImageManager:
             return None
         policy = spec.get("imagePullPolicy") or "IfNotPresent"
         scripted = script.pull is not None or script.pull_error is not None
-        present = worker.node.has_image(image) and not (scripted and policy == "IfNotPresent")
+        present = self._is_present(image) and not (scripted and policy == "IfNotPresent")
         if present and policy != "Always":
             message = (
                 f'Container image "{wanted}" already present on machine '
@@ -233,6 +233,9 @@ class ImageManager:
             self._failed(name, "ErrImageNeverPull", message)
             return None
         return (yield from self._pull(name, wanted, image, script))
+
+    def _is_present(self, image: Image) -> bool:
+        return is_preloaded(image) or self._worker.node.has_image(str(image))
 
     def _pull(
         self, name: str, wanted: str, image: Image, script: Script
@@ -259,9 +262,9 @@ class ImageManager:
             yield slower / clock.scale
         if script.pull is not None:
             yield script.pull / clock.scale
-        elif not worker.node.has_image(image):
+        elif not self._is_present(image):
             yield _PULL_SECONDS
-        worker.node.record_image(image)
+        worker.node.record_image(str(image))
         took = f"{max(1, round((clock.monotonic() - began) * 1000))}ms"
         told = (
             f'Successfully pulled image "{wanted}" in {took} ({took} including waiting). '

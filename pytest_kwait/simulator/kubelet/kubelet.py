@@ -18,15 +18,15 @@ from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
 from pytest_kwait.simulator.kubelet.eviction import EvictionManager, ResourceShortage
-from pytest_kwait.simulator.kubelet.images import Image, is_preloaded
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 from pytest_kwait.simulator.kubelet.restart_policy import Backoff
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet_api import Kubelet
 
 __all__ = ["NodeFaults", "NodeKubelet"]
@@ -144,7 +144,7 @@ class NodeFaults:
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
         """Have the kernel kill a container; whether it ran."""
         worker = self._node.worker(namespace, pod)
-        found = worker.runtime_manager.current(container) if worker is not None else None
+        found = worker.runtime_manager.record(container).current if worker is not None else None
         return found is not None and found.run_out_of_memory()
 
 
@@ -196,7 +196,7 @@ class NodeKubelet:
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
         self.network = Network()
-        self.peers: dict[str, NodeKubelet] = {name: self}
+        self.peers: Mapping[str, NodeKubelet] = {name: self}
         """All nodes of the cluster, by their names."""
         self.recorder = EventRecorder(api, "kubelet", name, _MAX_REMEMBERED_EVENTS)
         self.backoff = Backoff(api.clock.scale)
@@ -204,14 +204,14 @@ class NodeKubelet:
         self._subnet = f"10.{244 + number // 250}.{number % 250}"
         self._next_address = 1
         self._addresses: dict[str, str] = {}
-        self._images: dict[str, Image] = {}
+        self._images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
         self._by_name: dict[tuple[str, str], PodWorker] = {}
-        self._dirty: dict[PodWorker, None] = {}
+        self._dirty: dict[PodContext, None] = {}
         self._relisting = False
         self.conditions = {kind: told for kind, *told in _CONDITIONS}
-        self.eviction_manager = EvictionManager(self)
-        self.deferred_resizes = DeferredResizes(self)
+        self.eviction_manager = EvictionManager(self, lambda: self.workers)
+        self.deferred_resizes = DeferredResizes(api.clock, self.admit_resize)
         self.node_faults = NodeFaults(self)
         self._info: NodeInfo | None = None
 
@@ -339,7 +339,7 @@ class NodeKubelet:
             self._admit(pod)
 
     def _admit(self, pod: Obj) -> None:
-        worker = PodWorker(self, pod)
+        worker = PodWorker(self, pod, self.deferred_resizes)
         self._workers[uid_of(pod)] = worker
         self._by_name[namespace_of(pod), name_of(pod)] = worker
         rejection = self._find_rejection_reason(pod)
@@ -399,16 +399,16 @@ class NodeKubelet:
             self.deferred_resizes.retry()
         return refusal
 
-    def ended(self, worker: PodWorker) -> None:
-        """None of the pod's containers will run again: it takes no room any more."""
+    def release_pod(self, pod: Obj) -> None:
+        """Free the address and resources of a pod whose containers have ended for good."""
         if self._info is not None:
-            self._info.remove(worker.pod)
+            self._info.remove(pod)
         self.deferred_resizes.retry()
-        self._addresses.pop(uid_of(worker.pod), None)
-        worker.runtime_manager.volumes.close()
+        self._addresses.pop(uid_of(pod), None)
 
     def _forget(self, worker: PodWorker, pod: Obj) -> None:
-        self.ended(worker)
+        self.release_pod(worker.pod)
+        worker.runtime_manager.volumes.close()
         uid = uid_of(pod)
         self._workers.pop(uid, None)
         self._dirty.pop(worker, None)
@@ -417,7 +417,7 @@ class NodeKubelet:
         if self._by_name.get(key) is worker:
             del self._by_name[key]
 
-    def relist(self, worker: PodWorker) -> None:
+    def relist(self, worker: PodContext) -> None:
         """Containers of the pod changed: it is synced with the next look at all containers."""
         self._dirty[worker] = None
         if not self._relisting:
@@ -456,13 +456,23 @@ class NodeKubelet:
                     return worker.network
         return None
 
-    def has_image(self, image: Image) -> bool:
-        """Whether the image is on the node."""
-        return is_preloaded(image) or str(image) in self._images
+    def has_image(self, name: str) -> bool:
+        """Whether an image, by its full name, was pulled."""
+        return name in self._images
 
-    def record_image(self, image: Image) -> None:
-        """Remember that the image was pulled."""
-        self._images[str(image)] = image
+    def record_image(self, name: str) -> None:
+        """Record that an image, by its full name, was pulled."""
+        self._images.add(name)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether the node cannot reach the API server."""
+        return self.node_faults.cut
+
+    @property
+    def is_kubelet_stopped(self) -> bool:
+        """Whether the kubelet is stopped; containers keep running."""
+        return self.node_faults.dead
 
     # -- what others look at
 

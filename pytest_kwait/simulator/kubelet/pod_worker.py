@@ -13,7 +13,7 @@ from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import PodAllocation, to_allocated_pod
 from pytest_kwait.simulator.kubelet.environment import find_hostname_error
-from pytest_kwait.simulator.kubelet.eviction import EVICTED, TerminationReason
+from pytest_kwait.simulator.kubelet.pod_context import EVICTED, TerminationReason
 from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager, terminate_containers
 from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
 from pytest_kwait.simulator.kubelet.status import TERMINAL_PHASES, PodStatusGenerator
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
     from pytest_kwait.simulator.kubelet.container import Container
-    from pytest_kwait.simulator.kubelet.kubelet import NodeKubelet
+    from pytest_kwait.simulator.kubelet.pod_context import NodeContext
 
 __all__ = ["PodWorker"]
 
@@ -52,21 +53,22 @@ class PodWorker:
     Args:
         node: the kubelet it belongs to.
         pod: the pod as bound.
+        resizes: the deferred resizes of the node.
     """
 
-    def __init__(self, node: NodeKubelet, pod: Obj) -> None:
+    def __init__(self, node: NodeContext, pod: Obj, resizes: DeferredResizes) -> None:
         self.node = node
         self.api = node.api
         self.pod = pod
-        self.allocation = PodAllocation(self)
+        self.allocation = PodAllocation(self, resizes)
         self.pod_ip = ""
-        self.runtime_manager = RuntimeManager(self)
-        self.container_scripts = ContainerScripts(self)
-        self._status = PodStatusGenerator(self)
+        self.network = node.network if pod["spec"].get("hostNetwork") else Network()
+        self._scripts = ContainerScripts(self, lambda: self.runtime_manager.running())
+        self.runtime_manager: RuntimeManager = RuntimeManager(self, self._scripts)
+        self._status = PodStatusGenerator(self, self.runtime_manager, self.allocation)
         self._sandbox = False
         self._begun = False
         self._mount_delay = _MOUNT_BACKOFF_INITIAL
-        self.network = node.network if pod["spec"].get("hostNetwork") else Network()
         self.evicted: TerminationReason | None = None
         self._task: Generator[float | None, None, None] | None = None
         self._again = False
@@ -98,8 +100,8 @@ class PodWorker:
 
     def updated(self, pod: Obj) -> None:
         """Take over the pod as it is in the API now."""
-        before, self.pod = self.pod, self.allocation.view(pod)
-        self.container_scripts.schedule_failure()
+        before, self.pod = self.pod, self.allocation.allocated_pod(pod)
+        self._scripts.schedule_failure()
         if (
             "deletionTimestamp" in pod["metadata"] and "deletionTimestamp" not in before["metadata"]
         ) or to_allocated_pod(self.pod) != to_allocated_pod(before):
@@ -117,7 +119,7 @@ class PodWorker:
         if not self._stepping and self._task is not None:
             self._task.close()
         self._task = None
-        self.container_scripts.stop()
+        self._scripts.stop()
         self.runtime_manager.kill_all()
 
     def sync(self) -> None:
@@ -157,7 +159,12 @@ class PodWorker:
 
     def _begin(self) -> None:
         self._planned = False
-        if self._removed or self._task is not None or not self._again or self.node.node_faults.dead:
+        if (
+            self._removed
+            or self._task is not None
+            or not self._again
+            or self.node.is_kubelet_stopped
+        ):
             return
         self._again = False
         self._task = self._sync()
@@ -253,7 +260,8 @@ class PodWorker:
         self._sandbox = False
         self._finished = True
         self._publish()
-        self.node.ended(self)
+        self.node.release_pod(self.pod)
+        self.runtime_manager.volumes.close()
         if self.deleted:
             if running:
                 yield _REMOVAL_SECONDS
@@ -288,7 +296,7 @@ class PodWorker:
 
     def _remove(self) -> None:
         """Let the object go, unless a finalizer keeps it."""
-        if self.node.node_faults.cut:
+        if self.node.is_partitioned:
             return
         try:
             self.api.delete(
@@ -343,7 +351,7 @@ class PodWorker:
         self.sync()
 
     def _write(self, status: Obj) -> None:
-        if self._removed or self.node.node_faults.cut:
+        if self._removed or self.node.is_partitioned:
             return
         if status == self._status.written and not self._unsure:
             return
@@ -363,19 +371,19 @@ class PodWorker:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
             return
-        self.pod = self.allocation.view(stored)
+        self.pod = self.allocation.allocated_pod(stored)
 
     # -- events
 
     def event(self, severity: str, reason: str, message: str) -> None:
         """Tell something of the pod."""
-        if self.node.node_faults.cut:
+        if self.node.is_partitioned:
             return
         self.node.recorder.event(self.pod, ("v1", "Pod"), severity, reason, message)
 
     def container_event(self, name: str, severity: str, reason: str, message: str) -> None:
         """Tell something of one of its containers."""
-        if self.node.node_faults.cut:
+        if self.node.is_partitioned:
             return
         field = next(
             (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock, Timer
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.handlers import Handler
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["PROBE_KINDS", "ContainerProbes", "ProbeWorker"]
@@ -148,7 +148,7 @@ class ContainerProbes:
 
     def __init__(
         self,
-        worker: PodWorker,
+        worker: PodContext,
         spec: Obj,
         container: Container,
         doom: Callable[[str, str, float | None], None],

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CRASH_BACKOFF_INITIAL",
     "CRASH_BACKOFF_MAX",
+    "RESTARTING_ALL",
     "Backoff",
     "format_go_seconds",
     "has_restart_all_rule",
@@ -99,6 +100,8 @@ def format_go_seconds(seconds: float) -> str:
 
 
 _RESTART_ALL = "RestartAllContainers"
+RESTARTING_ALL = "RestartingAllContainers"
+"""The reason of containers that are removed because all containers restart."""
 
 
 def is_sidecar(container: Mapping[str, object]) -> bool:

@@ -32,13 +32,14 @@ from pytest_kwait.simulator.kubelet.handlers import start_hook
 from pytest_kwait.simulator.kubelet.images import Image, ImageManager, is_busybox
 from pytest_kwait.simulator.kubelet.prober import ContainerProbes
 from pytest_kwait.simulator.kubelet.restart_policy import (
+    RESTARTING_ALL,
     format_go_seconds,
     is_sidecar,
     restarts_after_probe_failure,
     restarts_all_containers,
     should_restart,
 )
-from pytest_kwait.simulator.kubelet.scripted_containers import ScriptedContainer
+from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts, ScriptedContainer
 from pytest_kwait.simulator.kubelet.volumes import (
     PodVolumes,
     find_read_only_paths,
@@ -53,11 +54,10 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.clock import Timer
     from pytest_kwait.simulator.kubelet.handlers import Handler, HandlerResult
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
 
 __all__ = [
     "ContainerRecord",
-    "ContainerRecords",
     "RuntimeManager",
     "find_run_as_root_error",
     "find_seccomp_error",
@@ -73,7 +73,7 @@ _MIN_GRACE = 2.0
 class _Termination:
     """The end of one container, from its hook to its signal."""
 
-    def __init__(self, worker: PodWorker, container: Container, spec: Obj, grace: float) -> None:
+    def __init__(self, worker: PodContext, container: Container, spec: Obj, grace: float) -> None:
         self._worker = worker
         self._began = worker.node.clock.monotonic()
         self._grace = grace
@@ -122,7 +122,7 @@ class _Termination:
 
 
 def terminate_containers(
-    worker: PodWorker, running: Sequence[Container], grace: float
+    worker: PodContext, running: Sequence[Container], grace: float
 ) -> Generator[float | None, None, None]:
     """End containers at once, sidecars after those they serve and in the order against theirs.
 
@@ -214,6 +214,15 @@ def find_seccomp_error(pod: Obj, container: Obj) -> str:
     )
 
 
+# Seconds, scaled: what making and starting a container takes.
+_CREATE_SECONDS = 0.1
+# Seconds until a failed start is tried again: 10 and up to half as much of jitter, its middle here.
+# Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
+_RETRY_SECONDS = 12.5
+
+_REMOVED = "The container is removed because RestartAllContainers in place"
+
+
 @dataclass(slots=True)
 class ContainerRecord:
     """What is known of one container."""
@@ -223,8 +232,8 @@ class ContainerRecord:
     removed: Obj | None = None
     """What is told of an instance that the container runtime no longer has."""
     restarts: int = 0
-    trouble: tuple[str, str] | None = None
-    doomed: tuple[str, float] | None = None
+    waiting_reason: tuple[str, str] | None = None
+    kill_reason: tuple[str, float] | None = None
     """Why the running instance is to be ended, and the seconds of its grace."""
     probed: bool = False
     resized: bool = False
@@ -233,93 +242,93 @@ class ContainerRecord:
     configured: Obj = field(default_factory=dict)
     """Its part of the pod's spec when the instance was made."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the newest instance runs."""
+        return self.current is not None and self.current.running
 
-class ContainerRecords:
-    """The containers of one pod: instances that run and have run, and what keeps others from it.
+    @property
+    def is_started(self) -> bool:
+        """Whether the startup probe, if any, has succeeded."""
+        return self.probes is None or self.probes.started
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the readiness probe, if any, succeeds."""
+        return self.probes is None or self.probes.ready
+
+    @property
+    def memory_held(self) -> int:
+        """The bytes of memory that the container holds."""
+        return self.current.held if self.current is not None and self.current.running else 0
+
+    @property
+    def disk_written(self) -> int:
+        """The bytes of the disk that the container has written outside volumes."""
+        if self.current is None or not self.current.running:
+            return 0
+        return self.current.around.files.written()
+
+    @property
+    def log_size(self) -> int:
+        """The bytes of the disk that the container's logs take."""
+        return sum(one.log.size for one in (self.last, self.current) if one is not None)
+
+
+class RuntimeManager:
+    """The containers of one pod.
 
     Args:
         worker: the pod.
+        scripts: the scripts of its containers.
     """
 
-    def __init__(self, worker: PodWorker) -> None:
-        self.worker = worker
-        self.slots: dict[str, ContainerRecord] = {}
+    def __init__(self, worker: PodContext, scripts: ContainerScripts) -> None:
+        self._worker = worker
+        self._records: dict[str, ContainerRecord] = {}
         self.volumes = PodVolumes(get_persistent_folders(worker.api), worker.node.name)
+        self._scripts = scripts
+        self._pulls = ImageManager(worker, self._record_image_error)
+        self._begun = False
 
-    def slot(self, name: str) -> ContainerRecord:
+    def record(self, name: str) -> ContainerRecord:
         """Return what is known of a container."""
-        found = self.slots.get(name)
+        found = self._records.get(name)
         if found is None:
-            found = self.slots[name] = ContainerRecord()
+            found = self._records[name] = ContainerRecord()
         return found
 
     # -- what is
 
-    def current(self, name: str) -> Container | None:
-        """Return the newest instance, running or ended."""
-        return self.slot(name).current
-
-    def last(self, name: str) -> Container | None:
-        """Return the instance before the newest one."""
-        return self.slot(name).last
-
-    def trouble(self, name: str) -> tuple[str, str] | None:
-        """Reason and message of what kept the container from starting when it was last tried."""
-        return self.slot(name).trouble
-
     def running(self) -> list[Container]:
         """Return the instances that run."""
         return [
-            slot.current
-            for slot in self.slots.values()
-            if slot.current is not None and slot.current.running
+            record.current
+            for record in self._records.values()
+            if record.current is not None and record.current.running
         ]
 
     def states(self) -> list[str]:
         """Return what the container runtime says of every instance that is left."""
         return [
             "exited" if one.exited else "running" if one.running else "created"
-            for slot in self.slots.values()
-            for one in (slot.last, slot.current)
+            for record in self._records.values()
+            for one in (record.last, record.current)
             if one is not None
         ]
 
-    def removed(self, name: str) -> Obj | None:
-        """Return what is told of an instance that is not even a dead one any more."""
-        return self.slot(name).removed
-
-    def resources(self, spec: Obj) -> Obj:
-        """Return the resources that the container has now, which may be changing."""
-        configured = self.slot(spec["name"]).configured or spec
-        found: Obj = configured.get("resources") or {}
-        return found
-
-    def restarts(self, name: str) -> int:
-        """How often the container was started again."""
-        return self.slot(name).restarts
-
-    def is_started(self, name: str) -> bool:
-        """Whether its startup probe, if any, has succeeded."""
-        probes = self.slot(name).probes
-        return probes is None or probes.started
-
-    def is_ready(self, name: str) -> bool:
-        """Whether its readiness probe, if any, holds."""
-        probes = self.slot(name).probes
-        return probes is None or probes.ready
-
     def instance(self, name: str, *, previous: bool) -> Container | None:
         """Return the instance whose log is asked for."""
-        slot = self.slots.get(name)
-        if slot is None:
+        record = self._records.get(name)
+        if record is None:
             return None
-        return slot.last if previous else slot.current
+        return record.last if previous else record.current
 
     def only_sidecars_run(self) -> bool:
         """Whether every regular container is done for good while others still run."""
-        pod, running = self.worker.pod, self.running()
+        pod, running = self._worker.pod, self.running()
         return bool(running) and all(
-            (current := self.current(one["name"])) is not None
+            (current := self.record(one["name"]).current) is not None
             and current.exited
             and not should_restart(pod, one, current.exit_code or 0)
             for one in pod["spec"]["containers"]
@@ -328,7 +337,7 @@ class ContainerRecords:
     def all_restart(self) -> bool:
         """Whether a container ended so that all of them are to start again."""
         return any(
-            (current := self.current(one["name"])) is not None
+            (current := self.record(one["name"]).current) is not None
             and current.exited
             and restarts_all_containers(one, current.exit_code or 0)
             for one in self.specs()
@@ -336,26 +345,9 @@ class ContainerRecords:
 
     def specs(self) -> Iterator[Obj]:
         """Return the parts of the pod's spec that are init and regular containers."""
-        spec = self.worker.pod["spec"]
+        spec = self._worker.pod["spec"]
         yield from spec.get("initContainers") or ()
         yield from spec["containers"]
-
-    # -- what they take of the node
-
-    def held(self, name: str) -> int:
-        """Return the bytes of memory that the container holds."""
-        current = self.slot(name).current
-        return current.held if current is not None and current.running else 0
-
-    def written(self, name: str) -> int:
-        """Return the bytes of the disk that the container has written beside volumes."""
-        current = self.slot(name).current
-        return current.around.files.written() if current is not None and current.running else 0
-
-    def logged(self, name: str) -> int:
-        """Return the bytes of the disk that the container's logs take."""
-        slot = self.slot(name)
-        return sum(one.log.size for one in (slot.last, slot.current) if one is not None)
 
     # -- ending
 
@@ -367,48 +359,27 @@ class ContainerRecords:
 
     def stop_probes(self) -> None:
         """Ask no probe any more."""
-        for slot in self.slots.values():
-            if slot.probes is not None:
-                slot.probes.stop()
+        for record in self._records.values():
+            if record.probes is not None:
+                record.probes.stop()
 
     def ended(self, container: Container) -> None:
         """Take note that an instance has ended."""
-        slot = self.slot(container.name)
-        if slot.current is container and slot.probes is not None:
-            slot.probes.stop()
-            slot.probes = None
-        self.worker.resume_waiting()
-        self.worker.node.relist(self.worker)
+        record = self.record(container.name)
+        if record.current is container and record.probes is not None:
+            record.probes.stop()
+            record.probes = None
+        self._worker.resume_waiting()
+        self._worker.node.relist(self._worker)
 
-
-# Seconds, scaled: what making and starting a container takes.
-_CREATE_SECONDS = 0.1
-# Seconds until a failed start is tried again: 10 and up to half as much of jitter, its middle here.
-# Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
-_RETRY_SECONDS = 12.5
-
-_RESTARTING_ALL = "RestartingAllContainers"
-_REMOVED = "The container is removed because RestartAllContainers in place"
-
-
-class RuntimeManager(ContainerRecords):
-    """Starts the containers of one pod.
-
-    Args:
-        worker: the pod.
-    """
-
-    def __init__(self, worker: PodWorker) -> None:
-        super().__init__(worker)
-        self._pulls = ImageManager(worker, self._record_image_error)
-        self._begun = False
+    # -- starting
 
     def run(self) -> Generator[float | None, None, None]:
         """Start whatever is due, and plan when to look again at what is not.
 
         Source: kuberuntime_manager.go, `computePodActions`, `SyncPod`.
         """
-        spec = self.worker.pod["spec"]
+        spec = self._worker.pod["spec"]
         if not self._begun:
             self._begun = True
             self._pulls.record_missing_secrets()
@@ -417,43 +388,43 @@ class RuntimeManager(ContainerRecords):
             return
         resizing = self._is_resizing()
         if resizing:
-            record_resize(worker := self.worker, over=False)
+            record_resize(worker := self._worker, over=False)
             worker.record_resize_progress()
         yield from self._kill_scheduled()
         if resizing:
             self._apply_resources()
         waits: list[float] = []
         for container in spec.get("ephemeralContainers") or ():
-            if container["name"] not in self.slots or self._retries(container["name"]):
+            if container["name"] not in self._records or self._is_retried(container["name"]):
                 yield from self._run_one(container, waits)
         initialized = yield from self._run_init(spec.get("initContainers") or [], waits)
         if initialized:
             for container in spec["containers"]:
                 yield from self._run_one(container, waits)
-        self.worker.sync_in(min(waits) if waits else None)
+        self._worker.sync_in(min(waits) if waits else None)
         if resizing:
-            record_resize(self.worker, over=True)
-            self.worker.sync()
+            record_resize(self._worker, over=True)
+            self._worker.sync()
 
-    def _retries(self, name: str) -> bool:
+    def _is_retried(self, name: str) -> bool:
         """Whether an ephemeral container, which starts but once, has not come to start."""
-        slot = self.slots[name]
-        return slot.current is None
+        record = self._records[name]
+        return record.current is None
 
     def _run_init(
         self, containers: list[Obj], waits: list[float]
     ) -> Generator[float | None, None, bool]:
         """Start init containers in their order; True once the others may start."""
-        regular = self.worker.pod["spec"]["containers"]
-        begun = any(self.current(one["name"]) is not None for one in regular)
+        regular = self._worker.pod["spec"]["containers"]
+        begun = any(self.record(one["name"]).current is not None for one in regular)
         for container in containers:
             name = container["name"]
-            current = self.current(name)
+            current = self.record(name).current
             if is_sidecar(container):
                 yield from self._run_one(container, waits)
-                current = self.current(name)
+                current = self.record(name).current
                 if not begun and not (
-                    current is not None and current.running and self.is_started(name)
+                    current is not None and current.running and self.record(name).is_started
                 ):
                     return False
             elif begun or (current is not None and current.exit_code == 0):
@@ -464,32 +435,32 @@ class RuntimeManager(ContainerRecords):
         return True
 
     def _run_one(self, spec: Obj, waits: list[float]) -> Generator[float | None, None, None]:
-        slot = self.slot(spec["name"])
-        current = slot.current
+        record = self.record(spec["name"])
+        current = record.current
         if current is not None and (
             current.running
             or not (
-                slot.configured.get("image") != spec["image"]
-                or slot.resized
-                or should_restart(self.worker.pod, spec, current.exit_code or 0)
+                record.configured.get("image") != spec["image"]
+                or record.resized
+                or should_restart(self._worker.pod, spec, current.exit_code or 0)
             )
         ):
             return
-        wait = yield from self._start(spec, slot)
+        wait = yield from self._start(spec, record)
         if wait is not None:
             waits.append(wait)
 
     def _start(
-        self, spec: Obj, slot: ContainerRecord
+        self, spec: Obj, record: ContainerRecord
     ) -> Generator[float | None, None, float | None]:
         """Try to start a container; real seconds until the next try, None where it runs."""
-        worker, name = self.worker, spec["name"]
+        worker, name = self._worker, spec["name"]
         clock, node = worker.node.clock, worker.node
-        wait = self._remaining_crash_backoff(name, slot)
+        wait = self._remaining_crash_backoff(name, record)
         if wait is not None:
             return wait
         retry = _RETRY_SECONDS * clock.scale
-        script = worker.container_scripts.of(spec)
+        script = self._scripts.of(spec)
         image = yield from self._pulls.ensure_image_exists(spec, script)
         if image is None:
             return retry
@@ -501,25 +472,25 @@ class RuntimeManager(ContainerRecords):
         try:
             if refusal:
                 raise ContainerConfigError(refusal)
-            env = make_environment(worker.api, worker.pod, spec, self._places())
-            files = make_volume_files(worker.api, worker.pod, spec, env, self._places())
+            env = make_environment(worker.api, worker.pod, spec, self._node_fields())
+            files = make_volume_files(worker.api, worker.pod, spec, env, self._node_fields())
             mounts = self.volumes.mounts(worker.pod, spec, env)
             if not worker.pod["spec"].get("hostNetwork"):
                 files["/etc/hosts"] = make_hosts_file(worker.pod, worker.pod_ip).encode()
             files["/etc/hostname"] = f"{get_hostname(worker.pod)}\n".encode()
         except ContainerConfigError as error:
-            self._failed(name, slot, "CreateContainerConfigError", str(error))
+            self._failed(name, record, "CreateContainerConfigError", str(error))
             return retry
         unconfined = find_seccomp_error(worker.pod, spec)
         if unconfined:
-            self._failed(name, slot, "CreateContainerError", unconfined, told=unconfined)
+            self._failed(name, record, "CreateContainerError", unconfined, told=unconfined)
             return retry
         scripted = script.replaces_command
         make: Callable[..., Container] = Container
         if scripted:
             make = partial(ScriptedContainer, script=script)
         container = make(
-            clock, name, image, self._next_count(slot), self.ended, worker.network,
+            clock, name, image, self._next_count(record), self.ended, worker.network,
             stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
             message_path=spec.get("terminationMessagePath") or "",
             message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
@@ -530,8 +501,8 @@ class RuntimeManager(ContainerRecords):
         argv = [
             expand(one, env) for one in [*(spec.get("command") or ()), *(spec.get("args") or ())]
         ]
-        slot.last, slot.current, slot.trouble = slot.current, container, None
-        slot.restarts, slot.configured, slot.resized = container.restart_count, spec, False
+        record.last, record.current, record.waiting_reason = record.current, container, None
+        record.restarts, record.configured, record.resized = container.restart_count, spec, False
         network = worker.network
         if network.world is None:
             network.world = ClusterNetwork(worker.api, node.find_network, namespace_of(worker.pod))
@@ -542,43 +513,45 @@ class RuntimeManager(ContainerRecords):
         )  # fmt: skip
         failure = container.start(argv, env, scratch, get_hostname(worker.pod))
         if failure:
-            self._failed(name, slot, "RunContainerError", failure, told=failure)
+            self._failed(name, record, "RunContainerError", failure, told=failure)
             return retry
         worker.container_event(name, NORMAL, "Started", "Container started")
         if container.assumed and not scripted:
             told = f'Image "{spec["image"]}" is not run here: it is taken to work until it is ended'
             worker.container_event(name, NORMAL, "NotSimulated", told)
         handler = (spec.get("lifecycle") or {}).get("postStart")
-        if handler and not (yield from self._post_start(spec, slot, container, handler)):
+        if handler and not (yield from self._post_start(spec, record, container, handler)):
             return retry
         if container.running:
-            slot.probes = ContainerProbes(worker, spec, container, self._doom, script.ready)
-            worker.container_scripts.schedule_failure()
+            record.probes = ContainerProbes(
+                worker, spec, container, self._schedule_kill, script.ready
+            )
+            self._scripts.schedule_failure()
         node.relist(worker)
         return None
 
-    def _places(self) -> dict[str, str]:
+    def _node_fields(self) -> dict[str, str]:
         """Return what variables read of the node."""
-        node = self.worker.node
+        node = self._worker.node
         return {
             "spec.nodeName": node.name,
             "status.hostIP": node.address,
             "status.hostIPs": node.address,
-            "status.podIP": self.worker.pod_ip,
-            "status.podIPs": self.worker.pod_ip,
+            "status.podIP": self._worker.pod_ip,
+            "status.podIPs": self._worker.pod_ip,
         }
 
-    def _next_count(self, slot: ContainerRecord) -> int:
-        return slot.current.restart_count + 1 if slot.current is not None else slot.restarts
+    def _next_count(self, record: ContainerRecord) -> int:
+        return record.current.restart_count + 1 if record.current is not None else record.restarts
 
     def _post_start(
-        self, spec: Obj, slot: ContainerRecord, container: Container, handler: Obj
+        self, spec: Obj, record: ContainerRecord, container: Container, handler: Obj
     ) -> Generator[float | None, None, bool]:
         """Run the hook of a started container; False where it failed, which ends the container.
 
         Source: kuberuntime_container.go, `startContainer`.
         """
-        worker, name = self.worker, spec["name"]
+        worker, name = self._worker, spec["name"]
         outcomes: list[HandlerResult] = []
 
         def done(outcome: HandlerResult) -> None:
@@ -596,31 +569,31 @@ class RuntimeManager(ContainerRecords):
         worker.container_event(name, WARNING, "FailedPostStartHook", "PostStartHook failed")
         worker.container_event(name, NORMAL, "Killing", "FailedPostStartHook")
         yield from terminate_containers(worker, [container], worker.grace())
-        slot.trouble = ("PostStartHookError", outcomes[0].text)
+        record.waiting_reason = ("PostStartHookError", outcomes[0].text)
         worker.node.relist(worker)
         return False
 
     def _record_image_error(self, name: str, reason: str, message: str) -> None:
-        self._failed(name, self.slot(name), reason, message)
+        self._failed(name, self.record(name), reason, message)
 
     def _failed(
-        self, name: str, slot: ContainerRecord, reason: str, message: str, told: str = ""
+        self, name: str, record: ContainerRecord, reason: str, message: str, told: str = ""
     ) -> None:
-        slot.trouble = (reason, message)
+        record.waiting_reason = (reason, message)
         text = told or (message if reason == "CreateContainerConfigError" else reason)
-        self.worker.container_event(name, WARNING, "Failed", f"Error: {text}")
+        self._worker.container_event(name, WARNING, "Failed", f"Error: {text}")
 
-    def _remaining_crash_backoff(self, name: str, slot: ContainerRecord) -> float | None:
+    def _remaining_crash_backoff(self, name: str, record: ContainerRecord) -> float | None:
         """Real seconds of the crash back-off that are left; None where it may be started.
 
         Source: kuberuntime_manager.go, `doBackOff`.
         """
         # A container that a probe ended is started in the same sync, which has not seen its end.
-        ended = slot.last if slot.probed else slot.current
-        slot.probed = False
+        ended = record.last if record.probed else record.current
+        record.probed = False
         if ended is None or ended.finished_at is None:
             return None
-        worker = self.worker
+        worker = self._worker
         clock, pod = worker.node.clock, worker.pod
         key = f"{uid_of(pod)}/crash/{name}"
         left = worker.node.backoff.left(key, ended.finished_at, clock.time())
@@ -631,7 +604,7 @@ class RuntimeManager(ContainerRecords):
         told = f"Back-off restarting failed container {name} in pod {where}"
         worker.container_event(name, WARNING, "BackOff", told)
         delay = format_go_seconds(worker.node.backoff.delay(key))
-        slot.trouble = (
+        record.waiting_reason = (
             "CrashLoopBackOff",
             f"back-off {delay} restarting failed container={name} pod={where}",
         )
@@ -639,37 +612,37 @@ class RuntimeManager(ContainerRecords):
 
     # -- ending what is to start again
 
-    def _doom(self, name: str, why: str, grace: float | None) -> None:
+    def _schedule_kill(self, name: str, why: str, grace: float | None) -> None:
         """End a container with the next sync: a probe says so."""
-        spec = self.worker.container_spec(name)
+        spec = self._worker.container_spec(name)
         init = any(
-            one["name"] == name for one in self.worker.pod["spec"].get("initContainers") or ()
+            one["name"] == name for one in self._worker.pod["spec"].get("initContainers") or ()
         )
         message = f"{'Init container' if init else 'Container'} {name} {why}"
-        if not init and restarts_after_probe_failure(self.worker.pod, spec):
+        if not init and restarts_after_probe_failure(self._worker.pod, spec):
             message += ", will be restarted"
-        self.slot(name).doomed = (message, self.worker.grace() if grace is None else grace)
+        self.record(name).kill_reason = (message, self._worker.grace() if grace is None else grace)
 
     def _kill_scheduled(self) -> Generator[float | None, None, None]:
         """End containers whose probe failed, whose image is another one, or that are resized so.
 
         They are started again like any other that ended.
         """
-        worker = self.worker
+        worker = self._worker
         last_ones = self._has_none_left_to_run()
         for spec in tuple(self.specs()):
-            slot = self.slots.get(spec["name"])
-            container = slot.current if slot is not None else None
-            if slot is None or container is None or not container.running:
+            record = self._records.get(spec["name"])
+            container = record.current if record is not None else None
+            if record is None or container is None or not container.running:
                 continue
-            doomed, slot.doomed = slot.doomed, None
-            if slot.configured.get("image") != spec["image"]:
+            doomed, record.kill_reason = record.kill_reason, None
+            if record.configured.get("image") != spec["image"]:
                 message = f"Container {spec['name']} definition changed, will be restarted"
                 doomed = (message, worker.grace())
             elif doomed is not None and last_ones:
                 # Nobody is left to run: that ends the pod.
                 doomed = (f"Stopping container {spec['name']}", worker.grace())
-            elif doomed is None and needs_restart(spec, slot.configured):
+            elif doomed is None and needs_restart(spec, record.configured):
                 message = f"Container {spec['name']} resize requires restart"
                 doomed = (message, worker.grace())
             if doomed is None:
@@ -677,19 +650,19 @@ class RuntimeManager(ContainerRecords):
             message, grace = doomed
             worker.container_event(spec["name"], NORMAL, "Killing", message)
             yield from terminate_containers(worker, [container], grace)
-            slot.probed = True
-            slot.resized = slot.configured.get("resources") != spec.get("resources")
+            record.probed = True
+            record.resized = record.configured.get("resources") != spec.get("resources")
 
     def _has_none_left_to_run(self) -> bool:
         """Whether no regular container would run once those that are doomed have ended."""
-        pod = self.worker.pod
+        pod = self._worker.pod
         for spec in pod["spec"]["containers"]:
-            slot = self.slot(spec["name"])
-            current = slot.current
-            if current is None or slot.configured.get("image") != spec["image"]:
+            record = self.record(spec["name"])
+            current = record.current
+            if current is None or record.configured.get("image") != spec["image"]:
                 return False
             if current.running:
-                if slot.doomed is None or restarts_after_probe_failure(pod, spec):
+                if record.kill_reason is None or restarts_after_probe_failure(pod, spec):
                     return False
             elif should_restart(pod, spec, current.exit_code or 0):
                 return False
@@ -698,35 +671,35 @@ class RuntimeManager(ContainerRecords):
     def _is_resizing(self) -> bool:
         """Whether a running container has other resources than it should."""
         return any(
-            slot.current is not None
-            and slot.current.running
-            and slot.configured.get("resources") != spec.get("resources")
+            record.current is not None
+            and record.current.running
+            and record.configured.get("resources") != spec.get("resources")
             for spec in self.specs()
-            if (slot := self.slots.get(spec["name"])) is not None
+            if (record := self._records.get(spec["name"])) is not None
         )
 
     def _apply_resources(self) -> None:
         """Take the new resources for given where nothing has to start again."""
         for spec in self.specs():
-            slot = self.slots.get(spec["name"])
-            if slot is not None and slot.current is not None and slot.current.running:
-                slot.configured = spec
+            record = self._records.get(spec["name"])
+            if record is not None and record.current is not None and record.current.running:
+                record.configured = spec
 
     def _reset_all(self) -> Generator[float | None, None, None]:
         """End and forget all containers, so that the pod begins again in its sandbox.
 
         Source: kuberuntime_manager.go, `SyncPod`, ContainersToReset.
         """
-        worker = self.worker
+        worker = self._worker
         for container in self.running():
             worker.container_event(container.name, NORMAL, "Killing", "killing")
             yield from terminate_containers(worker, [container], 0.0)
-        removed = {"exitCode": SIGKILL_EXIT_CODE, "reason": _RESTARTING_ALL, "message": _REMOVED}
-        for slot in self.slots.values():
-            slot.restarts = self._next_count(slot)
-            slot.current = slot.last = None
-            slot.removed = {"terminated": {**removed, "startedAt": None, "finishedAt": None}}
-            slot.trouble = (_RESTARTING_ALL, _REMOVED)
+        removed = {"exitCode": SIGKILL_EXIT_CODE, "reason": RESTARTING_ALL, "message": _REMOVED}
+        for record in self._records.values():
+            record.restarts = self._next_count(record)
+            record.current = record.last = None
+            record.removed = {"terminated": {**removed, "startedAt": None, "finishedAt": None}}
+            record.waiting_reason = (RESTARTING_ALL, _REMOVED)
         worker.sync()
 
 

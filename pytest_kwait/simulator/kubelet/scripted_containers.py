@@ -24,11 +24,11 @@ from pytest_kwait.simulator.event_recorder import WARNING
 from pytest_kwait.simulator.kubelet.container import Container
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kwait.simulator.busybox.os.files import FileSystem
     from pytest_kwait.simulator.clock import Timer
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["ContainerScripts", "ScriptedContainer", "get_script_keys"]
@@ -56,10 +56,12 @@ class ContainerScripts:
 
     Args:
         worker: the pod.
+        running: returns the running containers of the pod.
     """
 
-    def __init__(self, worker: PodWorker) -> None:
+    def __init__(self, worker: PodContext, running: Callable[[], Iterable[Container]]) -> None:
         self._worker = worker
+        self._running = running
         self._told: set[str] = set()
         self._failure: Timer | None = None
 
@@ -144,7 +146,7 @@ class ContainerScripts:
         if self._failure is not None:
             return
         keys = get_script_keys(self._worker.pod)
-        if keys.get(_FAILED_LABEL) != "true" or not self._worker.runtime_manager.running():
+        if keys.get(_FAILED_LABEL) != "true" or not any(True for _ in self._running()):
             return
         delay = self._delay(_FAILED_LABEL.removesuffix(_KWOK_SUFFIX), keys)
         self._failure = self._worker.node.clock.call_later(
@@ -168,7 +170,7 @@ class ContainerScripts:
             why = f"the pod has no container {wanted!r}, only {', '.join(names)}"
             self._tell(f"annotation {_FAILED_LABEL}/container-name", why)
             return
-        for container in worker.runtime_manager.running():
+        for container in self._running():
             if container.name in names and wanted in ("", container.name):
                 container.finish(
                     int(code),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.images import to_canonical_name
 from pytest_kwait.simulator.kubelet.restart_policy import (
+    RESTARTING_ALL,
     has_restart_all_rule,
     is_sidecar,
     should_restart,
@@ -22,19 +23,17 @@ from pytest_kwait.simulator.objects import Obj, clone
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
+    from pytest_kwait.simulator.kubelet.allocation import PodAllocation
+    from pytest_kwait.simulator.kubelet.pod_context import PodContext
+    from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
 
 __all__ = [
     "KUBELET_CONDITIONS",
-    "RESTARTING_ALL",
     "TERMINAL_PHASES",
     "PodStatusGenerator",
     "compute_conditions",
     "compute_phase",
 ]
-
-RESTARTING_ALL = "RestartingAllContainers"
-"""The reason of containers that are taken away so that all of them start again."""
 
 # In the order of the status.
 KUBELET_CONDITIONS = (
@@ -292,11 +291,17 @@ class PodStatusGenerator:
     """Makes the status of one pod from what its worker knows.
 
     Args:
-        worker: the pod's worker.
+        worker: the pod.
+        runtime: its containers.
+        allocation: its allocated resources.
     """
 
-    def __init__(self, worker: PodWorker) -> None:
+    def __init__(
+        self, worker: PodContext, runtime: RuntimeManager, allocation: PodAllocation
+    ) -> None:
         self._worker = worker
+        self._runtime = runtime
+        self._allocation = allocation
         self.written: Obj = clone(worker.pod.get("status") or {})
         """The status as it was last published."""
 
@@ -320,18 +325,17 @@ class PodStatusGenerator:
             for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
         }
         started = any(
-            self._worker.runtime_manager.current(one["name"]) is not None
-            for one in spec["containers"]
+            self._runtime.record(one["name"]).current is not None for one in spec["containers"]
         )
         phase = compute_phase(pod, statuses, terminal=self._worker.finished, initialized=started)
         if self._worker.evicted is not None:
             phase = "Failed"
         conditions = compute_conditions(
             pod, statuses, phase, sandbox=self._worker.sandbox, started=started, stamp=stamp,
-            restarting=self._worker.runtime_manager.all_restart(),
+            restarting=self._runtime.all_restart(),
         )  # fmt: skip
-        if self._worker.allocation.pending is not None and not self._worker.finished:
-            conditions.insert(0, dict(self._worker.allocation.pending))
+        if self._allocation.pending is not None and not self._worker.finished:
+            conditions.insert(0, dict(self._allocation.pending))
         published = phase
         if self._worker.finished and phase not in TERMINAL_PHASES:
             # A pod that is over has no waiting containers: what never ran counts as failed.
@@ -386,10 +390,8 @@ class PodStatusGenerator:
 
     def _container_status(self, spec: Obj, init: bool) -> Obj:
         name = spec["name"]
-        current, last = (
-            self._worker.runtime_manager.current(name),
-            self._worker.runtime_manager.last(name),
-        )
+        record = self._runtime.record(name)
+        current, last = record.current, record.last
         waiting = {
             "reason": "PodInitializing"
             if self._worker.pod["spec"].get("initContainers")
@@ -398,24 +400,24 @@ class PodStatusGenerator:
         status: Obj = {"name": name, "state": {"waiting": waiting}, "lastState": {}}
         if current is not None:
             status["state"] = current.state()
-        removed = self._worker.runtime_manager.removed(name)
         if last is not None:
             status["lastState"] = last.state()
-        elif removed is not None:
-            status["lastState"] = clone(removed)
-        trouble = self._worker.runtime_manager.trouble(name)
-        if trouble is not None and self._starts_again(spec, current):
+        elif record.removed is not None:
+            status["lastState"] = clone(record.removed)
+        if record.waiting_reason is not None and self._starts_again(spec, current):
             if current is not None and current.exited:
                 status["lastState"] = current.state()
-            status["state"] = {"waiting": {"reason": trouble[0], "message": trouble[1]}}
+            status["state"] = {
+                "waiting": dict(zip(("reason", "message"), record.waiting_reason, strict=True))
+            }
         running = "running" in status["state"]
-        started = running and self._worker.runtime_manager.is_started(name)
-        ready = started and self._worker.runtime_manager.is_ready(name)
+        started = running and record.is_started
+        ready = started and record.is_ready
         if init and not is_sidecar(spec):
             ready = current is not None and current.exit_code == 0
             started = running
         status["ready"] = ready
-        status["restartCount"] = self._worker.runtime_manager.restarts(name)
+        status["restartCount"] = record.restarts
         status["image"] = spec["image"] if current is None else to_canonical_name(spec["image"])
         status["imageID"] = "" if current is None else current.image.image_id
         if current is not None:
@@ -425,7 +427,7 @@ class PodStatusGenerator:
         if current is not None:
             if resources.get("requests"):
                 status["allocatedResources"] = clone(resources["requests"])
-            status["resources"] = clone(self._worker.runtime_manager.resources(spec))
+            status["resources"] = clone((record.configured or spec).get("resources") or {})
         mounts = [_make_mount_status(one) for one in spec.get("volumeMounts") or ()]
         if mounts:
             status["volumeMounts"] = mounts
