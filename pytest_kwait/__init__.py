@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# Written by `python -m tools.waits` from _HOMES and the declared waits.
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.durations import Duration
     from pytest_kwait.cache.sync import wait_for_cache_sync
@@ -200,8 +201,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.manifests import InvalidManifest
     from pytest_kwait.wait.errors import DeadlineExceeded
 
-# Packed: with one name a line the lists would outgrow the file.
-# fmt: off
 __all__ = [
     "TIMEOUTS",
     "ApiError",
@@ -363,7 +362,7 @@ __all__ = [
     "wait_for_volume_attachment_terminated",
     "wait_for_webhook_ready",
 ]
-# fmt: on
+# End of the written part.
 
 _HOMES = {
     "framework.operations.rolling_update": ("rolling_update",),
@@ -410,12 +409,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _home_of_wait(name: str) -> str | None:
-    """Return where a wait lives, by the one list of them; None for what is no wait."""
+    """Return the module of a wait; None for another name."""
     if not name.startswith("wait_for"):
         return None
-    from pytest_kwait.framework.registry import WAITS
+    from pytest_kwait.framework.wait_names import WAIT_MODULES
 
-    return WAITS[name].module.removeprefix(f"{__name__}.") if name in WAITS else None
+    return WAIT_MODULES.get(name)
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 import pytest_kwait
 from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.framework.wait_names import WAIT_MODULES
 
 COSTLY = (
     "aiohttp",
@@ -53,10 +54,7 @@ def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    waits = {name: wait.module.removeprefix("pytest_kwait.") for name, wait in WAITS.items()}
-    # A wait may be taken from where it is defined, or from the package that offers it.
-    waits["wait_for_cache_sync"] = "cache.sync"
-    assert seen == pytest_kwait._HOME_OF | waits
+    assert seen == pytest_kwait._HOME_OF | WAIT_MODULES
     assert sorted(seen) == sorted(pytest_kwait.__all__)
 
 

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import DAEMON_SETS, PODS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.pod.fields import (
     controller_uid,
@@ -32,6 +30,7 @@ from pytest_kwait.framework.pod.fields import (
     phase_label,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
 from pytest_kwait.framework.workload.conditions import WorkloadCondition
 from pytest_kwait.framework.workload.fields import count_of, describe_generation_lag
@@ -41,18 +40,13 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "DaemonPods",
     "DaemonSetPods",
     "DaemonSetStatus",
     "DaemonSets",
-    "daemon_set_pods_on_nodes",
-    "daemon_set_present_on_nodes",
-    "daemon_set_running_on_all_nodes",
-    "daemon_set_status",
-    "daemon_sets",
     "is_started",
     "wait_for_daemon_set_pods_on_nodes",
     "wait_for_daemon_set_present_on_nodes",
@@ -386,44 +380,48 @@ class DaemonSets:
         return EvidenceScope(self.namespace)
 
 
-def daemon_set_running_on_all_nodes(namespace: str, daemon_set: str) -> DaemonSetPods:
-    """Return the condition of `wait_for_daemon_set_running_on_all_nodes`."""
-    goal = "have one available pod on each node that it is to run on"
-    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, least=1)
-
-
+@wait(
+    limit="pod_start", summary="a daemon set's one available pod on each node that it is to run on"
+)
 def wait_for_daemon_set_running_on_all_nodes(
     client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return a set's pods once exactly one is available on each node that it is to run on.
 
     Those nodes are counted by the set's own controller, by taints, selectors and affinity, and at
     least one there must be: upstream works them out itself, and its condition holds for none. Pods
     that are being deleted do not count.
 
-    Args:
-        client: the official client.
-        namespace: where the set is.
-        daemon_set: its name.
-        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: a pod is stuck, no node is eligible, or the set is
-            deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: a pod is stuck, no node is eligible, or the set is deleted.
 
     Source: daemonset/fixtures.go CheckRunningOnAllNodes.
     """
-    condition = daemon_set_running_on_all_nodes(namespace, daemon_set)
-    return cast("list[dict[str, Any]]", _wait(client, condition, options))
+    goal = "have one available pod on each node that it is to run on"
+    return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, least=1)
 
 
-def daemon_set_pods_on_nodes(
-    namespace: str, daemon_set: str, nodes: Sequence[str]
-) -> DaemonSetPods:
-    """Return the condition of `wait_for_daemon_set_pods_on_nodes`."""
+@wait(limit="pod_start", summary="a daemon set's one available pod on each of these nodes alone")
+def wait_for_daemon_set_pods_on_nodes(
+    client: ApiClient,
+    namespace: str,
+    daemon_set: str,
+    nodes: Sequence[str],
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[list[dict[str, Any]]]:
+    """Return a set's pods once exactly one is available on each of these nodes, and none elsewhere.
+
+    Pods that are being deleted do not count.
+
+    Args:
+        nodes: the names of all nodes that are to have a pod; empty for none.
+
+    Raises:
+        WaitFailed: a pod there is stuck, the set is to run on another number of nodes, or is
+            deleted.
+
+    Source: daemonset/fixtures.go CheckDaemonPodOnNodes.
+    """
     given: object = nodes
     if isinstance(given, str) or not isinstance(given, Sequence) or len(set(given)) < len(given):
         raise InvalidArgument("nodes", given, "use a list of the nodes' names, each once")
@@ -436,143 +434,67 @@ def daemon_set_pods_on_nodes(
     return DaemonSetPods(namespace, daemon_set, goal, is_running_and_ready, nodes=names)
 
 
-def wait_for_daemon_set_pods_on_nodes(
-    client: ApiClient,
-    namespace: str,
-    daemon_set: str,
-    nodes: Sequence[str],
-    **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
-    """Return a set's pods once exactly one is available on each of these nodes, and none elsewhere.
-
-    Pods that are being deleted do not count.
-
-    Args:
-        client: the official client.
-        namespace: where the set is.
-        daemon_set: its name.
-        nodes: the names of all nodes that are to have a pod; empty for none.
-        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: a pod there is stuck, the set is to run on another number
-            of nodes, or is deleted.
-        WaitTimeout: it did not come within the limit.
-
-    Source: daemonset/fixtures.go CheckDaemonPodOnNodes.
-    """
-    condition = daemon_set_pods_on_nodes(namespace, daemon_set, nodes)
-    return cast("list[dict[str, Any]]", _wait(client, condition, options))
-
-
-def daemon_set_present_on_nodes(namespace: str, daemon_set: str, count: int) -> DaemonSetPods:
-    """Return the condition of `wait_for_daemon_set_present_on_nodes`."""
-    number = check_count("count", count)
-    noun = "node" if number == 1 else "nodes"
-    goal = f"have one pod that has started on each node that it is to run on, {number} {noun} or"
-    return DaemonSetPods(namespace, daemon_set, f"{goal} more", is_started, least=number)
-
-
+@wait(limit="pod_start", summary="a daemon set's one started pod on each of so many nodes")
 def wait_for_daemon_set_present_on_nodes(
     client: ApiClient,
     namespace: str,
     daemon_set: str,
     count: int,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return a set's pods once one has started on each of its nodes, `count` nodes or more.
 
     Started is a pod that is no longer Pending; it need not be ready. Pods that are being deleted do
     not count.
 
     Args:
-        client: the official client.
-        namespace: where the set is.
-        daemon_set: its name.
         count: how many nodes at least; 0 or more.
-        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: a pod is stuck, the set is to run on fewer nodes, or is
-            deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: a pod is stuck, the set is to run on fewer nodes, or is deleted.
 
     Source: daemonset/fixtures.go CheckPresentOnNodes.
     """
-    condition = daemon_set_present_on_nodes(namespace, daemon_set, count)
-    return cast("list[dict[str, Any]]", _wait(client, condition, options))
+    number = check_count("count", count)
+    noun = "node" if number == 1 else "nodes"
+    goal = f"have one pod that has started on each node that it is to run on, {number} {noun} or"
+    return DaemonSetPods(namespace, daemon_set, f"{goal} more", is_started, least=number)
 
 
-def daemon_set_status(namespace: str, daemon_set: str) -> DaemonSetStatus:
-    """Return the condition of `wait_for_daemon_set_status`."""
-    return DaemonSetStatus(namespace, daemon_set)
-
-
+@wait(limit="pod_start", summary="a daemon set that counts all its pods as scheduled and ready")
 def wait_for_daemon_set_status(
     client: ApiClient, namespace: str, daemon_set: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a set once its status counts all the pods it is to have as scheduled and ready.
 
     The status must be of the present generation: upstream takes one that nobody has written yet for
     a set of no pods. One that is to have none satisfies this.
 
-    Args:
-        client: the official client.
-        namespace: where the set is.
-        daemon_set: its name.
-        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: a pod is stuck, or the set is deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: a pod is stuck, or the set is deleted.
 
     Source: daemonset/fixtures.go CheckDaemonStatus.
     """
-    condition = daemon_set_status(namespace, daemon_set)
-    return cast("dict[str, Any]", _wait(client, condition, options))
+    return DaemonSetStatus(namespace, daemon_set)
 
 
-def daemon_sets(namespace: str, allowed_not_ready: int = 0) -> DaemonSets:
-    """Return the condition of `wait_for_daemon_sets`."""
-    return DaemonSets(namespace, allowed_not_ready)
-
-
+@wait(
+    limit="system_daemonset_startup",
+    summary="all daemon sets of a namespace, but for a few pods of each",
+)
 def wait_for_daemon_sets(
     client: ApiClient,
     namespace: str,
     allowed_not_ready: int = 0,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return all sets of a namespace once each has its pods ready, but for a few.
 
     A namespace without any satisfies this. Upstream only warns when the limit is over.
 
     Args:
-        client: the official client.
-        namespace: where the sets are.
         allowed_not_ready: how many pods of each set may be missing or not ready.
-        **options: `timeout` (default: `system_daemonset_startup`, 5 minutes) and the other options
-            of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: e2e.go waitForDaemonSets.
     """
-    condition = daemon_sets(namespace, allowed_not_ready)
-    settings = resolve_options(options, timeout="system_daemonset_startup")
-    found = wait_for_condition(Session.of(client), condition, settings)
-    return cast("list[dict[str, Any]]", found)
-
-
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
-    settings = resolve_options(options, timeout="pod_start")
-    return wait_for_condition(Session.of(client), condition, settings)
+    return DaemonSets(namespace, allowed_not_ready)

@@ -9,32 +9,32 @@ Source: kubernetes/test/e2e/framework/events/events.go.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, EVENTS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import WaitOptions, parse_target, resolve_options
+from pytest_kwait.engine.options import WaitOptions, parse_target
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.pod.conditions import check_text_argument
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.framework.registry import ConditionOf
+
 __all__ = [
     "AwaitedEvent",
     "EventFields",
     "EventSource",
     "LastEventStore",
-    "event",
     "last_timestamp_of",
     "wait_for_event",
 ]
@@ -283,15 +283,41 @@ def _timestamp_of(obj: dict[str, Any]) -> str:
     return next(filter(None, times), metadata.get("creationTimestamp") or "")
 
 
-def event(
+@wait(
+    limit="pod_event", summary="an event with a reason, with words in its message, about an object"
+)
+def wait_for_event(
+    client: ApiClient,
     namespace: str,
     reason: str | None = None,
     message: str | None = None,
     *,
     about: str | None = None,
     type: str | None = None,
-) -> AwaitedEvent:
-    """Return the condition of `wait_for_event`."""
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[dict[str, Any]]:
+    """Return the latest event that matches, once there is one; earlier ones count.
+
+    Events are no promise: whoever writes them may leave some out, and the server forgets them after
+    an hour. The message of a wait in vain says which others there were. Upstream takes a field
+    selector; here the object is named.
+
+    Args:
+        namespace: where the event is; those about cluster-scoped objects are in `default`.
+        reason: its reason, exactly.
+        message: a part of its message.
+        about: the object it is about, `pod/web-0`, or the kind, `pod`; custom kinds by the kind in
+            lower case.
+        type: `Normal` or `Warning`.
+
+    Returns:
+        The event in its core form, also where it was written as one of `events.k8s.io`.
+
+    Raises:
+        InvalidArgument: none of reason, message and about, or an argument that cannot be meant.
+
+    Source: events/events.go WaitTimeoutForEvent.
+    """
     check_namespace(namespace)
     if reason is None and message is None and about is None:
         raise InvalidArgument("arguments", [], "give a reason, a message or what it is about")
@@ -309,44 +335,3 @@ def event(
         about=target,
         kind=type,
     )
-
-
-def wait_for_event(
-    client: ApiClient,
-    namespace: str,
-    reason: str | None = None,
-    message: str | None = None,
-    *,
-    about: str | None = None,
-    type: str | None = None,
-    **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
-    """Return the latest event that matches, once there is one; earlier ones count.
-
-    Events are no promise: whoever writes them may leave some out, and the server forgets them after
-    an hour. The message of a wait in vain says which others there were. Upstream takes a field
-    selector; here the object is named.
-
-    Args:
-        client: the official client.
-        namespace: where the event is; those about cluster-scoped objects are in `default`.
-        reason: its reason, exactly.
-        message: a part of its message.
-        about: the object it is about, `pod/web-0`, or the kind, `pod`; custom kinds by the kind in
-            lower case.
-        type: `Normal` or `Warning`.
-        **options: `timeout` (default: `pod_event`, 2 minutes) and the other options of every wait.
-
-    Returns:
-        The event in its core form, also where it was written as one of `events.k8s.io`.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: none of reason, message and about, or an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
-
-    Source: events/events.go WaitTimeoutForEvent.
-    """
-    condition = event(namespace, reason, message, about=about, type=type)
-    settings = resolve_options(options, timeout="pod_event")
-    return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))

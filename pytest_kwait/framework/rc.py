@@ -5,7 +5,7 @@ Source: kubernetes/test/utils/runners.go, kubernetes/test/e2e/kubectl/kubectl.go
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.client.resource import (
@@ -16,12 +16,10 @@ from pytest_kwait.client.resource import (
     REPLICATION_CONTROLLERS,
 )
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import Source
 from pytest_kwait.engine.object_counter import ObjectCounter, ObjectState, TerminalState
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.framework.pod.fields import (
     controller_uid,
     is_finished,
@@ -29,6 +27,7 @@ from pytest_kwait.framework.pod.fields import (
     phase_label,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.pods import detect_not_running
 from pytest_kwait.framework.terminal_states.workloads import detect_replica_failure
 from pytest_kwait.framework.workload.conditions import ALIVE, WorkloadCondition, judge_stuck_pods
@@ -45,16 +44,12 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "AnyPod",
     "RunningPods",
     "StableController",
-    "controlled_pods",
-    "controlled_pods_running",
-    "rc_pods_running",
-    "rc_to_stabilize",
     "wait_for_controlled_pods",
     "wait_for_controlled_pods_running",
     "wait_for_rc_pods_running",
@@ -261,138 +256,85 @@ class StableController(_Controlled):
         return self.workload.object()
 
 
-def controlled_pods(namespace: str, controller: str) -> AnyPod:
-    """Return the condition of `wait_for_controlled_pods`."""
-    resource, name = parse_controller("controller", controller)
-    return AnyPod(resource, namespace, name)
-
-
+@wait(limit="controlled_pods", summary="a pod of any controller")
 def wait_for_controlled_pods(
     client: ApiClient, namespace: str, controller: str, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods of a controller once there is one.
 
     Pods that have ended, or are being deleted, do not count.
 
     Args:
-        client: the official client.
-        namespace: where the controller is.
         controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
             `job/web`.
-        **options: `timeout` (default: `controlled_pods`, 10 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: its pods are refused, or it is deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: its pods are refused, or it is deleted.
 
     Source: kubernetes/test/e2e/framework/resource/resources.go WaitForControlledPods.
     """
-    condition = controlled_pods(namespace, controller)
-    return cast("list[dict[str, Any]]", _wait(client, condition, options))
-
-
-def controlled_pods_running(namespace: str, controller: str) -> RunningPods:
-    """Return the condition of `wait_for_controlled_pods_running`."""
     resource, name = parse_controller("controller", controller)
-    return RunningPods(resource, namespace, name)
+    return AnyPod(resource, namespace, name)
 
 
+@wait(limit="controlled_pods", summary="all pods of any controller in phase Running")
 def wait_for_controlled_pods_running(
     client: ApiClient, namespace: str, controller: str, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the Running pods of a controller once they are as many as it is to have, or more.
 
     They need not be ready. One that is to have no pods does not satisfy this, as upstream.
 
     Args:
-        client: the official client.
-        namespace: where the controller is.
         controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
             `job/web`.
-        **options: `timeout` (default: `controlled_pods`, 10 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: its pods are stuck or refused, it is to have none, or it
-            is deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: its pods are stuck or refused, it is to have none, or it is deleted.
 
     Source: kubernetes/test/e2e/framework/resource/resources.go WaitForControlledPodsRunning.
     """
-    condition = controlled_pods_running(namespace, controller)
-    return cast("list[dict[str, Any]]", _wait(client, condition, options))
+    resource, name = parse_controller("controller", controller)
+    return RunningPods(resource, namespace, name)
 
 
-def rc_pods_running(namespace: str, rc: str, count: int) -> RunningPods:
-    """Return the condition of `wait_for_rc_pods_running`."""
-    return RunningPods(REPLICATION_CONTROLLERS, namespace, rc, count, "rc")
-
-
+@wait(
+    limit="controlled_pods",
+    summary="a replication controller's exact number of pods in phase Running",
+)
 def wait_for_rc_pods_running(
     client: ApiClient, namespace: str, rc: str, count: int, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the Running pods of a ReplicationController once they are exactly `count`.
 
     They need not be ready. Upstream measures its limit from the last progress, and gives up at the
     first failed containers; here the limit is one, and pods that are stuck end the wait.
 
     Args:
-        client: the official client.
-        namespace: where the controller is.
-        rc: its name.
         count: how many pods, exactly; 0 or more.
-        **options: `timeout` (default: `controlled_pods`, 10 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods are stuck or refused, it is to have fewer, or it is
-            deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: pods are stuck or refused, it is to have fewer, or it is deleted.
 
     Source: kubernetes/test/utils/runners.go RCConfig.start.
     """
-    condition = rc_pods_running(namespace, rc, count)
-    return cast("list[dict[str, Any]]", _wait(client, condition, options))
+    return RunningPods(REPLICATION_CONTROLLERS, namespace, rc, count, "rc")
 
 
-def rc_to_stabilize(namespace: str, rc: str) -> StableController:
-    """Return the condition of `wait_for_rc_to_stabilize`."""
-    return StableController(REPLICATION_CONTROLLERS, namespace, rc, "rc")
-
-
+@wait(
+    limit="controlled_pods",
+    summary="a replication controller that counts as many pods as it is to have",
+)
 def wait_for_rc_to_stabilize(
     client: ApiClient, namespace: str, rc: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicationController once it has observed its spec and has as many pods as that.
 
     The pods are there; in what state does not matter.
 
-    Args:
-        client: the official client.
-        namespace: where it is.
-        rc: its name.
-        **options: `timeout` (default: `controlled_pods`, 10 minutes) and the other options of every
-            wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods are refused, or it is deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: pods are refused, or it is deleted.
 
     Source: kubernetes/test/e2e/kubectl/kubectl.go waitForRCToStabilize.
     """
-    condition = rc_to_stabilize(namespace, rc)
-    return cast("dict[str, Any]", _wait(client, condition, options))
-
-
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
-    settings = resolve_options(options, timeout="controlled_pods")
-    return wait_for_condition(Session.of(client), condition, settings)
+    return StableController(REPLICATION_CONTROLLERS, namespace, rc, "rc")

@@ -9,13 +9,12 @@ kubernetes/test/e2e/apps/deployment.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.client.resource import REPLICA_SETS
-from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.workloads import detect_replica_failure
 from pytest_kwait.framework.workload.conditions import (
     ALIVE,
@@ -33,7 +32,7 @@ from pytest_kwait.framework.workload.fields import (
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "AvailableReplicas",
@@ -41,11 +40,6 @@ __all__ = [
     "ObservedReplicaSet",
     "ReadyReplicaSet",
     "SpecReplicas",
-    "observed_replica_set",
-    "ready_replica_set",
-    "replica_set_desired_replicas",
-    "replica_set_target_available_replicas",
-    "replica_set_target_spec_replicas",
     "wait_for_observed_replica_set",
     "wait_for_ready_replica_set",
     "wait_for_replica_set_desired_replicas",
@@ -254,183 +248,106 @@ class ObservedReplicaSet(_ReplicaSetCondition):
         return (self.workload.ending() or Pending(lag)) if lag else Met()
 
 
-def ready_replica_set(namespace: str, replica_set: str) -> ReadyReplicaSet:
-    """Return the condition of `wait_for_ready_replica_set`."""
-    return ReadyReplicaSet(namespace, replica_set)
-
-
+@wait(limit="replica_set", summary="a replica set whose pods are all ready")
 def wait_for_ready_replica_set(
     client: ApiClient, namespace: str, replica_set: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once it has exactly the pods that it is to have, all of them ready.
 
     With 0 replicas it holds once no pod is left. Upstream does not ask which generation the status
     is of.
 
-    Args:
-        client: the official client.
-        namespace: where the ReplicaSet is.
-        replica_set: its name.
-        **options: `timeout` (default: `replica_set`, 5 minutes) and the other options of every
-            wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods are stuck or refused, or it was deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: pods are stuck or refused, or it was deleted.
 
     Source: replicaset/wait.go WaitForReadyReplicaSet.
     """
-    awaited = ready_replica_set(namespace, replica_set)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "replica_set"))
+    return ReadyReplicaSet(namespace, replica_set)
 
 
-def replica_set_target_available_replicas(
-    namespace: str, replica_set: str, target_replicas: int
-) -> AvailableReplicas:
-    """Return the condition of `wait_for_replica_set_target_available_replicas`."""
-    target = check_count("target_replicas", target_replicas)
-    return AvailableReplicas(namespace, replica_set, target)
-
-
+@wait(limit="replica_set", summary="a replica set with an exact number of available pods")
 def wait_for_replica_set_target_available_replicas(
     client: ApiClient,
     namespace: str,
     replica_set: str,
     target_replicas: int,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once exactly so many of its pods are available.
 
     Available is what has been ready for `minReadySeconds`. One too many is as little as one too
     few; there may be others that are not available.
 
     Args:
-        client: the official client.
-        namespace: where the ReplicaSet is.
-        replica_set: its name.
         target_replicas: how many, 0 or more.
-        **options: `timeout` (default: `replica_set`, 5 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: it is to have fewer pods, too many of them are stuck or
-            refused, or it was deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: it is to have fewer pods, too many of them are stuck or refused, or it was
+            deleted.
 
     Source: replicaset/wait.go WaitForReplicaSetTargetAvailableReplicas.
     """
-    awaited = replica_set_target_available_replicas(namespace, replica_set, target_replicas)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "replica_set"))
-
-
-def replica_set_target_spec_replicas(
-    namespace: str, replica_set: str, target_replicas: int
-) -> SpecReplicas:
-    """Return the condition of `wait_for_replica_set_target_spec_replicas`."""
     target = check_count("target_replicas", target_replicas)
-    return SpecReplicas(namespace, replica_set, target)
+    return AvailableReplicas(namespace, replica_set, target)
 
 
+@wait(limit="poll_short", summary="a replica set that is to have an exact number of pods")
 def wait_for_replica_set_target_spec_replicas(
     client: ApiClient,
     namespace: str,
     replica_set: str,
     target_replicas: int,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once it is to have so many pods, and its controller has seen that.
 
     Nothing is said of pods.
 
     Args:
-        client: the official client.
-        namespace: where the ReplicaSet is.
-        replica_set: its name.
         target_replicas: how many, 0 or more.
-        **options: `timeout` (default: `poll_short`, 1 minute) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the ReplicaSet was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: test/e2e/apps/deployment.go waitForReplicaSetTargetSpecReplicas.
     """
-    awaited = replica_set_target_spec_replicas(namespace, replica_set, target_replicas)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "poll_short"))
+    target = check_count("target_replicas", target_replicas)
+    return SpecReplicas(namespace, replica_set, target)
 
 
-def replica_set_desired_replicas(namespace: str, replica_set: str) -> DesiredReplicas:
-    """Return the condition of `wait_for_replica_set_desired_replicas`."""
-    return DesiredReplicas(namespace, replica_set)
-
-
+@wait(limit="poll_short", summary="a replica set with as many pods as it is to have")
 def wait_for_replica_set_desired_replicas(
     client: ApiClient, namespace: str, replica_set: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once it has exactly the pods that it is to have, in whatever state.
 
-    Args:
-        client: the official client.
-        namespace: where the ReplicaSet is.
-        replica_set: its name.
-        **options: `timeout` (default: `poll_short`, 1 minute) and the other options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods are refused, or it was deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: pods are refused, or it was deleted.
 
     Source: test/e2e/apps/deployment.go waitForReplicaSetDesiredReplicas, and
     test/utils/replicaset.go WaitRSStable.
     """
-    awaited = replica_set_desired_replicas(namespace, replica_set)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "poll_short"))
+    return DesiredReplicas(namespace, replica_set)
 
 
-def observed_replica_set(
-    namespace: str, replica_set: str, desired_generation: int
-) -> ObservedReplicaSet:
-    """Return the condition of `wait_for_observed_replica_set`."""
-    generation = check_count("desired_generation", desired_generation, least=1)
-    return ObservedReplicaSet(namespace, replica_set, generation)
-
-
+@wait(limit="poll_short", summary="a replica set of which a generation has been observed")
 def wait_for_observed_replica_set(
     client: ApiClient,
     namespace: str,
     replica_set: str,
     desired_generation: int,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a ReplicaSet once its controller has seen a generation, and the present one.
 
     Args:
-        client: the official client.
-        namespace: where the ReplicaSet is.
-        replica_set: its name.
         desired_generation: the generation, or one before what it may be by then; 1 or more.
-        **options: `timeout` (default: `poll_short`, 1 minute) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the ReplicaSet was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: as test/utils/deployment.go WaitForObservedDeployment; upstream asks this of a
     ReplicaSet only beside other things.
     """
-    awaited = observed_replica_set(namespace, replica_set, desired_generation)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "poll_short"))
-
-
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve_options(options, timeout=timeout)
-    return wait_for_condition(Session.of(client), condition, settings)
+    generation = check_count("desired_generation", desired_generation, least=1)
+    return ObservedReplicaSet(namespace, replica_set, generation)

@@ -12,9 +12,10 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, KwaitError, WaitTimeout
-from pytest_kwait.framework.daemonset import daemon_sets
+from pytest_kwait.framework.daemonset import wait_for_daemon_sets
 from pytest_kwait.framework.node.wait import schedulable_nodes
-from pytest_kwait.framework.pod.list_wait import almost_all_pods_ready
+from pytest_kwait.framework.pod.list_wait import wait_for_almost_all_pods_ready
+from pytest_kwait.framework.registry import condition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,9 @@ class Readiness:
                 nodes = schedulable_nodes(allowed, settings.non_blocking_taints, least=0)
                 self._wait(session, nodes, "node_schedulable", "nodes")
             if allowed >= 0 and settings.min_startup_pods >= 0:
-                pods = almost_all_pods_ready(SYSTEM_NAMESPACE, settings.min_startup_pods, allowed)
+                pods = condition_of(wait_for_almost_all_pods_ready)(
+                    SYSTEM_NAMESPACE, settings.min_startup_pods, allowed
+                )
                 self._wait(session, pods, "system_pods_startup", f"pods of {SYSTEM_NAMESPACE}")
             if allowed >= 0:
                 self._check_daemon_sets(session, allowed)
@@ -108,7 +111,7 @@ class Readiness:
         return ""
 
     def _check_daemon_sets(self, session: Session, allowed: int) -> None:
-        condition = daemon_sets(SYSTEM_NAMESPACE, allowed)
+        condition = condition_of(wait_for_daemon_sets)(SYSTEM_NAMESPACE, allowed)
         try:
             self._wait(
                 session, condition, "system_daemonset_startup", f"daemon sets of {SYSTEM_NAMESPACE}"

@@ -11,7 +11,8 @@ from pytest_kwait.engine.failure.timeline import Timeline
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitTimeout
-from pytest_kwait.framework.job.wait import job_pods_running
+from pytest_kwait.framework.job.wait import wait_for_job_pods_running
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.testing import FakeClock
 from tests.engine.fake_session import FakeSession, job
 
@@ -40,7 +41,12 @@ def test_a_wait_is_pending_until_it_ends_however_that_is(mode: str) -> None:
     deadline = Deadline.after(10.0, session.script_clock)
     try:
         with pytest.raises(WaitTimeout) as caught:
-            wait_for_condition(session, job_pods_running("ci-1", "sleepers", 3), settings, deadline)
+            wait_for_condition(
+                session,
+                condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 3),
+                settings,
+                deadline,
+            )
     finally:
         ACTIVE_WAITS.remove(ears)
 

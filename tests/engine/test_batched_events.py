@@ -13,7 +13,8 @@ from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.retry import ErrorLog
 from pytest_kwait.engine.verdicts import LazyPending, Pending
 from pytest_kwait.engine.watch_mode import WatchMode
-from pytest_kwait.framework.job.wait import job_pods_running
+from pytest_kwait.framework.job.wait import wait_for_job_pods_running
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, job, pod
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Told:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         monkeypatch.setattr(watch_mode, "subscribe", lambda *_: Unheard())
         session = FakeSession()
-        condition = job_pods_running("ci-1", "sleepers", count)
+        condition = condition_of(wait_for_job_pods_running)("ci-1", "sleepers", count)
         self.judge = Evaluator(condition, WaitSettings(timeout=60.0), session.clock)
         self.mode = WatchMode(
             session,

@@ -11,15 +11,24 @@ from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.framework.job.wait import (
-    job_complete,
-    job_failed,
-    job_pods_running,
-    job_pods_succeeded,
+    wait_for_job_complete,
+    wait_for_job_failed,
+    wait_for_job_pods_running,
+    wait_for_job_pods_succeeded,
 )
 from pytest_kwait.framework.objects.conditions import ManyObjects, OneObject
-from pytest_kwait.framework.pod.list_wait import number_of_pods, pods_running, pods_running_ready
-from pytest_kwait.framework.pod.wait import pod_not_found, pod_running, pod_success
+from pytest_kwait.framework.pod.list_wait import (
+    wait_for_number_of_pods,
+    wait_for_pods_running,
+    wait_for_pods_running_ready,
+)
+from pytest_kwait.framework.pod.wait import (
+    wait_for_pod_not_found,
+    wait_for_pod_running,
+    wait_for_pod_success,
+)
 from pytest_kwait.framework.predicates import parse_predicate
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition, job, pod
 
 if TYPE_CHECKING:
@@ -45,20 +54,20 @@ LIMIT = 30.0
 JOB_LABEL = "batch.kubernetes.io/controller-uid"
 FIRST_JOB = "job-0"
 POD_WAITS: dict[str, Callable[[], Any]] = {
-    "none": lambda: number_of_pods("ci-1", 0, selector="app=web"),
-    "two": lambda: number_of_pods("ci-1", 2, selector="app=web"),
-    "two running": lambda: pods_running("ci-1", 2, selector="app=web"),
-    "one ready": lambda: pods_running_ready("ci-1", 1, selector="app=web"),
-    "a running": lambda: pod_running("ci-1", "a"),
-    "a succeeded": lambda: pod_success("ci-1", "a"),
-    "a gone": lambda: pod_not_found("ci-1", "a"),
+    "none": lambda: condition_of(wait_for_number_of_pods)("ci-1", 0, selector="app=web"),
+    "two": lambda: condition_of(wait_for_number_of_pods)("ci-1", 2, selector="app=web"),
+    "two running": lambda: condition_of(wait_for_pods_running)("ci-1", 2, selector="app=web"),
+    "one ready": lambda: condition_of(wait_for_pods_running_ready)("ci-1", 1, selector="app=web"),
+    "a running": lambda: condition_of(wait_for_pod_running)("ci-1", "a"),
+    "a succeeded": lambda: condition_of(wait_for_pod_success)("ci-1", "a"),
+    "a gone": lambda: condition_of(wait_for_pod_not_found)("ci-1", "a"),
 }
 JOB_WAITS: dict[str, Callable[[], Any]] = {
-    "one running": lambda: job_pods_running("ci-1", "sleepers", 1),
-    "two running": lambda: job_pods_running("ci-1", "sleepers", 2),
-    "two succeeded": lambda: job_pods_succeeded("ci-1", "sleepers", 2),
-    "complete": lambda: job_complete("ci-1", "sleepers"),
-    "failed": lambda: job_failed("ci-1", "sleepers"),
+    "one running": lambda: condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 1),
+    "two running": lambda: condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 2),
+    "two succeeded": lambda: condition_of(wait_for_job_pods_succeeded)("ci-1", "sleepers", 2),
+    "complete": lambda: condition_of(wait_for_job_complete)("ci-1", "sleepers"),
+    "failed": lambda: condition_of(wait_for_job_failed)("ci-1", "sleepers"),
 }
 
 

@@ -10,7 +10,8 @@ from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitTimeout
-from pytest_kwait.framework.storage.claims import persistent_volume_claim_phase
+from pytest_kwait.framework.registry import condition_of
+from pytest_kwait.framework.storage.claims import wait_for_persistent_volume_claim_phase
 from tests.engine.fake_session import FakeSession
 
 FORBIDDEN = ApiError('User "robot" cannot list resource "events"', status=403, reason="Forbidden")
@@ -22,7 +23,7 @@ def claim(phase: str) -> dict[str, Any]:
 
 
 def wait(session: FakeSession, mode: Any, timeout: float = 60.0) -> Any:
-    condition = persistent_volume_claim_phase("ci-1", "data", "Bound")
+    condition = condition_of(wait_for_persistent_volume_claim_phase)("ci-1", "data", "Bound")
     return wait_for_condition(session, condition, WaitSettings(timeout, mode=mode))
 
 

@@ -16,6 +16,7 @@ from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError
 from pytest_kwait.framework.events import EventSource
 from pytest_kwait.framework.pod.fields import PodFields
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, job, pod
 
 if TYPE_CHECKING:
@@ -335,7 +336,7 @@ def test_an_error_in_one_wait_is_not_another_ones() -> None:
 
 
 def test_waits_on_a_job_and_on_its_pods_share_what_they_have_in_common() -> None:
-    from pytest_kwait.framework.job.wait import job_complete, job_pods_running
+    from pytest_kwait.framework.job.wait import wait_for_job_complete, wait_for_job_pods_running
 
     session = PatientSession()
     session.put(JOBS, job())
@@ -345,8 +346,10 @@ def test_waits_on_a_job_and_on_its_pods_share_what_they_have_in_common() -> None
     def wait(condition: Any) -> None:
         results.append(wait_for_condition(session, condition, WaitSettings(timeout=20.0)))
 
-    conditions: list[Any] = [job_pods_running("ci-1", "sleepers", 1) for _ in range(5)]
-    conditions += [job_complete("ci-1", "sleepers") for _ in range(5)]
+    conditions: list[Any] = [
+        condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 1) for _ in range(5)
+    ]
+    conditions += [condition_of(wait_for_job_complete)("ci-1", "sleepers") for _ in range(5)]
     threads = [threading.Thread(target=wait, args=(each,)) for each in conditions]
     for thread in threads:
         thread.start()

@@ -13,6 +13,7 @@ from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine import shared_stream
 from pytest_kwait.errors import ApiError
 from pytest_kwait.framework.pod.fields import PodFields
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import job, pod
 from tests.engine.test_shared_stream import PatientSession, RecordingSubscriber, web
 
@@ -227,7 +228,7 @@ def test_a_wait_of_a_job_takes_pods_from_the_informer_and_watches_the_job(
 ) -> None:
     from pytest_kwait.engine.options import WaitSettings
     from pytest_kwait.engine.waiter import wait_for_condition
-    from pytest_kwait.framework.job.wait import job_pods_running
+    from pytest_kwait.framework.job.wait import wait_for_job_pods_running
 
     running.inform()
     session.put(JOBS, job())
@@ -239,7 +240,9 @@ def test_a_wait_of_a_job_takes_pods_from_the_informer_and_watches_the_job(
     later = threading.Thread(target=bring_about)
     later.start()
     pods = wait_for_condition(
-        session, job_pods_running("ci-1", "sleepers", 1), WaitSettings(timeout=20.0)
+        session,
+        condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 1),
+        WaitSettings(timeout=20.0),
     )
     later.join()
     assert [each["metadata"]["name"] for each in pods] == ["a"]

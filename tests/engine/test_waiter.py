@@ -10,7 +10,12 @@ from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.options import Mode, WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.framework.job.wait import job_complete, job_pods_running, job_pods_succeeded
+from pytest_kwait.framework.job.wait import (
+    wait_for_job_complete,
+    wait_for_job_pods_running,
+    wait_for_job_pods_succeeded,
+)
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, Silence, condition, job, pod
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
@@ -32,7 +37,9 @@ def _no_reader_survives() -> Any:
 
 def running(session: FakeSession, count: int = 3, **options: Any) -> Any:
     settings = WaitSettings(**({"timeout": 60.0} | options))
-    return wait_for_condition(session, job_pods_running("ci-1", "sleepers", count), settings)
+    return wait_for_condition(
+        session, condition_of(wait_for_job_pods_running)("ci-1", "sleepers", count), settings
+    )
 
 
 def names(objects: Any) -> list[str]:
@@ -173,7 +180,11 @@ def test_failed_job_ends_the_wait_at_once(session: FakeSession, mode: Mode) -> N
     session.at(6, session.put, JOBS, job(status={"conditions": ended}))
 
     with pytest.raises(WaitFailed) as caught:
-        wait_for_condition(session, job_complete("ci-1", "sleepers"), WaitSettings(60.0, mode=mode))
+        wait_for_condition(
+            session,
+            condition_of(wait_for_job_complete)("ci-1", "sleepers"),
+            WaitSettings(60.0, mode=mode),
+        )
 
     reason = "the job failed: BackoffLimitExceeded: Job has reached it"
     assert caught.value.evidence["reason"] == reason
@@ -480,6 +491,8 @@ def test_succeeded_pods_are_counted_without_their_job_being_done(
     session.at(4, session.put, PODS, pod("b", "Succeeded"))
     settings = WaitSettings(60.0, mode=mode)
 
-    pods = wait_for_condition(session, job_pods_succeeded("ci-1", "sleepers", 2), settings)
+    pods = wait_for_condition(
+        session, condition_of(wait_for_job_pods_succeeded)("ci-1", "sleepers", 2), settings
+    )
 
     assert names(pods) == ["a", "b"]

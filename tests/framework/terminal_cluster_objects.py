@@ -14,7 +14,8 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.errors import WaitFailed, WaitTimeout
 from pytest_kwait.framework.cluster.api_server import API_SERVICES
-from pytest_kwait.framework.cluster.webhooks import webhook_ready
+from pytest_kwait.framework.cluster.webhooks import wait_for_webhook_ready
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition
 
 if TYPE_CHECKING:
@@ -61,7 +62,11 @@ def _established(client: ApiClient) -> Any:
 
 _GOING = {"name": "ci-1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
 _CONFLICT = '"Widget" is already in use'
-_HOOKS = webhook_ready("ci-1", "validatingwebhookconfiguration/guard").sources()[0].resource
+_HOOKS = (
+    condition_of(wait_for_webhook_ready)("ci-1", "validatingwebhookconfiguration/guard")
+    .sources()[0]
+    .resource
+)
 _OFF = "scaling is disabled since the replica count of the target is zero"
 
 DOOMED_CLUSTER = {

@@ -11,14 +11,13 @@ from pytest_kwait.client.resource import DAEMON_SETS, PODS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.daemonset import (
-    daemon_set_pods_on_nodes,
-    daemon_set_present_on_nodes,
-    daemon_set_running_on_all_nodes,
-    daemon_set_status,
-    daemon_sets,
+    wait_for_daemon_set_pods_on_nodes,
+    wait_for_daemon_set_present_on_nodes,
     wait_for_daemon_set_running_on_all_nodes,
+    wait_for_daemon_set_status,
+    wait_for_daemon_sets,
 )
-from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.framework.registry import WAITS, condition_of
 from tests.framework.workload_samples import of, stuck
 
 if TYPE_CHECKING:
@@ -60,19 +59,19 @@ def put(awaited: Any, position: int, obj: Any) -> None:
 
 
 def everywhere() -> Any:
-    return daemon_set_running_on_all_nodes("ci-1", "web")
+    return condition_of(wait_for_daemon_set_running_on_all_nodes)("ci-1", "web")
 
 
 def only(*nodes: str) -> Any:
-    return daemon_set_pods_on_nodes("ci-1", "web", nodes)
+    return condition_of(wait_for_daemon_set_pods_on_nodes)("ci-1", "web", nodes)
 
 
 def started(count: int) -> Any:
-    return daemon_set_present_on_nodes("ci-1", "web", count)
+    return condition_of(wait_for_daemon_set_present_on_nodes)("ci-1", "web", count)
 
 
 def status() -> Any:
-    return daemon_set_status("ci-1", "web")
+    return condition_of(wait_for_daemon_set_status)("ci-1", "web")
 
 
 BAD = "InvalidImageName: nope"
@@ -230,7 +229,7 @@ def test_pods_move_and_go() -> None:
 
 
 def test_all_sets_of_a_namespace() -> None:
-    awaited = daemon_sets("ci-1")
+    awaited = condition_of(wait_for_daemon_sets)("ci-1")
     assert awaited.verdict() == Met()
     put(awaited, 0, agent())
     put(awaited, 0, agent(3, 1, name="b", uid="uid-b"))
@@ -239,7 +238,7 @@ def test_all_sets_of_a_namespace() -> None:
     assert awaited.verdict() == Pending(
         "1 of 3 ready: 1 web with 2 of 2 pods, 1 b with 1 of 3 pods, 1 c not observed yet"
     )
-    some = daemon_sets("ci-1", 2)
+    some = condition_of(wait_for_daemon_sets)("ci-1", 2)
     put(some, 0, agent(3, 1))
     assert some.verdict() == Met()
     assert [each["kind"] for each in some.result()] == ["DaemonSet"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +22,7 @@ from tests.engine.fake_session import FakeSession
 from tests.framework.samples import ANY, SAMPLES, mangled
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable
 
 NAMED = (
@@ -82,7 +81,7 @@ SPECIAL: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
         ((f"{kind}/web",), {}) for kind in ("deployment", "statefulset", "daemonset")
     ],
 }
-LOOKS = [wait for wait in WAITS.values() if wait.condition and "auth" not in wait.name]
+LOOKS = [wait for wait in WAITS.values() if wait.make_condition and "auth" not in wait.name]
 """Whether somebody may do something is asked, not looked at."""
 
 
@@ -92,24 +91,24 @@ def calls(wait: Wait) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
         return SPECIAL[wait.name]
     required = [
         parameter
-        for parameter in inspect.signature(condition_of(wait)).parameters.values()
+        for parameter in wait.signature.parameters.values()
         if parameter.default is parameter.empty and parameter.name != "namespace"
     ]
     return [((), {parameter.name: _argument(parameter) for parameter in required})]
-
-
-def condition_of(wait: Wait) -> Callable[..., Any]:
-    made: Callable[..., Any] = getattr(import_module(wait.module), str(wait.condition))
-    return made
 
 
 def conditions(wait: Wait) -> list[Callable[[], Any]]:
     """Return what makes the conditions of a wait, anew each time."""
     first = ("ci-1",) if wait.namespaced else ()
     return [
-        partial(_made, partial(condition_of(wait), *first, *args, **kwargs))
+        partial(_made, partial(_maker(wait), *first, *args, **kwargs))
         for args, kwargs in calls(wait)
     ]
+
+
+def _maker(wait: Wait) -> Callable[..., Any]:
+    assert wait.make_condition is not None
+    return wait.make_condition
 
 
 def _argument(parameter: inspect.Parameter) -> Any:

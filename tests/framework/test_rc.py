@@ -11,13 +11,12 @@ from pytest_kwait.client.resource import PODS, REPLICATION_CONTROLLERS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.rc import (
-    controlled_pods,
-    controlled_pods_running,
-    rc_pods_running,
-    rc_to_stabilize,
+    wait_for_controlled_pods,
+    wait_for_controlled_pods_running,
     wait_for_rc_pods_running,
+    wait_for_rc_to_stabilize,
 )
-from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.framework.registry import WAITS, condition_of
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import deployment, of, stuck
 
@@ -54,19 +53,19 @@ def put(awaited: Any, position: int, obj: Any) -> None:
 
 
 def a_pod(controller: str = "rc/web") -> Any:
-    return controlled_pods("ci-1", controller)
+    return condition_of(wait_for_controlled_pods)("ci-1", controller)
 
 
 def all_running(controller: str = "rc/web") -> Any:
-    return controlled_pods_running("ci-1", controller)
+    return condition_of(wait_for_controlled_pods_running)("ci-1", controller)
 
 
 def running(count: int) -> Any:
-    return rc_pods_running("ci-1", "web", count)
+    return condition_of(wait_for_rc_pods_running)("ci-1", "web", count)
 
 
 def stable() -> Any:
-    return rc_to_stabilize("ci-1", "web")
+    return condition_of(wait_for_rc_to_stabilize)("ci-1", "web")
 
 
 WAITING = of("web", "w", "Pending")

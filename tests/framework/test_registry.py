@@ -3,13 +3,18 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.registry import WAITS, Wait
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 OPTIONS = "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for"
 BOUND = [wait for wait in WAITS.values() if wait.bound]
@@ -23,20 +28,38 @@ def test_every_wait_is_there_and_its_limit_in_the_table(wait: Wait) -> None:
 
 
 @pytest.mark.parametrize("wait", BOUND, ids=lambda wait: wait.name)
-def test_function_condition_and_usage_take_the_same(wait: Wait) -> None:
+def test_function_marker_and_usage_take_the_same_arguments(wait: Wait) -> None:
     function = [*inspect.signature(wait.function).parameters.values()]
-    assert wait.condition is not None
-    module = sys.modules[wait.module]
-    condition = [*inspect.signature(getattr(module, wait.condition)).parameters.values()]
 
     first = ["client", "namespace"] if wait.namespaced else ["client"]
     assert [p.name for p in function[: len(first)]] == first
     assert function[-1].kind is inspect.Parameter.VAR_KEYWORD
+    assert wait.make_condition is not None
+    condition = inspect.signature(wait.make_condition).parameters.values()
     assert [(p.name, p.default, p.kind) for p in function[1:-1]] == [
-        (p.name, p.default, p.kind) for p in condition
+        (p.name, p.default, p.kind) for p in condition if p.kind is not p.VAR_KEYWORD
     ]
     usage = inspect.Signature([p.replace(annotation=p.empty) for p in function[len(first) : -1]])
     assert str(usage) == f"({wait.usage})"
+
+
+def test_a_wait_returns_the_result_of_its_condition() -> None:
+    function = WAITS["wait_for_job_failed"].function
+
+    assert str(inspect.signature(function)) == (
+        "(client: 'ApiClient', namespace: 'str', job: 'str', "
+        "**options: 'Unpack[WaitOptions]') -> 'dict[str, Any]'"
+    )
+    assert (function.__doc__ or "").startswith("Return a Job once its Failed condition is True.")
+
+
+def test_the_client_may_be_given_by_name(client: ApiClient, session: FakeSession) -> None:
+    wait_for_namespaces_deleted = WAITS["wait_for_namespaces_deleted"].function
+
+    assert wait_for_namespaces_deleted(client=client, namespaces=[], timeout=1) is None
+    assert session.requests == []
+    with pytest.raises(InvalidArgument, match=r"^wait option='timout' is not valid: a wait takes"):
+        wait_for_namespaces_deleted(client, [], timout=1)
 
 
 def test_reading_the_list_imports_no_wait() -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.replicaset import (
-    observed_replica_set,
-    ready_replica_set,
-    replica_set_desired_replicas,
-    replica_set_target_available_replicas,
-    replica_set_target_spec_replicas,
+    wait_for_observed_replica_set,
+    wait_for_ready_replica_set,
+    wait_for_replica_set_desired_replicas,
+    wait_for_replica_set_target_available_replicas,
+    wait_for_replica_set_target_spec_replicas,
 )
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import enter, of, replica_set, stuck
@@ -36,24 +37,24 @@ class Row:
     pods: list[Any] = field(default_factory=list)
 
 
-def ready() -> Condition:
-    return ready_replica_set("ci-1", "web-1")
+def ready() -> Any:
+    return condition_of(wait_for_ready_replica_set)("ci-1", "web-1")
 
 
-def available(target: int) -> Condition:
-    return replica_set_target_available_replicas("ci-1", "web-1", target)
+def available(target: int) -> Any:
+    return condition_of(wait_for_replica_set_target_available_replicas)("ci-1", "web-1", target)
 
 
-def spec(target: int) -> Condition:
-    return replica_set_target_spec_replicas("ci-1", "web-1", target)
+def spec(target: int) -> Any:
+    return condition_of(wait_for_replica_set_target_spec_replicas)("ci-1", "web-1", target)
 
 
-def desired() -> Condition:
-    return replica_set_desired_replicas("ci-1", "web-1")
+def desired() -> Any:
+    return condition_of(wait_for_replica_set_desired_replicas)("ci-1", "web-1")
 
 
-def observed(generation: int) -> Condition:
-    return observed_replica_set("ci-1", "web-1", generation)
+def observed(generation: int) -> Any:
+    return condition_of(wait_for_observed_replica_set)("ci-1", "web-1", generation)
 
 
 def rs(there: int = 0, ready: int = 0, available: int = 0, **more: Any) -> Any:

@@ -6,20 +6,18 @@ kubernetes/staging/src/k8s.io/kube-aggregator/pkg/controllers/status/remote.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.errors import StartupGrace, make_unreadable_error
 from pytest_kwait.client.resource import Resource
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import ErrorAction, classify_error
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.predicates import ConditionStatus
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -27,13 +25,14 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "AvailableService",
     "HealthyServer",
-    "api_server_healthy",
-    "api_service_available",
     "wait_for_api_server_healthy",
     "wait_for_api_service_available",
 ]
@@ -121,31 +120,17 @@ class HealthyServer:
         return EvidenceScope(None, objects=(ObjectReference("", "", "", look, exists=False),))
 
 
-def api_server_healthy() -> HealthyServer:
-    """Return the condition of `wait_for_api_server_healthy`."""
-    return HealthyServer()
-
-
-def wait_for_api_server_healthy(client: ApiClient, **options: Unpack[WaitOptions]) -> None:
+@wait(limit="api_server", summary="an API server that says it is ready", poll="serving_poll")
+def wait_for_api_server_healthy(
+    client: ApiClient, **options: Unpack[WaitOptions]
+) -> ConditionOf[None]:
     """Return None once the API server says that it is ready.
 
     A server that cannot be reached, or that is only starting, is waited for; the message names the
     checks that fail. It is asked every `poll`, 100 ms if not given. Behind a load balancer one
     answer is that of one server: `stable_for` asks for longer.
-
-    Args:
-        client: the official client.
-        **options: `timeout` (default: `api_server`, 1 minute) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an option that cannot be meant.
-        WaitTimeout: it did not come within the limit.
     """
-    condition = api_server_healthy()
-    settings = resolve_options(options, timeout="api_server", poll="serving_poll")
-    condition.session = Session.of(client)
-    wait_for_condition(condition.session, condition, settings)
+    return HealthyServer()
 
 
 API_SERVICES = Resource(
@@ -225,33 +210,21 @@ class AvailableService:
         return EvidenceScope(None, objects=(self._service.reference(),))
 
 
-def api_service_available(api_service: str) -> AvailableService:
-    """Return the condition of `wait_for_api_service_available`."""
-    return AvailableService(api_service)
-
-
+@wait(limit="api_service", summary="an APIService that is available")
 def wait_for_api_service_available(
     client: ApiClient, api_service: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return an APIService once its condition Available is True.
 
     That endpoints are missing or discovery fails may pass, for as long as the limit; that there is
     no service, or that it has not this port, is believed after `grace`.
 
     Args:
-        client: the official client.
         api_service: its name, `<version>.<group>`.
-        **options: `timeout` (default: `api_service`, 1 minute) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the APIService was deleted, or names a service that is
-            not there.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the APIService was deleted, or names a service that is not there.
 
     Source: kubernetes/test/e2e/apimachinery/aggregator.go SetUpSampleAPIServer.
     """
-    condition = api_service_available(api_service)
-    settings = resolve_options(options, timeout="api_service")
-    return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))
+    return AvailableService(api_service)

@@ -8,30 +8,28 @@ Source: kubernetes/test/e2e/framework/auth/helpers.go.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, Resource
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.pod.conditions import check_text_argument
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "ReviewedAccess",
-    "authorization_update",
-    "authz_update",
-    "named_authorization_update",
     "wait_for_authorization_update",
     "wait_for_authz_update",
     "wait_for_named_authorization_update",
@@ -156,22 +154,11 @@ class ReviewedAccess:
         return EvidenceScope(self._attributes.get("namespace") or None, objects=(grants,))
 
 
-def authorization_update(
-    namespace: str,
-    user: str,
-    verb: str,
-    resource: str,
-    allowed: bool = True,
-    *,
-    groups: Sequence[str] = (),
-    all_namespaces: bool = False,
-) -> ReviewedAccess:
-    """Return the condition of `wait_for_authorization_update`."""
-    where = "" if _check_bool("all_namespaces", all_namespaces) else check_namespace(namespace)
-    attributes = _attributes(where, verb, resource)
-    return _reviewed_access(user, groups, attributes, allowed)
-
-
+@wait(
+    limit="authorization",
+    summary="a user who may do something with a kind, or may not",
+    poll="authorization_poll",
+)
 def wait_for_authorization_update(
     client: ApiClient,
     namespace: str,
@@ -183,7 +170,7 @@ def wait_for_authorization_update(
     groups: Sequence[str] = (),
     all_namespaces: bool = False,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return the SubjectAccessReview that says a user may do something, or may not any more.
 
     It is asked for every `poll`, 100 ms if not given. With several API servers each has an
@@ -199,39 +186,19 @@ def wait_for_authorization_update(
         allowed: False to wait until it is not allowed.
         groups: whose member the user is.
         all_namespaces: whether to ask for all namespaces at once, as for a cluster role's binding.
-        **options: `timeout` (default: `authorization`, 5 s) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: auth/helpers.go WaitForAuthorizationUpdate.
     """
-    condition = authorization_update(
-        namespace, user, verb, resource, allowed, groups=groups, all_namespaces=all_namespaces
-    )
-    return _wait(client, condition, options)
+    where = "" if _check_bool("all_namespaces", all_namespaces) else check_namespace(namespace)
+    attributes = _attributes(where, verb, resource)
+    return _reviewed_access(user, groups, attributes, allowed)
 
 
-def named_authorization_update(
-    namespace: str,
-    user: str,
-    verb: str,
-    resource: str,
-    name: str,
-    allowed: bool = True,
-    *,
-    groups: Sequence[str] = (),
-) -> ReviewedAccess:
-    """Return the condition of `wait_for_named_authorization_update`."""
-    attributes = _attributes(check_namespace(namespace), verb, resource)
-    # Names of roles and the like may hold what no DNS name does.
-    return _reviewed_access(
-        user, groups, {**attributes, "name": check_text_argument("name", name)}, allowed
-    )
-
-
+@wait(
+    limit="authorization",
+    summary="a user who may do something with one object, or may not",
+    poll="authorization_poll",
+)
 def wait_for_named_authorization_update(
     client: ApiClient,
     namespace: str,
@@ -243,7 +210,7 @@ def wait_for_named_authorization_update(
     *,
     groups: Sequence[str] = (),
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return the SubjectAccessReview that says a user may do something with one object, or may not.
 
     Args:
@@ -255,35 +222,21 @@ def wait_for_named_authorization_update(
         name: the object's name.
         allowed: False to wait until it is not allowed.
         groups: whose member the user is.
-        **options: `timeout` (default: `authorization`, 5 s) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: auth/helpers.go WaitForNamedAuthorizationUpdate.
     """
-    condition = named_authorization_update(
-        namespace, user, verb, resource, name, allowed, groups=groups
+    attributes = _attributes(check_namespace(namespace), verb, resource)
+    # Names of roles and the like may hold what no DNS name does.
+    return _reviewed_access(
+        user, groups, {**attributes, "name": check_text_argument("name", name)}, allowed
     )
-    return _wait(client, condition, options)
 
 
-def authz_update(
-    user: str,
-    attributes: Mapping[str, Any],
-    allowed: bool = True,
-    *,
-    groups: Sequence[str] = (),
-) -> ReviewedAccess:
-    """Return the condition of `wait_for_authz_update`."""
-    given: object = attributes
-    if not isinstance(given, Mapping) or not given or set(given) - set(_ATTRIBUTES):
-        raise InvalidArgument("attributes", given, f"use some of {', '.join(_ATTRIBUTES)}")
-    return _reviewed_access(user, groups, attributes, allowed)
-
-
+@wait(
+    limit="authorization",
+    summary="a user who is allowed something, by resource attributes, or is not",
+    poll="authorization_poll",
+)
 def wait_for_authz_update(
     client: ApiClient,
     user: str,
@@ -292,7 +245,7 @@ def wait_for_authz_update(
     *,
     groups: Sequence[str] = (),
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return the SubjectAccessReview on any resource attributes once it says what is awaited.
 
     Args:
@@ -301,16 +254,13 @@ def wait_for_authz_update(
         attributes: the `resourceAttributes` of the review, in the API's own names.
         allowed: False to wait until it is not allowed.
         groups: whose member the user is.
-        **options: `timeout` (default: `authorization`, 5 s) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: auth/helpers.go WaitForAuthzUpdate.
     """
-    return _wait(client, authz_update(user, attributes, allowed, groups=groups), options)
+    given: object = attributes
+    if not isinstance(given, Mapping) or not given or set(given) - set(_ATTRIBUTES):
+        raise InvalidArgument("attributes", given, f"use some of {', '.join(_ATTRIBUTES)}")
+    return _reviewed_access(user, groups, attributes, allowed)
 
 
 def _attributes(namespace: str, verb: object, resource: object) -> dict[str, Any]:
@@ -350,9 +300,3 @@ def _check_bool(what: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(what, value, "use True or False")
     return value
-
-
-def _wait(client: ApiClient, condition: ReviewedAccess, options: WaitOptions) -> dict[str, Any]:
-    settings = resolve_options(options, timeout="authorization", poll="authorization_poll")
-    condition.session = Session.of(client)
-    return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))

@@ -7,19 +7,17 @@ time before discovery tells clients of them.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.predicates import ConditionStatus
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.crds import detect_names_conflict
 
 if TYPE_CHECKING:
@@ -27,9 +25,12 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = ["ServedDefinition", "crd_established", "wait_for_crd_established"]
+__all__ = ["ServedDefinition", "wait_for_crd_established"]
 
 _ESTABLISHED = ConditionStatus("Established")
 
@@ -163,14 +164,14 @@ def _resolve(session: Session, name: str, api_version: str, deadline: Deadline) 
     session.resolve(name, api_version, deadline=deadline)
 
 
-def crd_established(crd: str) -> ServedDefinition:
-    """Return the condition of `wait_for_crd_established`."""
-    return ServedDefinition(crd)
-
-
+@wait(
+    limit="crd",
+    summary="a definition that is established, and whose versions are served",
+    poll="serving_poll",
+)
 def wait_for_crd_established(
     client: ApiClient, crd: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a definition once it is established and every version it serves can be used.
 
     That is more than its condition Established: a list of each served version is answered, and
@@ -180,19 +181,11 @@ def wait_for_crd_established(
     Args:
         client: the official client; its user must be allowed to list the custom objects.
         crd: the definition's name, `<plural>.<group>`.
-        **options: `timeout` (default: `crd`, 1 minute) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the definition is being deleted or gone, or another one
-            has its names.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the definition is being deleted or gone, or another one has its names.
 
     Source: kubernetes/staging/src/k8s.io/apiextensions-apiserver/test/integration/fixtures/
     resources.go CreateNewV1CustomResourceDefinition, which lists and watches as well.
     """
-    condition = crd_established(crd)
-    settings = resolve_options(options, timeout="crd", poll="serving_poll")
-    condition.session = Session.of(client)
-    return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))
+    return ServedDefinition(crd)

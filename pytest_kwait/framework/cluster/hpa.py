@@ -5,24 +5,25 @@ Source: kubernetes/test/e2e/framework/autoscaling/autoscaling_utils.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import HORIZONTAL_POD_AUTOSCALERS
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kubernetes.client import ApiClient
 
-__all__ = ["ScaledReplicas", "hpa_replicas", "wait_for_hpa_replicas"]
+    from pytest_kwait.framework.registry import ConditionOf
+
+__all__ = ["ScaledReplicas", "wait_for_hpa_replicas"]
 
 _TERMINAL_REASONS = {
     "AbleToScale": {"FailedGetScale"},
@@ -141,17 +142,7 @@ def _describe_condition(condition: dict[str, Any]) -> str:
     return ": ".join(" ".join(part.split()) for part in parts if part) or "no reason is given"
 
 
-def hpa_replicas(
-    namespace: str, hpa: str, min_replicas: int, max_replicas: int | None = None
-) -> ScaledReplicas:
-    """Return the condition of `wait_for_hpa_replicas`."""
-    least = check_count("min_replicas", min_replicas)
-    most = least if max_replicas is None else check_count("max_replicas", max_replicas)
-    if most < least:
-        raise InvalidArgument("max_replicas", most, f"use min_replicas={least} or more")
-    return ScaledReplicas(namespace, hpa, least, most)
-
-
+@wait(limit="autoscaling", summary="an autoscaler whose replicas lie in a range")
 def wait_for_hpa_replicas(
     client: ApiClient,
     namespace: str,
@@ -159,30 +150,24 @@ def wait_for_hpa_replicas(
     min_replicas: int,
     max_replicas: int | None = None,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a HorizontalPodAutoscaler once the replicas it counts and those it wants fit.
 
     `stable_for` asks that they stay so. Metrics that cannot be had are named in the message, and
     doom nothing. Upstream counts the ready replicas of the target; for those, wait for the target.
 
     Args:
-        client: the official client.
-        namespace: where the autoscaler is.
-        hpa: its name.
         min_replicas: the least number that fits; 0 or more.
         max_replicas: the greatest; `min_replicas`, for exactly so many, if not given.
-        **options: `timeout` (default: `autoscaling`, 15 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the autoscaler was deleted, is switched off, cannot find
-            its target, or keeps to another range.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the autoscaler was deleted, is switched off, cannot find its target, or keeps to
+            another range.
 
     Source: autoscaling/autoscaling_utils.go WaitForReplicas, EnsureDesiredReplicasInRange.
     """
-    condition = hpa_replicas(namespace, hpa, min_replicas, max_replicas)
-    settings = resolve_options(options, timeout="autoscaling")
-    return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))
+    least = check_count("min_replicas", min_replicas)
+    most = least if max_replicas is None else check_count("max_replicas", max_replicas)
+    if most < least:
+        raise InvalidArgument("max_replicas", most, f"use min_replicas={least} or more")
+    return ScaledReplicas(namespace, hpa, least, most)

@@ -7,33 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.objects.conditions import OneObject
 from pytest_kwait.framework.predicates import Existence
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "DeletedNamespaces",
-    "default_service_account",
     "describe_remaining",
-    "kube_root_ca",
-    "namespaces_deleted",
     "wait_for_default_service_account",
     "wait_for_kube_root_ca",
     "wait_for_namespaces_deleted",
@@ -146,9 +142,9 @@ class DeletedNamespaces:
         return self._left.keys()
 
     @property
-    def names(self) -> Collection[str]:
-        """The names of those that are to be gone."""
-        return self._wanted.keys()
+    def is_trivial(self) -> bool:
+        """Whether no namespace is awaited."""
+        return not self._wanted
 
     @property
     def subject(self) -> str:
@@ -198,10 +194,24 @@ class DeletedNamespaces:
         return EvidenceScope(None, objects=left)
 
 
-def namespaces_deleted(
+@wait(limit="namespace_deletion", summary="namespaces that are gone, by their UIDs")
+def wait_for_namespaces_deleted(
+    client: ApiClient,
     namespaces: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
-) -> DeletedNamespaces:
-    """Return the condition of `wait_for_namespaces_deleted`."""
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[None]:
+    """Return None once namespaces are gone, at once if there are none of those names.
+
+    While they are there, the message says what keeps each of them: what is left in it, whose
+    finalizers hold it, what cannot be discovered or deleted. Another namespace of the same name
+    does not count: it has another UID. Upstream looks for the names alone, and says nothing of
+    what keeps them.
+
+    Args:
+        namespaces: their names, or the namespaces themselves, which are then known by their UIDs.
+
+    Source: util.go WaitForNamespacesDeleted.
+    """
     given: object = namespaces
     listed = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(listed, Sequence):
@@ -216,99 +226,38 @@ def namespaces_deleted(
     return DeletedNamespaces(uids)
 
 
-def wait_for_namespaces_deleted(
-    client: ApiClient,
-    namespaces: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
-    **options: Unpack[WaitOptions],
-) -> None:
-    """Return None once namespaces are gone, at once if there are none of those names.
-
-    While they are there, the message says what keeps each of them: what is left in it, whose
-    finalizers hold it, what cannot be discovered or deleted. Another namespace of the same name
-    does not count: it has another UID. Upstream looks for the names alone, and says nothing of
-    what keeps them.
-
-    Args:
-        client: the official client.
-        namespaces: their names, or the namespaces themselves, which are then known by their UIDs.
-        **options: `timeout` (default: `namespace_deletion`, 5 minutes) and the other options of
-            every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
-
-    Source: util.go WaitForNamespacesDeleted.
-    """
-    condition = namespaces_deleted(namespaces)
-    settings = resolve_options(options, timeout="namespace_deletion")
-    if condition.names:
-        wait_for_condition(Session.of(client), condition, settings)
-
-
-def default_service_account(namespace: str) -> OneObject:
-    """Return the condition of `wait_for_default_service_account`."""
-    check_namespace(namespace)
-    return OneObject(SERVICE_ACCOUNTS, namespace, "default", Existence(True))
-
-
+@wait(limit="service_account_provision", summary="the namespace's ServiceAccount `default`")
 def wait_for_default_service_account(
     client: ApiClient, namespace: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a namespace's ServiceAccount `default` once it is there.
 
     Before that a pod that names no other one is refused.
 
-    Args:
-        client: the official client.
-        namespace: the namespace.
-        **options: `timeout` (default: `service_account_provision`, 2 minutes) and the other
-            options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the namespace is being deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the namespace is being deleted.
 
     Source: util.go WaitForDefaultServiceAccountInNamespace.
     """
-    return _wait_for_provided(client, default_service_account(namespace), options)
-
-
-def kube_root_ca(namespace: str) -> OneObject:
-    """Return the condition of `wait_for_kube_root_ca`."""
     check_namespace(namespace)
-    return OneObject(CONFIG_MAPS, namespace, "kube-root-ca.crt", Existence(True))
+    return OneObject(SERVICE_ACCOUNTS, namespace, "default", Existence(True))
 
 
+@wait(
+    limit="service_account_provision",
+    summary="the namespace's config map with the cluster's root CA",
+)
 def wait_for_kube_root_ca(
     client: ApiClient, namespace: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a namespace's config map `kube-root-ca.crt` once it is there.
 
     Pods trust the API server by it, and do not start without it.
 
-    Args:
-        client: the official client.
-        namespace: the namespace.
-        **options: `timeout` (default: `service_account_provision`, 2 minutes) and the other
-            options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the namespace is being deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the namespace is being deleted.
 
     Source: util.go WaitForKubeRootCAInNamespace.
     """
-    return _wait_for_provided(client, kube_root_ca(namespace), options)
-
-
-def _wait_for_provided(
-    client: ApiClient, condition: Condition, options: WaitOptions
-) -> dict[str, Any]:
-    settings = resolve_options(options, timeout="service_account_provision")
-    return cast("dict[str, Any]", wait_for_condition(Session.of(client), condition, settings))
+    check_namespace(namespace)
+    return OneObject(CONFIG_MAPS, namespace, "kube-root-ca.crt", Existence(True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import (
@@ -20,29 +20,29 @@ from pytest_kwait.client.resource import (
     SERVICES,
     Resource,
 )
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
-from pytest_kwait.engine.options import WaitOptions, parse_target, resolve_options
+from pytest_kwait.engine.options import WaitOptions, parse_target
 from pytest_kwait.engine.retry import request_once
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.pod.conditions import check_text_argument
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "PROBE_KINDS",
     "AnsweringWebhook",
     "build_probe",
     "wait_for_webhook_ready",
-    "webhook_ready",
 ]
 
 _PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
@@ -173,7 +173,8 @@ class AnsweringWebhook:
             return absent
         if self._probe is None and build_probe(self._webhooks()) is None:
             return Failed(
-                f"no probe can be made up for its rules (only creations of {PROBE_KINDS}): give one",
+                f"no probe can be made up for its rules (only creations of {PROBE_KINDS}): "
+                "give one",
                 Patience.SHORT,
             )
         return self._verdict
@@ -305,15 +306,55 @@ def _first_missing_path(found: object, wanted: object, where: str = "") -> str |
     return None if found == wanted else f"{where} of {wanted!r}"
 
 
-def webhook_ready(
+@wait(
+    limit="webhook",
+    summary="admission webhooks that answer, shown by a dry run",
+    poll="serving_poll",
+)
+def wait_for_webhook_ready(
+    client: ApiClient,
     namespace: str,
     webhook: str,
     probe: Mapping[str, Any] | None = None,
     *,
     denial: str | None = None,
     mutation: Mapping[str, Any] | None = None,
-) -> AnsweringWebhook:
-    """Return the condition of `wait_for_webhook_ready`."""
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[dict[str, Any]]:
+    """Return a webhook configuration once its webhooks answer the API server.
+
+    A probe is created as a dry run every `poll`, 100 ms if not given, and never stored. What proves
+    an answer:
+
+    - a refusal with `denial` in its message, where that is given;
+    - what `mutation` says in the object that comes back, where that is given;
+    - otherwise a refusal in the name of one of its webhooks, or that the probe has been let through
+      for a second: with failurePolicy Fail it would be refused if nobody answered. With Ignore it
+      proves nothing, and the wait ends saying so.
+
+    A webhook that the probe does not match is not asked: an object made up has the labels that the
+    objectSelector's `matchLabels` want, but `matchExpressions`, `matchConditions` and the labels of
+    the namespace are the caller's to care for.
+
+    Args:
+        client: the official client; its user must be allowed to create the probe.
+        namespace: where the probe would be created.
+        webhook: `validatingwebhookconfiguration/<name>` or `mutatingwebhookconfiguration/<name>`.
+        probe: an object that the webhook is asked about when it is created; if not given, one is
+            made up from the first rule about the creation of config maps, secrets, service
+            accounts, services or pods.
+        denial: a part of the message by which the webhook refuses the probe.
+        mutation: a part of the object as the webhook changes it, for example `{"metadata":
+            {"annotations": {"seen": "yes"}}}`; lists are compared as a whole.
+
+    Raises:
+        ApiError: the server refuses the probe by itself.
+        WaitFailed: the configuration was deleted, no probe can be made up, or nothing can be
+            proven.
+
+    Source: kubernetes/test/e2e/apimachinery/webhook.go waitWebhookConfigurationReady, which takes a
+    denial for the proof.
+    """
     check_namespace(namespace)
     target = parse_target("webhook", webhook)
     kind = target.kind.lower().partition(".")[0].removesuffix("s")
@@ -341,56 +382,3 @@ def webhook_ready(
         denial=None if denial is None else check_text_argument("denial", denial),
         mutation=mutation,
     )
-
-
-def wait_for_webhook_ready(
-    client: ApiClient,
-    namespace: str,
-    webhook: str,
-    probe: Mapping[str, Any] | None = None,
-    *,
-    denial: str | None = None,
-    mutation: Mapping[str, Any] | None = None,
-    **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
-    """Return a webhook configuration once its webhooks answer the API server.
-
-    A probe is created as a dry run every `poll`, 100 ms if not given, and never stored. What proves
-    an answer:
-
-    - a refusal with `denial` in its message, where that is given;
-    - what `mutation` says in the object that comes back, where that is given;
-    - otherwise a refusal in the name of one of its webhooks, or that the probe has been let through
-      for a second: with failurePolicy Fail it would be refused if nobody answered. With Ignore it
-      proves nothing, and the wait ends saying so.
-
-    A webhook that the probe does not match is not asked: an object made up has the labels that the
-    objectSelector's `matchLabels` want, but `matchExpressions`, `matchConditions` and the labels of
-    the namespace are the caller's to care for.
-
-    Args:
-        client: the official client; its user must be allowed to create the probe.
-        namespace: where the probe would be created.
-        webhook: `validatingwebhookconfiguration/<name>` or `mutatingwebhookconfiguration/<name>`.
-        probe: an object that the webhook is asked about when it is created; if not given, one is
-            made up from the first rule about the creation of config maps, secrets, service
-            accounts, services or pods.
-        denial: a part of the message by which the webhook refuses the probe.
-        mutation: a part of the object as the webhook changes it, for example
-            `{"metadata": {"annotations": {"seen": "yes"}}}`; lists are compared as a whole.
-        **options: `timeout` (default: `webhook`, 30 s) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses the probe by itself.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the configuration was deleted, no probe can be made up,
-            or nothing can be proven.
-        WaitTimeout: it did not come within the limit.
-
-    Source: kubernetes/test/e2e/apimachinery/webhook.go waitWebhookConfigurationReady, which takes a
-    denial for the proof.
-    """
-    condition = webhook_ready(namespace, webhook, probe, denial=denial, mutation=mutation)
-    settings = resolve_options(options, timeout="webhook", poll="serving_poll")
-    condition.session = Session.of(client)
-    return cast("dict[str, Any]", wait_for_condition(condition.session, condition, settings))

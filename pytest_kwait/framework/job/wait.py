@@ -10,7 +10,7 @@ Source: kubernetes/test/e2e/framework/job/wait.go and rest.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
@@ -24,11 +24,9 @@ from pytest_kwait.engine.object_counter import (
     TerminalState,
     decode_whole,
 )
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.engine.timeouts import TIMEOUTS
 from pytest_kwait.engine.verdicts import Met, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.job.conditions import (
     CONDITION_KINDS,
@@ -42,6 +40,7 @@ from pytest_kwait.framework.job.conditions import (
 from pytest_kwait.framework.job.fields import find_end, pod_selector
 from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.pod.fields import PodFields, controller_uid, is_terminating, phase_label
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,23 +48,13 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.apimachinery.durations import Duration
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "AbsentJob",
     "AbsentJobPods",
-    "all_job_pods_gone",
     "get_job_pods",
-    "job_complete",
-    "job_condition",
-    "job_failed",
-    "job_finish",
-    "job_gone",
-    "job_pods_running",
-    "job_pods_succeeded",
-    "job_ready",
-    "job_state",
-    "job_suspend",
     "wait_for_all_job_pods_gone",
     "wait_for_job_complete",
     "wait_for_job_condition",
@@ -120,18 +109,14 @@ def get_job_pods(
     return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
 
-def job_pods_running(namespace: str, job: str, expected_count: int) -> JobPods:
-    """Return the condition of `wait_for_job_pods_running`."""
-    return JobPods(namespace, job, expected_count, "Running")
-
-
+@wait(limit="job", summary="a number of a job's pods in phase Running")
 def wait_for_job_pods_running(
     client: ApiClient,
     namespace: str,
     job: str,
     expected_count: int,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return a Job's pods in phase Running once they are exactly `expected_count`.
 
     Exactly as upstream counts: pods in other phases are ignored, one Running pod too many is as
@@ -140,98 +125,55 @@ def wait_for_job_pods_running(
     many at once any more.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
         expected_count: how many pods, 0 or more.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the Job has ended, was deleted, or its pods are stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the Job has ended, was deleted, or its pods are stuck.
 
     Source: job/wait.go WaitForJobPodsRunning.
     """
-    return cast(
-        "list[dict[str, Any]]",
-        _wait(client, job_pods_running(namespace, job, expected_count), options),
-    )
+    return JobPods(namespace, job, expected_count, "Running")
 
 
-def job_pods_succeeded(namespace: str, job: str, expected_count: int) -> JobPods:
-    """Return the condition of `wait_for_job_pods_succeeded`."""
-    return JobPods(namespace, job, expected_count, "Succeeded")
-
-
+@wait(limit="job", summary="a number of a job's pods in phase Succeeded")
 def wait_for_job_pods_succeeded(
     client: ApiClient,
     namespace: str,
     job: str,
     expected_count: int,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return a Job's pods in phase Succeeded once they are exactly `expected_count`.
 
     Counts as `wait_for_job_pods_running` does: pods that were deleted do not count, however they
     ended.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
         expected_count: how many pods, 0 or more.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the Job has ended, was deleted, or its pods are stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the Job has ended, was deleted, or its pods are stuck.
 
     Source: job/wait.go WaitForJobPodsSucceeded.
     """
-    return cast(
-        "list[dict[str, Any]]",
-        _wait(client, job_pods_succeeded(namespace, job, expected_count), options),
-    )
+    return JobPods(namespace, job, expected_count, "Succeeded")
 
 
-def job_finish(namespace: str, job: str) -> JobOutcome:
-    """Return the condition of `wait_for_job_finish`."""
-    return JobOutcome(namespace, job, ("Complete", "Failed"))
-
-
+@wait(limit="job", summary="a job that is complete or has failed")
 def wait_for_job_finish(
     client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a Job once it is Complete or Failed, whichever.
 
-    Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the Job was deleted, is suspended, or every pod is stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the Job was deleted, is suspended, or every pod is stuck.
 
     Source: job/wait.go WaitForJobFinish.
     """
-    return cast("dict[str, Any]", _wait(client, job_finish(namespace, job), options))
+    return JobOutcome(namespace, job, ("Complete", "Failed"))
 
 
-def job_complete(
-    namespace: str, job: str, reason: str | None = None, completions: int | None = None
-) -> JobOutcome:
-    """Return the condition of `wait_for_job_complete`."""
-    return JobOutcome(namespace, job, ("Complete",), reason, completions)
-
-
+@wait(limit="job", summary="a job that is complete")
 def wait_for_job_complete(
     client: ApiClient,
     namespace: str,
@@ -239,74 +181,43 @@ def wait_for_job_complete(
     reason: str | None = None,
     completions: int | None = None,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a Job once its Complete condition is True.
 
     Upstream gives the pods and the condition one limit each; here one limit holds for both.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
-        reason: the reason that the condition must have, for example `CompletionsReached`; None
-            for any.
+        reason: the reason that the condition must have, for example `CompletionsReached`; None for
+            any.
         completions: how many pods must have succeeded by the Job's own count; None for any number.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the Job has failed or is about to, is complete in another
-            way, was deleted, is suspended, or a pod is stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the Job has failed or is about to, is complete in another way, was deleted, is
+            suspended, or a pod is stuck.
 
     Source: job/wait.go WaitForJobComplete.
     """
-    condition = job_complete(namespace, job, reason, completions)
-    return cast("dict[str, Any]", _wait(client, condition, options))
+    return JobOutcome(namespace, job, ("Complete",), reason, completions)
 
 
-def job_failed(namespace: str, job: str) -> JobOutcome:
-    """Return the condition of `wait_for_job_failed`."""
-    return JobOutcome(namespace, job, ("Failed",))
-
-
+@wait(limit="job", summary="a job that has failed")
 def wait_for_job_failed(
     client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a Job once its Failed condition is True.
 
-    Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the Job is complete, was deleted, is suspended, or every
-            pod is stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the Job is complete, was deleted, is suspended, or every pod is stuck.
 
     Source: job/wait.go WaitForJobFailed.
     """
-    return cast("dict[str, Any]", _wait(client, job_failed(namespace, job), options))
+    return JobOutcome(namespace, job, ("Failed",))
 
 
-def _wait(client: ApiClient, condition: JobPods | JobOutcome, options: WaitOptions) -> Any:
-    settings = resolve_options(options, timeout="job")
-    return wait_for_condition(Session.of(client), condition, settings)
-
-
-def job_ready(namespace: str, job: str, ready: int) -> JobReadiness:
-    """Return the condition of `wait_for_job_ready`."""
-    return JobReadiness(namespace, job, ready)
-
-
+@wait(limit="job", summary="a job that counts an exact number of ready pods")
 def wait_for_job_ready(
     client: ApiClient, namespace: str, job: str, ready: int, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a Job once its controller has counted exactly `ready` pods that are ready.
 
     The count in the Job's status follows the pods by up to a second. Upstream also takes no number
@@ -314,57 +225,56 @@ def wait_for_job_ready(
     come.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
         ready: how many, 0 or more.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the Job has ended, was deleted, is suspended, keeps fewer
-            pods active, or its pods are stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the Job has ended, was deleted, is suspended, keeps fewer pods active, or its
+            pods are stuck.
 
     Source: job/wait.go WaitForJobReady.
     """
-    return cast(
-        "dict[str, Any]", _wait_for_status(client, job_ready(namespace, job, ready), options)
-    )
+    return JobReadiness(namespace, job, ready)
 
 
-def job_suspend(namespace: str, job: str) -> JobStatusCondition:
-    """Return the condition of `wait_for_job_suspend`."""
-    return JobStatusCondition(namespace, job, "Suspended", None, "become suspended")
-
-
+@wait(limit="job", summary="a job that is suspended")
 def wait_for_job_suspend(
     client: ApiClient, namespace: str, job: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a Job once its Suspended condition is True; its pods may be on their way out still.
 
-    Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the Job has ended, or was deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the Job has ended, or was deleted.
 
     Source: job/wait.go WaitForJobSuspend.
     """
-    return cast("dict[str, Any]", _wait_for_status(client, job_suspend(namespace, job), options))
+    return JobStatusCondition(namespace, job, "Suspended", None, "become suspended")
 
 
-def job_condition(
-    namespace: str, job: str, condition: str, reason: str | None = None
-) -> JobOutcome | JobStatusCondition:
-    """Return the condition of `wait_for_job_condition`."""
+@wait(limit="job", summary="a job of which a condition is True")
+def wait_for_job_condition(
+    client: ApiClient,
+    namespace: str,
+    job: str,
+    condition: str,
+    reason: str | None = None,
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[dict[str, Any]]:
+    """Return a Job once one of its conditions is True, for the given reason if there is one.
+
+    Upstream waits to the limit for conditions that exclude each other; here a Job that failed is
+    no longer awaited to become complete, nor one that has ended to be suspended.
+
+    Args:
+        condition: `Complete`, `Failed`, `FailureTarget`, `SuccessCriteriaMet` or `Suspended`; or
+            the type of another controller's condition, with its domain (`example.com/Queued`).
+        reason: the reason that the condition must have; None for any.
+
+    Raises:
+        WaitFailed: another condition excludes it, it is True for another reason and stays so, the
+            Job was deleted, is suspended, or its pods are stuck.
+
+    Source: job/wait.go WaitForJobCondition.
+    """
     kind = _check_condition_kind(condition)
     given: object = reason
     if given is not None and (not isinstance(given, str) or not given):
@@ -375,76 +285,29 @@ def job_condition(
     return JobStatusCondition(namespace, job, kind, reason, f"have condition {kind} True{because}")
 
 
-def wait_for_job_condition(
-    client: ApiClient,
-    namespace: str,
-    job: str,
-    condition: str,
-    reason: str | None = None,
-    **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
-    """Return a Job once one of its conditions is True, for the given reason if there is one.
-
-    Upstream waits to the limit for conditions that exclude each other; here a Job that failed is
-    no longer awaited to become complete, nor one that has ended to be suspended.
-
-    Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
-        condition: `Complete`, `Failed`, `FailureTarget`, `SuccessCriteriaMet` or `Suspended`; or
-            the type of another controller's condition, with its domain (`example.com/Queued`).
-        reason: the reason that the condition must have; None for any.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: another condition excludes it, it is True for another
-            reason and stays so, the Job was deleted, is suspended, or its pods are stuck.
-        WaitTimeout: it did not come within the limit.
-
-    Source: job/wait.go WaitForJobCondition.
-    """
-    awaited = job_condition(namespace, job, condition, reason)
-    return cast("dict[str, Any]", _wait_for_status(client, awaited, options))
-
-
-def job_state(namespace: str, job: str, state: Callable[[Any], Any]) -> UserJobCondition:
-    """Return the condition of `wait_for_job_state`."""
-    return UserJobCondition(namespace, job, state)
-
-
+@wait(limit="job", summary="a job that a callable says is as awaited")
 def wait_for_job_state(
     client: ApiClient,
     namespace: str,
     job: str,
     state: Callable[[dict[str, Any]], Any],
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a Job once a callable finds nothing missing of it.
 
     What the callable raises ends the wait at once.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
         state: is given the Job as the API has it, and returns a text of what is missing, or an
             empty one; it may return True, False or a verdict instead.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
         InvalidArgument: an argument that cannot be meant, or another answer of the callable.
         WaitFailed: the callable says so, or the Job was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: job/wait.go WaitForJobState.
     """
-    return cast(
-        "dict[str, Any]", _wait_for_status(client, job_state(namespace, job, state), options)
-    )
+    return UserJobCondition(namespace, job, state)
 
 
 def _check_condition_kind(value: object) -> str:
@@ -457,11 +320,6 @@ def _check_condition_kind(value: object) -> str:
         value,
         f"use {', '.join(CONDITION_KINDS)}, or a type with its domain: 'example.com/Type'",
     )
-
-
-def _wait_for_status(client: ApiClient, condition: Condition, options: WaitOptions) -> Any:
-    settings = resolve_options(options, timeout="job")
-    return wait_for_condition(Session.of(client), condition, settings)
 
 
 _NAME_LABEL = "batch.kubernetes.io/job-name"
@@ -593,18 +451,14 @@ def _check_uid(uid: str | None) -> str:
     return "" if uid is None else check_text_argument("uid", uid)
 
 
-def job_gone(namespace: str, job: str, uid: str | None = None) -> AbsentJob:
-    """Return the condition of `wait_for_job_gone`."""
-    return AbsentJob(namespace, job, uid)
-
-
+@wait(limit="job", summary="a job that is gone, by its UID")
 def wait_for_job_gone(
     client: ApiClient,
     namespace: str,
     job: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
-) -> None:
+) -> ConditionOf[None]:
     """Return None once a Job is gone, at once if there is none of that name.
 
     Another Job of the same name does not count: it has another UID. While the Job is there the
@@ -613,56 +467,29 @@ def wait_for_job_gone(
     error.
 
     Args:
-        client: the official client.
-        namespace: where the Job is.
-        job: its name.
         uid: its UID; None to take the first one seen for the one that is meant.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: job/wait.go WaitForJobGone.
     """
-    _wait_for_removal(client, job_gone(namespace, job, uid), options)
+    return AbsentJob(namespace, job, uid)
 
 
-def all_job_pods_gone(namespace: str, job: str, uid: str | None = None) -> AbsentJobPods:
-    """Return the condition of `wait_for_all_job_pods_gone`."""
-    return AbsentJobPods(namespace, job, uid)
-
-
+@wait(limit="job", summary="a job of which no pod is left")
 def wait_for_all_job_pods_gone(
     client: ApiClient,
     namespace: str,
     job: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
-) -> None:
+) -> ConditionOf[None]:
     """Return None once no pod of a Job is left, in whatever phase; at once if it has none.
 
     The Job itself may be there (suspended, or not started) or be gone. Pods of another Job of the
     same name do not count where the UID is known, by argument or because the Job was seen.
 
     Args:
-        client: the official client.
-        namespace: where the Job is, or was.
-        job: its name.
         uid: its UID; None to take the first one seen for the one that is meant.
-        **options: `timeout` (default: `job`, 15 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: job/wait.go WaitForAllJobPodsGone, whose label only the framework's jobs have.
     """
-    _wait_for_removal(client, all_job_pods_gone(namespace, job, uid), options)
-
-
-def _wait_for_removal(client: ApiClient, condition: Condition, options: WaitOptions) -> None:
-    settings = resolve_options(options, timeout="job")
-    wait_for_condition(Session.of(client), condition, settings)
+    return AbsentJobPods(namespace, job, uid)

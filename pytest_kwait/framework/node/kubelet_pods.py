@@ -6,14 +6,13 @@ Source: kubernetes/test/e2e/node/kubelet.go waitTillNPodsRunningOnNodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.object_counter import (
     ObjectCounter,
@@ -21,20 +20,22 @@ from pytest_kwait.engine.object_counter import (
     TerminalState,
     decode_whole,
 )
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.node.fields import NodeFields, describe_node
 from pytest_kwait.framework.pod.conditions import check_text_argument
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.wait.errors import DeadlineExceeded
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = ["KubeletPods", "pods_running_on_nodes", "wait_for_pods_running_on_nodes"]
+__all__ = ["KubeletPods", "wait_for_pods_running_on_nodes"]
 
 NODE_TIMEOUT = 10.0
 """Seconds that one kubelet has for its answer."""
@@ -209,19 +210,7 @@ class KubeletPods:
         return EvidenceScope(None, objects=references)
 
 
-def pods_running_on_nodes(
-    namespace: str, nodes: Sequence[str], count: int, prefix: str = ""
-) -> KubeletPods:
-    """Return the condition of `wait_for_pods_running_on_nodes`."""
-    check_namespace(namespace)
-    given: object = nodes
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
-        raise InvalidArgument("nodes", given, "use a list of names of nodes, one or more")
-    names = list(dict.fromkeys(check_name("nodes", name) for name in nodes))
-    number = check_count("count", count)
-    return KubeletPods(namespace, names, check_text_argument("prefix", prefix, empty=True), number)
-
-
+@wait(limit="pod_start", summary="an exact number of pods that kubelets say they run")
 def wait_for_pods_running_on_nodes(
     client: ApiClient,
     namespace: str,
@@ -229,7 +218,7 @@ def wait_for_pods_running_on_nodes(
     count: int,
     prefix: str = "",
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods that kubelets say they run once those are exactly `count`.
 
     Asked are the kubelets, every `poll`, through the API server's node proxy: what they return
@@ -237,22 +226,20 @@ def wait_for_pods_running_on_nodes(
     that does not answer is pending; upstream counts it as one that runs none.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         nodes: the names of the nodes whose kubelets are asked; at least one.
         count: how many pods on all of them together, exactly; 0 or more.
         prefix: what the pods' names begin with; empty for all pods of the namespace.
-        **options: `timeout` (default: `pod_start`, 5 minutes) and the other options of every wait.
 
     Raises:
         ApiError: the server refuses, the use of its proxy included.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: a node was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: kubernetes/test/e2e/node/kubelet.go waitTillNPodsRunningOnNodes.
     """
-    condition = pods_running_on_nodes(namespace, nodes, count, prefix)
-    condition.session = Session.of(client)
-    settings = resolve_options(options, timeout="pod_start")
-    return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))
+    check_namespace(namespace)
+    given: object = nodes
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise InvalidArgument("nodes", given, "use a list of names of nodes, one or more")
+    names = list(dict.fromkeys(check_name("nodes", name) for name in nodes))
+    number = check_count("count", count)
+    return KubeletPods(namespace, names, check_text_argument("prefix", prefix, empty=True), number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -17,17 +17,15 @@ from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import JOBS, NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta, get_list_decoder
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.object_counter import decode_whole
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import ErrorAction, classify_error
 from pytest_kwait.engine.single_object import SingleObject
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.pod.fields import PodFields
 from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.workload.fields import desired_pods, parse_controller, selector_of
 from pytest_kwait.wait.errors import DeadlineExceeded
 
@@ -36,7 +34,10 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "FakePodInfo",
@@ -44,7 +45,6 @@ __all__ = [
     "PodInfo",
     "PodsOnMinions",
     "parse_pod_uids",
-    "pods_on_minions",
     "wait_for_pods_on_minions",
 ]
 
@@ -216,6 +216,11 @@ class PodsOnMinions:
             self._sources = (self._pod_source(),)
 
     @property
+    def is_trivial(self) -> bool:
+        """Whether an empty list of pods is awaited."""
+        return self._wanted is not None and not self._wanted
+
+    @property
     def subject(self) -> str:
         """The controller, or the pods."""
         if self._controller is not None:
@@ -377,15 +382,38 @@ class PodsOnMinions:
         )
 
 
-def pods_on_minions(
+@wait(limit="minions", summary="pods that have a host whose agent knows them")
+def wait_for_pods_on_minions(
+    client: ApiClient,
     namespace: str,
     controller: str | None = None,
     *,
     selector: Selector | None = None,
     pods: Sequence[dict[str, Any] | str] | None = None,
     pod_info: PodInfo | None = None,
-) -> PodsOnMinions:
-    """Return the condition of `wait_for_pods_on_minions`."""
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[list[dict[str, Any]]]:
+    """Return the selected pods once each has a host and that host's agent knows it.
+
+    A controller must have as many pods as it is to have (`spec.replicas`, a Job's parallelism or
+    completions, the nodes of a DaemonSet), and a selector must match at least one: upstream's
+    condition holds for no pods at all, since its callers counted them before. An empty list of
+    pods is returned at once. Which pods are there and where is watched; the agents cannot be, they
+    are asked when all pods are placed and every `poll` from then on.
+
+    Args:
+        controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
+            `job/web`; its selector is read from the server.
+        selector: a label selector, text or mapping.
+        pods: the pods themselves or their names.
+        pod_info: who is asked whether a host knows a pod; the kubelets if not given.
+
+    Raises:
+        InvalidArgument: not exactly one of controller, selector and pods, or one that cannot be.
+        WaitFailed: a pod or the controller is gone, or no node takes a pod.
+
+    Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
+    """
     check_namespace(namespace)
     values = {"controller": controller, "selector": selector, "pods": pods}
     given = [name for name, value in values.items() if value is not None]
@@ -407,52 +435,6 @@ def pods_on_minions(
     if text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
     return PodsOnMinions(namespace, selector=text, pod_info=pod_info)
-
-
-def wait_for_pods_on_minions(
-    client: ApiClient,
-    namespace: str,
-    controller: str | None = None,
-    *,
-    selector: Selector | None = None,
-    pods: Sequence[dict[str, Any] | str] | None = None,
-    pod_info: PodInfo | None = None,
-    **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
-    """Return the selected pods once each has a host and that host's agent knows it.
-
-    A controller must have as many pods as it is to have (`spec.replicas`, a Job's parallelism or
-    completions, the nodes of a DaemonSet), and a selector must match at least one: upstream's
-    condition holds for no pods at all, since its callers counted them before. An empty list of
-    pods is returned at once. Which pods are there and where is watched; the agents cannot be, they
-    are asked when all pods are placed and every `poll` from then on.
-
-    Args:
-        client: the official client.
-        namespace: where the pods are.
-        controller: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
-            `job/web`; its selector is read from the server.
-        selector: a label selector, text or mapping.
-        pods: the pods themselves or their names.
-        pod_info: who is asked whether a host knows a pod; the kubelets if not given.
-        **options: `timeout` (default: `minions`, 5 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: not exactly one of controller, selector and pods, or one that cannot be.
-        WaitFailed: it can no longer come: a pod or the controller is gone, or no node takes a pod.
-        WaitTimeout: it did not come within the limit.
-
-    Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
-    """
-    condition = pods_on_minions(
-        namespace, controller, selector=selector, pods=pods, pod_info=pod_info
-    )
-    settings = resolve_options(options, timeout="minions")
-    if pods is not None and not pods:
-        return []
-    condition.session = Session.of(client)
-    return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))
 
 
 def parse_pod_uids(pods: Sequence[dict[str, Any] | str]) -> dict[str, str]:

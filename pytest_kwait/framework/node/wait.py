@@ -11,13 +11,11 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.apimachinery.validation import check_namespace
-from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
-from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.node.conditions import HealthyCluster, NodeGoal, NodeSet, OneNode
 from pytest_kwait.framework.node.fields import (
@@ -29,22 +27,15 @@ from pytest_kwait.framework.node.fields import (
     is_schedulable,
 )
 from pytest_kwait.framework.pod.conditions import check_text_argument
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
-    "all_nodes_schedulable",
-    "node_condition",
-    "node_heartbeat_after",
-    "node_not_ready",
-    "node_ready",
-    "node_schedulable",
-    "nodes_ready",
     "schedulable_nodes",
-    "total_healthy",
     "wait_for_all_nodes_schedulable",
     "wait_for_node_condition",
     "wait_for_node_heartbeat_after",
@@ -56,172 +47,109 @@ __all__ = [
 ]
 
 
-def node_ready(node: str) -> OneNode:
-    """Return the condition of `wait_for_node_ready`."""
-    return OneNode(node, _node_condition_goal("Ready", True))
-
-
+@wait(limit="restart_node_ready_again", summary="a node that is ready")
 def wait_for_node_ready(
     client: ApiClient, node: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a node once its Ready condition is True and the node controller's taints are gone.
 
     The taints are `node.kubernetes.io/not-ready` and `node.kubernetes.io/unreachable`, with effect
     NoExecute. Upstream returns False at the limit; this raises.
 
-    Args:
-        client: the official client.
-        node: its name.
-        **options: `timeout` (default: `restart_node_ready_again`, 5 minutes) and the other options
-            of every wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the node was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitForNodeToBeReady.
     """
-    awaited = node_ready(node)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "restart_node_ready_again"))
+    return OneNode(node, _node_condition_goal("Ready", True))
 
 
-def node_not_ready(node: str) -> OneNode:
-    """Return the condition of `wait_for_node_not_ready`."""
-    return OneNode(node, _node_condition_goal("Ready", False))
-
-
+@wait(limit="node_not_ready", summary="a node that is not ready")
 def wait_for_node_not_ready(
     client: ApiClient, node: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a node once its Ready condition is anything but True.
 
     A node without that condition is neither ready nor not ready. Upstream returns False at the
     limit; this raises.
 
-    Args:
-        client: the official client.
-        node: its name.
-        **options: `timeout` (default: `node_not_ready`, 3 minutes) and the other options of every
-            wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the node was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitForNodeToBeNotReady.
     """
-    return cast("dict[str, Any]", _wait(client, node_not_ready(node), options, "node_not_ready"))
+    return OneNode(node, _node_condition_goal("Ready", False))
 
 
-def node_condition(node: str, condition: str, wanted: bool = True) -> OneNode:
-    """Return the condition of `wait_for_node_condition`."""
-    kind = check_text_argument("condition", condition)
-    return OneNode(node, _node_condition_goal(kind, _check_bool("wanted", wanted)))
-
-
+@wait(limit="node_not_ready", summary="a node of which a condition is True, or is not")
 def wait_for_node_condition(
     client: ApiClient,
     node: str,
     condition: str,
     wanted: bool = True,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a node once one of its conditions is True, or is there and is not.
 
     For Ready the node controller's taints count as in `wait_for_node_ready`. Upstream returns False
     at the limit; this raises.
 
     Args:
-        client: the official client.
-        node: its name.
         condition: its type, for example `DiskPressure`.
         wanted: True to wait until it is True, False until it is anything else.
-        **options: `timeout` (default: `node_not_ready`, 3 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the node was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitConditionToBe.
     """
-    awaited = node_condition(node, condition, wanted)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "node_not_ready"))
+    kind = check_text_argument("condition", condition)
+    return OneNode(node, _node_condition_goal(kind, _check_bool("wanted", wanted)))
 
 
-def node_schedulable(node: str, want_schedulable: bool = True) -> OneNode:
-    """Return the condition of `wait_for_node_schedulable`."""
-    wanted = _check_bool("want_schedulable", want_schedulable)
-    text = f"become {'' if wanted else 'un'}schedulable"
-    goal = NodeGoal(text, lambda obj: is_schedulable(obj) == wanted)
-    return OneNode(node, goal)
-
-
+@wait(limit="node_schedulable", summary="a node that takes pods, or takes none")
 def wait_for_node_schedulable(
     client: ApiClient, node: str, want_schedulable: bool = True, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a node once it is ready and not cordoned, or once it is not both.
 
     A network that is said to be unavailable counts as not ready. Upstream returns False at the
     limit; this raises.
 
     Args:
-        client: the official client.
-        node: its name.
         want_schedulable: False to wait until it is not schedulable.
-        **options: `timeout` (default: `node_schedulable`, 30 minutes) and the other options of
-            every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the node was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitForNodeSchedulable.
     """
-    awaited = node_schedulable(node, want_schedulable)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "node_schedulable"))
-
-
-def node_heartbeat_after(node: str, after: datetime | str) -> OneNode:
-    """Return the condition of `wait_for_node_heartbeat_after`."""
-    moment = _parse_time(after)
-    text = f"have a heartbeat after {moment.isoformat()}"
-    goal = NodeGoal(text, lambda obj: _is_later(obj, moment), _last_heartbeat)
+    wanted = _check_bool("want_schedulable", want_schedulable)
+    text = f"become {'' if wanted else 'un'}schedulable"
+    goal = NodeGoal(text, lambda obj: is_schedulable(obj) == wanted)
     return OneNode(node, goal)
 
 
+@wait(limit="nodes_ready", summary="a node whose last heartbeat is later")
 def wait_for_node_heartbeat_after(
     client: ApiClient, node: str, after: datetime | str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a node once the last heartbeat of its Ready condition is later than `after`.
 
     A kubelet of which nothing changes writes one every five minutes.
 
     Args:
-        client: the official client.
-        node: its name.
         after: the moment, with its time zone; a text as in RFC 3339.
-        **options: `timeout` (default: `nodes_ready`, 7 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the node was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitForNodeHeartbeatAfter.
     """
-    awaited = node_heartbeat_after(node, after)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "nodes_ready"))
+    moment = _parse_time(after)
+    text = f"have a heartbeat after {moment.isoformat()}"
+    goal = NodeGoal(text, lambda obj: _is_later(obj, moment), _last_heartbeat)
+    return OneNode(node, goal)
 
 
 def _node_condition_goal(kind: str, wanted: bool) -> NodeGoal:
@@ -277,20 +205,8 @@ def _last_heartbeat(node: dict[str, Any]) -> str:
     return f"the last heartbeat was at {_heartbeat(node)}" if _heartbeat(node) else "no heartbeat"
 
 
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve_options(options, timeout=timeout)
-    return wait_for_condition(Session.of(client), condition, settings)
-
-
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """The taint of nodes that are not meant for pods of tests."""
-
-
-def all_nodes_schedulable(
-    allowed_not_ready: int = 0, non_blocking_taints: Sequence[str] = (CONTROL_PLANE,)
-) -> NodeSet:
-    """Return the condition of `wait_for_all_nodes_schedulable`."""
-    return schedulable_nodes(allowed_not_ready, non_blocking_taints, least=1)
 
 
 def schedulable_nodes(
@@ -304,12 +220,13 @@ def schedulable_nodes(
     return NodeSet(goal, _takes_pods_of_tests, fit, allowed=allowed, least=least)
 
 
+@wait(limit="node_schedulable", summary="nodes that take pods, all but a few")
 def wait_for_all_nodes_schedulable(
     client: ApiClient,
     allowed_not_ready: int = 0,
     non_blocking_taints: Sequence[str] = (CONTROL_PLANE,),
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the nodes that pods of tests can run on once all but a few of the uncordoned ones are.
 
     Those are ready, with network as far as they say, and without taints that keep pods out. At
@@ -317,67 +234,39 @@ def wait_for_all_nodes_schedulable(
     at the third list that fails, and returns at once for a count of -1, which is refused here.
 
     Args:
-        client: the official client.
         allowed_not_ready: how many may be neither; 0 or more.
         non_blocking_taints: keys of taints that do not matter.
-        **options: `timeout` (default: `node_schedulable`, 30 minutes) and the other options of
-            every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitForAllNodesSchedulable, CheckReadyForTests.
     """
-    awaited = all_nodes_schedulable(allowed_not_ready, non_blocking_taints)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "node_schedulable"))
+    return schedulable_nodes(allowed_not_ready, non_blocking_taints, least=1)
 
 
-def nodes_ready(count: int) -> NodeSet:
-    """Return the condition of `wait_for_nodes_ready`."""
-    number = check_count("count", count)
-    goal = f"become {number}, all of them ready"
-    return NodeSet(goal, _takes_pods_of_tests, is_ready, count=number)
-
-
+@wait(limit="nodes_ready", summary="an exact number of uncordoned nodes, all ready")
 def wait_for_nodes_ready(
     client: ApiClient, count: int, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the uncordoned nodes once they are exactly `count` and all of them ready.
 
     Ready as in `wait_for_node_ready`, with network as far as they say.
 
     Args:
-        client: the official client.
         count: how many, exactly; 0 or more.
-        **options: `timeout` (default: `nodes_ready`, 7 minutes) and the other options of every
-            wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitForReadyNodes, CheckReady.
     """
-    return cast("list[dict[str, Any]]", _wait(client, nodes_ready(count), options, "nodes_ready"))
+    number = check_count("count", count)
+    goal = f"become {number}, all of them ready"
+    return NodeSet(goal, _takes_pods_of_tests, is_ready, count=number)
 
 
-def total_healthy(
-    required_pods: Sequence[str] = (), system_namespace: str = "kube-system"
-) -> HealthyCluster:
-    """Return the condition of `wait_for_total_healthy`."""
-    patterns = [_pattern(text) for text in _texts("required_pods", required_pods)]
-    return HealthyCluster(patterns, check_namespace(system_namespace, "system_namespace"))
-
-
+@wait(limit="nodes_ready", summary="nodes that are all ready and run what they must")
 def wait_for_total_healthy(
     client: ApiClient,
     required_pods: Sequence[str] = (),
     system_namespace: str = "kube-system",
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return all nodes once there is one, all are ready and run what they must.
 
     Upstream asks for kube-proxy, fluentd-elasticsearch and node-problem-detector, which few
@@ -385,21 +274,13 @@ def wait_for_total_healthy(
     answer for success; this raises.
 
     Args:
-        client: the official client.
         required_pods: regular expressions, one per kind of pod, that the pods' names must contain.
         system_namespace: where those pods are.
-        **options: `timeout` (default: `nodes_ready`, 7 minutes) and the other options of every
-            wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: node/wait.go WaitForTotalHealthy.
     """
-    awaited = total_healthy(required_pods, system_namespace)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "nodes_ready"))
+    patterns = [_pattern(text) for text in _texts("required_pods", required_pods)]
+    return HealthyCluster(patterns, check_namespace(system_namespace, "system_namespace"))
 
 
 def _takes_pods_of_tests(node: dict[str, Any]) -> bool:

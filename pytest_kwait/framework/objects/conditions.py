@@ -332,7 +332,7 @@ class OneObject:
         """Say whether it is there."""
         return "" if self._sighting.current is None else "it is there"
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Any:
         """Return the object; None once it is deleted."""
         gone = isinstance(self._test, Existence) and not self._test.wanted
         return None if gone or self._sighting.current is None else self._sighting.object()

@@ -42,6 +42,7 @@ from pytest_kwait.framework.predicates import (
     runs_user_code,
     with_timers,
 )
+from pytest_kwait.framework.registry import custom_wait
 from pytest_kwait.framework.timers import Timers
 
 if TYPE_CHECKING:
@@ -294,6 +295,9 @@ def _check_target(parsed: Target, target: object, *, selected: bool, counted: bo
         check_name("target", parsed.name)
 
 
+@custom_wait(
+    limit="wait_for", summary="any condition on any kind of object", condition=general_condition
+)
 def wait_for(
     client: ApiClient,
     namespace: str,

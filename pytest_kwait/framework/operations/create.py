@@ -26,19 +26,19 @@ from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.job.wait import job_complete
+from pytest_kwait.framework.job.wait import wait_for_job_complete
 from pytest_kwait.framework.objects.wait import wait_for
-from pytest_kwait.framework.operations.rollout import rollout_status
+from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
 from pytest_kwait.framework.operations.scale import ScaledPods
-from pytest_kwait.framework.pod.wait import pod_running_ready
+from pytest_kwait.framework.pod.wait import wait_for_pod_running_ready
 from pytest_kwait.framework.predicates import parse_predicate
+from pytest_kwait.framework.registry import condition_of, verb
 from pytest_kwait.framework.workload.fields import replicas_of, selector_of
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.engine.condition import Condition
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.predicates import HeldPredicate
 
@@ -119,6 +119,7 @@ def check_awaitable(manifest: object, condition: ConditionInput | HeldPredicate 
         )
 
 
+@verb(limit="pod", summary="a created object that is ready")
 def wait_for_created(
     client: ApiClient,
     namespace: str,
@@ -147,12 +148,10 @@ def wait_for_created(
     return wait_for_condition(Session.of(client), awaited, settings)
 
 
-def _ready_condition(
-    resource: Resource | None, namespace: str, made: Mapping[str, Any]
-) -> Condition:
+def _ready_condition(resource: Resource | None, namespace: str, made: Mapping[str, Any]) -> Any:
     name = made["metadata"]["name"]
     if resource is not None and resource in _ROLLED_OUT:
-        rollout = rollout_status(namespace, f"{resource.plural}/{name}")
+        rollout = condition_of(wait_for_rollout_status)(namespace, f"{resource.plural}/{name}")
         rollout.workload.uid = made["metadata"].get("uid") or ""
         return rollout
     if resource is not None and resource in _REPLICATED:
@@ -165,9 +164,9 @@ def _ready_condition(
             replicas=replicas_of(dict(made)),
         )
     if resource == JOBS:
-        job = job_complete(namespace, name)
+        job = condition_of(wait_for_job_complete)(namespace, name)
         job.job.uid = made["metadata"].get("uid") or ""
         return job
-    pod = pod_running_ready(namespace, name)
+    pod = condition_of(wait_for_pod_running_ready)(namespace, name)
     pod.pod.uid = made["metadata"].get("uid") or ""
     return pod

@@ -22,6 +22,7 @@ from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.named_objects import resolve_target
 from pytest_kwait.framework.pod.fields import PodFields, controller_uid, is_terminating, phase_label
+from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.workload.fields import selector_of
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class DeletedWithPods:
         )
 
 
+@verb(limit="pod_deletion", summary="the deleted object")
 def delete_and_wait(
     client: ApiClient,
     namespace: str,
@@ -198,6 +200,7 @@ def delete_and_wait(
     wait_for_condition(session, condition, settings, deadline)
 
 
+@verb(limit="pod_client_deletion", summary="an object that is gone, by its UID")
 def wait_for_gone(
     client: ApiClient,
     namespace: str,

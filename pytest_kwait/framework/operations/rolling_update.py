@@ -38,6 +38,7 @@ from pytest_kwait.framework.pod.fields import (
     phase_label,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
+from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.framework.terminal_states.workloads import detect_replica_failure
 from pytest_kwait.framework.workload.conditions import ALIVE, WorkloadCondition, judge_stuck_pods
@@ -238,6 +239,7 @@ _MIN_TIMEOUT = 0.1
 _log = logging.getLogger("pytest_kwait.wait")
 
 
+@verb(limit="rolling_update", summary="the pods that replace the deleted ones")
 def rolling_update(
     client: ApiClient,
     namespace: str,

@@ -23,6 +23,7 @@ from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.deployment.conditions import DeploymentCondition
 from pytest_kwait.framework.pod.fields import controller_uid
+from pytest_kwait.framework.registry import condition_of, verb, wait
 from pytest_kwait.framework.terminal_states.workloads import detect_progress_deadline_exceeded
 from pytest_kwait.framework.workload.conditions import (
     OwnedPods,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.object_counter import ObjectCounter
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "DeploymentRollout",
@@ -43,7 +45,6 @@ __all__ = [
     "daemon_set_rollout",
     "deployment_rollout",
     "restart",
-    "rollout_status",
     "stateful_set_rollout",
     "wait_for_rollout_status",
 ]
@@ -264,10 +265,34 @@ class SetRollout(WorkloadCondition):
         return f"pods of the present revision: {self.tally.summary() or 'none'}"
 
 
-def rollout_status(
-    namespace: str, target: str, revision: int | None = None
-) -> DeploymentRollout | SetRollout:
-    """Return the condition of `wait_for_rollout_status`."""
+@wait(
+    limit="deployment",
+    summary="a deployment, daemon set or stateful set rolled out by kubectl's rules",
+)
+def wait_for_rollout_status(
+    client: ApiClient,
+    namespace: str,
+    target: str,
+    revision: int | None = None,
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[dict[str, Any]]:
+    """Return a Deployment, DaemonSet or StatefulSet once it is rolled out by kubectl's rules.
+
+    What is missing is said in kubectl's words. Beyond kubectl, what is not there yet is awaited, a
+    rollout whose pods are stuck ends early, and one that is not there at the limit is an error.
+
+    Args:
+        target: `deployment/name`, `daemonset/name` or `statefulset/name`; kinds are named as for
+            kubectl.
+        revision: the revision that a Deployment must be at, as its annotation
+            `deployment.kubernetes.io/revision` says; None for any.
+
+    Raises:
+        WaitFailed: a progress deadline was missed, pods are stuck or refused, it is not updated by
+            rolling, is at another revision, or was deleted.
+
+    Source: kubectl/pkg/polymorphichelpers/rollout_status.go.
+    """
     kind, name = parse_target("target", target)
     resource = match_resource(BUILT_IN.values(), kind, None)
     if not name or resource is None or resource not in _KINDS:
@@ -283,45 +308,11 @@ def rollout_status(
     return SetRollout(resource, namespace, name)
 
 
-def wait_for_rollout_status(
-    client: ApiClient,
-    namespace: str,
-    target: str,
-    revision: int | None = None,
-    **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
-    """Return a Deployment, DaemonSet or StatefulSet once it is rolled out by kubectl's rules.
-
-    What is missing is said in kubectl's words. Beyond kubectl, what is not there yet is awaited, a
-    rollout whose pods are stuck ends early, and one that is not there at the limit is an error.
-
-    Args:
-        client: the official client.
-        namespace: where it is.
-        target: `deployment/name`, `daemonset/name` or `statefulset/name`; kinds are named as for
-            kubectl.
-        revision: the revision that a Deployment must be at, as its annotation
-            `deployment.kubernetes.io/revision` says; None for any.
-        **options: `timeout` (default: `deployment`, 5 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: a progress deadline was missed, pods are stuck or
-            refused, it is not updated by rolling, is at another revision, or was deleted.
-        WaitTimeout: it did not come within the limit.
-
-    Source: kubectl/pkg/polymorphichelpers/rollout_status.go.
-    """
-    awaited = rollout_status(namespace, target, revision)
-    settings = resolve_options(options, timeout="deployment")
-    return cast("dict[str, Any]", wait_for_condition(Session.of(client), awaited, settings))
-
-
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 """The annotation of the pod template that kubectl changes to have all pods replaced."""
 
 
+@verb(limit="deployment", summary="the restarted object")
 def restart(
     client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
 ) -> dict[str, Any]:
@@ -345,7 +336,7 @@ def restart(
         WaitTimeout: it did not come within the limit.
     """
     session = Session.of(client)
-    condition = rollout_status(namespace, target)
+    condition = condition_of(wait_for_rollout_status)(namespace, target)
     settings = resolve_options(options, timeout="deployment")
     deadline = Deadline.after(settings.timeout, session.clock)
     resource, name = condition.workload.resource, condition.workload.name

@@ -35,6 +35,7 @@ from pytest_kwait.framework.pod.fields import (
     phase_label,
 )
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
+from pytest_kwait.framework.registry import verb
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.framework.terminal_states.workloads import (
     detect_progress_deadline_exceeded,
@@ -182,6 +183,7 @@ _CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
 """The pauses of upstream's retry.DefaultRetry."""
 
 
+@verb(limit="controlled_pods", summary="the scaled object")
 def scale(
     client: ApiClient,
     namespace: str,

@@ -232,7 +232,7 @@ class NamedPod:
         """Say what phase it is in."""
         return "" if self.pod.current is None else phase_label(self.pod.current)
 
-    def result(self) -> dict[str, Any] | None:
+    def result(self) -> Any:
         """Return the pod as it came last."""
         return self.pod.object()
 

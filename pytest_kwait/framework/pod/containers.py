@@ -5,20 +5,18 @@ Source: kubernetes/test/e2e/framework/pod/wait.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.container_states import get_current_state
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.framework.pod.conditions import (
     PodGoal,
     PodGoalCondition,
     check_text_argument,
     to_pending,
 )
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.containers import (
     describe_exit,
     describe_pod_end,
@@ -31,14 +29,11 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
     from pytest_kwait.engine.object_counter import TerminalState
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
-    "container_running",
-    "container_started",
-    "container_terminated",
-    "container_to_fail",
     "failing",
     "running",
     "started",
@@ -179,109 +174,66 @@ def _describe_state(status: dict[str, Any]) -> str:
     return f", {state}{': ' + facts['reason'] if facts.get('reason') else ''}"
 
 
-def container_started(namespace: str, pod: str, container: str) -> PodGoalCondition:
-    """Return the condition of `wait_for_container_started`."""
-    return _container_condition(namespace, pod, started, container)
-
-
+@wait(limit="pod", summary="a container that has passed its startup probe")
 def wait_for_container_started(
     client: ApiClient, namespace: str, pod: str, container: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers runs and has passed its startup probe.
 
     Upstream takes the container's place in the list of statuses, which has another order than the
     spec, and reads through a nil where the kubelet has not said yet.
 
     Args:
-        client: the official client.
-        namespace: where the pod is.
-        pod: its name.
         container: the container's name.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the pod has ended, is being deleted or was, or cannot get
-            there.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the pod has ended, is being deleted or was, or cannot get there.
 
     Source: pod/wait.go WaitForPodContainerStarted, WaitForPodInitContainerStarted.
     """
-    awaited = container_started(namespace, pod, container)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
+    return _container_condition(namespace, pod, started, container)
 
 
-def container_running(namespace: str, pod: str, container: str) -> PodGoalCondition:
-    """Return the condition of `wait_for_container_running`."""
-    return _container_condition(namespace, pod, running, container)
-
-
+@wait(limit="pod", summary="a container that runs")
 def wait_for_container_running(
     client: ApiClient, namespace: str, pod: str, container: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers is in state running.
 
     Init containers and ephemeral ones count as well.
 
     Args:
-        client: the official client.
-        namespace: where the pod is.
-        pod: its name.
         container: the container's name.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the pod has ended, is being deleted or was, or cannot get
-            there.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the pod has ended, is being deleted or was, or cannot get there.
 
     Source: pod/wait.go WaitForContainerRunning.
     """
-    awaited = container_running(namespace, pod, container)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
+    return _container_condition(namespace, pod, running, container)
 
 
-def container_terminated(namespace: str, pod: str, container: str) -> PodGoalCondition:
-    """Return the condition of `wait_for_container_terminated`."""
-    return _container_condition(namespace, pod, terminated, container)
-
-
+@wait(limit="pod", summary="a container that has ended")
 def wait_for_container_terminated(
     client: ApiClient, namespace: str, pod: str, container: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers is in state terminated.
 
     A container that is started again at once may be seen running only, in `poll` mode above all.
     Init containers and ephemeral ones count as well.
 
     Args:
-        client: the official client.
-        namespace: where the pod is.
-        pod: its name.
         container: the container's name.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the pod was deleted, or the container cannot start.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the pod was deleted, or the container cannot start.
 
     Source: pod/wait.go WaitForContainerTerminated.
     """
-    awaited = container_terminated(namespace, pod, container)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
+    return _container_condition(namespace, pod, terminated, container)
 
 
-def container_to_fail(namespace: str, pod: str, container: str, reason: str) -> PodGoalCondition:
-    """Return the condition of `wait_for_container_to_fail`."""
-    text = check_text_argument("reason", reason)
-    return _container_condition(namespace, pod, lambda name: failing(name, text), container)
-
-
+@wait(limit="pod", summary="a container that waits for a reason")
 def wait_for_container_to_fail(
     client: ApiClient,
     namespace: str,
@@ -289,38 +241,26 @@ def wait_for_container_to_fail(
     container: str,
     reason: str,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a pod once one of its containers waits for a reason.
 
     Upstream takes the container's place in the list of statuses, and looks only while the pod is
     Pending; here a container of a pod that runs may fail as well.
 
     Args:
-        client: the official client.
-        namespace: where the pod is.
-        pod: its name.
         container: the container's name.
         reason: why it waits, for example `CreateContainerConfigError`.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the pod has ended, or is being deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the pod has ended, or is being deleted.
 
     Source: pod/wait.go WaitForPodContainerToFail.
     """
-    awaited = container_to_fail(namespace, pod, container, reason)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "pod"))
+    text = check_text_argument("reason", reason)
+    return _container_condition(namespace, pod, lambda name: failing(name, text), container)
 
 
 def _container_condition(
     namespace: str, pod: str, goal: Callable[[str], PodGoal], container: str
 ) -> PodGoalCondition:
     return PodGoalCondition(namespace, pod, goal(check_namespace(container, "container")))
-
-
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve_options(options, timeout=timeout)
-    return wait_for_condition(Session.of(client), condition, settings)

@@ -6,12 +6,10 @@ Source: kubernetes/test/e2e/framework/pod/wait.go.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
-from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
-from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.engine.options import WaitOptions, check_count
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.pod.conditions import check_text_argument
 from pytest_kwait.framework.pod.fields import controller_uid, is_finished
@@ -28,26 +26,17 @@ from pytest_kwait.framework.pod.list_conditions import (
     is_running_and_ready,
     is_scheduled,
 )
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.containers import detect_pod_end
 from pytest_kwait.framework.terminal_states.pods import detect_not_running, detect_owned_pod_failure
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
     from pytest_kwait.engine.object_counter import TerminalState
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
-    "almost_all_pods_ready",
-    "number_of_pods",
-    "pods_running",
-    "pods_running_ready",
-    "pods_scheduling_gated",
-    "pods_with_label",
-    "pods_with_label_running",
-    "pods_with_label_running_ready",
-    "pods_with_label_scheduled",
-    "pods_with_scheduling_gates",
     "wait_for_almost_all_pods_ready",
     "wait_for_number_of_pods",
     "wait_for_pods_running",
@@ -63,12 +52,7 @@ __all__ = [
 _READY = " Running and ready"
 
 
-def number_of_pods(namespace: str, count: int, *, selector: Selector | None = None) -> PodCount:
-    """Return the condition of `wait_for_number_of_pods`."""
-    number = check_count("count", count)
-    return PodCount(namespace, normalize_label_selector(selector), number, "", is_present)
-
-
+@wait(limit="pod_scheduled_before", summary="an exact number of pods")
 def wait_for_number_of_pods(
     client: ApiClient,
     namespace: str,
@@ -76,33 +60,45 @@ def wait_for_number_of_pods(
     *,
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods of a namespace once there are exactly `count`, in whatever phase.
 
     Pods that are being deleted count until they are gone. Upstream takes the limit as an argument
     and does not use it, and takes a count of 0 for any number.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         count: how many, exactly; 0 or more.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
-        **options: `timeout` (default: `pod_scheduled_before`, 5m20s) and the other options of every
-            wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: pod/wait.go WaitForNumberOfPods.
     """
-    awaited = number_of_pods(namespace, count, selector=selector)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod_scheduled_before"))
+    number = check_count("count", count)
+    return PodCount(namespace, normalize_label_selector(selector), number, "", is_present)
 
 
-def pods_running(namespace: str, count: int, *, selector: Selector | None = None) -> PodCount:
-    """Return the condition of `wait_for_pods_running`."""
+@wait(limit="pod", summary="an exact number of pods that are Running and ready")
+def wait_for_pods_running(
+    client: ApiClient,
+    namespace: str,
+    count: int,
+    *,
+    selector: Selector | None = None,
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[list[dict[str, Any]]]:
+    """Return the pods that are Running and ready once they are exactly `count`.
+
+    As upstream, Running alone is not enough, and pods that are neither do not matter. Upstream
+    takes a count of 0 for any number.
+
+    Args:
+        count: how many, exactly; 0 or more.
+        selector: a label selector, text or mapping; all pods of the namespace if not given.
+
+    Raises:
+        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
+
+    Source: pod/wait.go WaitForPodsRunning.
+    """
     number = check_count("count", count)
     return PodCount(
         namespace,
@@ -114,49 +110,7 @@ def pods_running(namespace: str, count: int, *, selector: Selector | None = None
     )
 
 
-def wait_for_pods_running(
-    client: ApiClient,
-    namespace: str,
-    count: int,
-    *,
-    selector: Selector | None = None,
-    **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
-    """Return the pods that are Running and ready once they are exactly `count`.
-
-    As upstream, Running alone is not enough, and pods that are neither do not matter. Upstream
-    takes a count of 0 for any number.
-
-    Args:
-        client: the official client.
-        namespace: where the pods are.
-        count: how many, exactly; 0 or more.
-        selector: a label selector, text or mapping; all pods of the namespace if not given.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods that are there are stuck, or have ended and nobody
-            replaces them.
-        WaitTimeout: it did not come within the limit.
-
-    Source: pod/wait.go WaitForPodsRunning.
-    """
-    awaited = pods_running(namespace, count, selector=selector)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod"))
-
-
-def pods_scheduling_gated(
-    namespace: str, count: int, *, selector: Selector | None = None
-) -> PodCount:
-    """Return the condition of `wait_for_pods_scheduling_gated`."""
-    number = check_count("count", count)
-    return PodCount(
-        namespace, normalize_label_selector(selector), number, " behind a scheduling gate", is_gated
-    )
-
-
+@wait(limit="pod", summary="an exact number of pods behind scheduling gates")
 def wait_for_pods_scheduling_gated(
     client: ApiClient,
     namespace: str,
@@ -164,40 +118,25 @@ def wait_for_pods_scheduling_gated(
     *,
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods that wait behind a scheduling gate once they are exactly `count`.
 
     The scheduler says so in their PodScheduled condition. Upstream takes a count of 0 for any
     number.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         count: how many, exactly; 0 or more.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: pod/wait.go WaitForPodsSchedulingGated.
     """
-    awaited = pods_scheduling_gated(namespace, count, selector=selector)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod"))
-
-
-def pods_with_scheduling_gates(
-    namespace: str, count: int, gates: Sequence[str], *, selector: Selector | None = None
-) -> PodCount:
-    """Return the condition of `wait_for_pods_with_scheduling_gates`."""
     number = check_count("count", count)
-    names = _gates(gates)
-    what = f" with scheduling gates {', '.join(names)}" if names else " without scheduling gates"
-    return PodCount(namespace, normalize_label_selector(selector), number, what, has_gates(names))
+    return PodCount(
+        namespace, normalize_label_selector(selector), number, " behind a scheduling gate", is_gated
+    )
 
 
+@wait(limit="pod", summary="an exact number of pods with exactly these gates")
 def wait_for_pods_with_scheduling_gates(
     client: ApiClient,
     namespace: str,
@@ -206,28 +145,22 @@ def wait_for_pods_with_scheduling_gates(
     *,
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods that have exactly these scheduling gates once they are exactly `count`.
 
     Upstream takes a count of 0 for any number.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         count: how many, exactly; 0 or more.
         gates: the names of all their gates, in order; empty for pods without any.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: pod/wait.go WaitForPodsWithSchedulingGates.
     """
-    awaited = pods_with_scheduling_gates(namespace, count, gates, selector=selector)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod"))
+    number = check_count("count", count)
+    names = _gates(gates)
+    what = f" with scheduling gates {', '.join(names)}" if names else " without scheduling gates"
+    return PodCount(namespace, normalize_label_selector(selector), number, what, has_gates(names))
 
 
 def _gates(gates: object) -> list[str]:
@@ -236,110 +169,87 @@ def _gates(gates: object) -> list[str]:
     return [check_text_argument("gates", gate) for gate in gates]
 
 
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve_options(options, timeout=timeout)
-    return wait_for_condition(Session.of(client), condition, settings)
-
-
-def pods_with_label(namespace: str, selector: Selector) -> AllPods:
-    """Return the condition of `wait_for_pods_with_label`."""
-    return AllPods(namespace, _check_labels(selector), 1, "", is_present)
-
-
+@wait(limit="pods_list", summary="a pod with a label")
 def wait_for_pods_with_label(
     client: ApiClient, namespace: str, selector: Selector, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods with a label once there is at least one, in whatever phase.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         selector: a label selector, text or mapping.
-        **options: `timeout` (default: `pods_list`, 5 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: pod/wait.go WaitForPodsWithLabel.
     """
-    awaited = pods_with_label(namespace, selector)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pods_list"))
+    return AllPods(namespace, _check_labels(selector), 1, "", is_present)
 
 
-def pods_with_label_scheduled(namespace: str, selector: Selector) -> AllPods:
-    """Return the condition of `wait_for_pods_with_label_scheduled`."""
+@wait(limit="pod_scheduled_before", summary="pods with a label, all with a node")
+def wait_for_pods_with_label_scheduled(
+    client: ApiClient, namespace: str, selector: Selector, **options: Unpack[WaitOptions]
+) -> ConditionOf[list[dict[str, Any]]]:
+    """Return the pods with a label once there is at least one and all of them have a node.
+
+    Args:
+        selector: a label selector, text or mapping.
+
+    Raises:
+        WaitFailed: the scheduler finds no node for a pod.
+
+    Source: pod/wait.go WaitForPodsWithLabelScheduled.
+    """
     return AllPods(
         namespace, _check_labels(selector), 1, " scheduled", is_scheduled, detect_unplaced
     )
 
 
-def wait_for_pods_with_label_scheduled(
-    client: ApiClient, namespace: str, selector: Selector, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
-    """Return the pods with a label once there is at least one and all of them have a node.
-
-    Args:
-        client: the official client.
-        namespace: where the pods are.
-        selector: a label selector, text or mapping.
-        **options: `timeout` (default: `pod_scheduled_before`, 5m20s) and the other options of every
-            wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the scheduler finds no node for a pod.
-        WaitTimeout: it did not come within the limit.
-
-    Source: pod/wait.go WaitForPodsWithLabelScheduled.
-    """
-    awaited = pods_with_label_scheduled(namespace, selector)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod_scheduled_before"))
-
-
-def pods_with_label_running(namespace: str, selector: Selector, count: int = 1) -> AllPods:
-    """Return the condition of `wait_for_pods_with_label_running`."""
-    number = check_count("count", count, least=1)
-    return AllPods(
-        namespace, _check_labels(selector), number, " Running", is_running, _detect_not_running
-    )
-
-
+@wait(limit="pod", summary="enough pods with a label, all in phase Running")
 def wait_for_pods_with_label_running(
     client: ApiClient,
     namespace: str,
     selector: Selector,
     count: int = 1,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods with a label once there are at least `count` and all are in phase Running.
 
     They need not be ready.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         selector: a label selector, text or mapping.
         count: how many at least; 1 or more.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods that are there are stuck, or have ended and nobody
-            replaces them.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
 
     Source: pod/wait.go WaitForPodsWithLabelRunningReady, without its second half.
     """
-    awaited = pods_with_label_running(namespace, selector, count)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod"))
+    number = check_count("count", count, least=1)
+    return AllPods(
+        namespace, _check_labels(selector), number, " Running", is_running, _detect_not_running
+    )
 
 
-def pods_with_label_running_ready(namespace: str, selector: Selector, count: int) -> AllPods:
-    """Return the condition of `wait_for_pods_with_label_running_ready`."""
+@wait(limit="pod", summary="enough pods with a label, all Running and ready")
+def wait_for_pods_with_label_running_ready(
+    client: ApiClient,
+    namespace: str,
+    selector: Selector,
+    count: int,
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[list[dict[str, Any]]]:
+    """Return the pods with a label once there are at least `count` and all are Running and ready.
+
+    Upstream documents an exact number and checks for at least so many; so does this.
+
+    Args:
+        selector: a label selector, text or mapping.
+        count: how many at least; 1 or more.
+
+    Raises:
+        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
+
+    Source: pod/wait.go WaitForPodsWithLabelRunningReady.
+    """
     number = check_count("count", count, least=1)
     return AllPods(
         namespace,
@@ -351,46 +261,7 @@ def pods_with_label_running_ready(namespace: str, selector: Selector, count: int
     )
 
 
-def wait_for_pods_with_label_running_ready(
-    client: ApiClient,
-    namespace: str,
-    selector: Selector,
-    count: int,
-    **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
-    """Return the pods with a label once there are at least `count` and all are Running and ready.
-
-    Upstream documents an exact number and checks for at least so many; so does this.
-
-    Args:
-        client: the official client.
-        namespace: where the pods are.
-        selector: a label selector, text or mapping.
-        count: how many at least; 1 or more.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods that are there are stuck, or have ended and nobody
-            replaces them.
-        WaitTimeout: it did not come within the limit.
-
-    Source: pod/wait.go WaitForPodsWithLabelRunningReady.
-    """
-    awaited = pods_with_label_running_ready(namespace, selector, count)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod"))
-
-
-def pods_running_ready(
-    namespace: str, min_pods: int, allowed_not_ready: int = 0, *, selector: Selector | None = None
-) -> RunningReadyPods:
-    """Return the condition of `wait_for_pods_running_ready`."""
-    least = check_count("min_pods", min_pods)
-    allowed = check_count("allowed_not_ready", allowed_not_ready)
-    return RunningReadyPods(namespace, least, allowed, normalize_label_selector(selector))
-
-
+@wait(limit="pod", summary="enough pods Running and ready, and few that are not")
 def wait_for_pods_running_ready(
     client: ApiClient,
     namespace: str,
@@ -399,7 +270,7 @@ def wait_for_pods_running_ready(
     *,
     selector: Selector | None = None,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods that are Running and ready once they are enough and few others are not.
 
     Pods that have succeeded do not matter, nor failed ones that have a controller. Where some may
@@ -407,42 +278,28 @@ def wait_for_pods_running_ready(
     soon as the others are few enough.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         min_pods: how many must be Running and ready at least; 0 or more.
         allowed_not_ready: how many others may be neither; 0 or more.
         selector: a label selector, text or mapping; all pods of the namespace if not given.
-        **options: `timeout` (default: `pod`, 10 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods that are there are stuck, or have ended and nobody
-            replaces them.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
 
     Source: pod/wait.go WaitForPodsRunningReady.
     """
-    awaited = pods_running_ready(namespace, min_pods, allowed_not_ready, selector=selector)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "pod"))
-
-
-def almost_all_pods_ready(
-    namespace: str, min_pods: int, allowed_not_ready: int = 0
-) -> AlmostAllPods:
-    """Return the condition of `wait_for_almost_all_pods_ready`."""
     least = check_count("min_pods", min_pods)
     allowed = check_count("allowed_not_ready", allowed_not_ready)
-    return AlmostAllPods(namespace, least, allowed)
+    return RunningReadyPods(namespace, least, allowed, normalize_label_selector(selector))
 
 
+@wait(limit="system_pods_startup", summary="the same, and few replicas missing")
 def wait_for_almost_all_pods_ready(
     client: ApiClient,
     namespace: str,
     min_pods: int,
     allowed_not_ready: int = 0,
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the pods that are Running and ready once they are enough and few others are not.
 
     Beyond `wait_for_pods_running_ready`, ReplicationControllers and ReplicaSets must have as many
@@ -451,25 +308,18 @@ def wait_for_almost_all_pods_ready(
     returns at once for a count of -1; here an error is one, and -1 is refused.
 
     Args:
-        client: the official client.
-        namespace: where the pods are.
         min_pods: how many must be Running and ready at least; 0 or more.
         allowed_not_ready: how many others may be neither, and how many replicas may be missing; 0
             or more.
-        **options: `timeout` (default: `system_pods_startup`, 10 minutes) and the other options of
-            every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: pods that are there are stuck, or have ended and nobody
-            replaces them.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: pods that are there are stuck, or have ended and nobody replaces them.
 
     Source: pod/wait.go WaitForAlmostAllPodsReady.
     """
-    awaited = almost_all_pods_ready(namespace, min_pods, allowed_not_ready)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "system_pods_startup"))
+    least = check_count("min_pods", min_pods)
+    allowed = check_count("allowed_not_ready", allowed_not_ready)
+    return AlmostAllPods(namespace, least, allowed)
 
 
 def _check_labels(selector: Selector) -> str:

@@ -6,22 +6,20 @@ Source: kubernetes/test/e2e/framework/pod/wait.go WaitForPodsResponding.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
 from pytest_kwait.engine.condition import EvidenceScope, Source
 from pytest_kwait.engine.object_counter import ObjectState, TerminalState
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.node.minions import parse_pod_uids
 from pytest_kwait.framework.pod.fields import controller_uid, is_finished, phase_label
 from pytest_kwait.framework.pod.list_conditions import SetPodFields
 from pytest_kwait.framework.pod.placement import PlacedPod, PlacedPods
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.containers import detect_pod_end
 from pytest_kwait.framework.terminal_states.pods import detect_not_running
 from pytest_kwait.wait.errors import DeadlineExceeded
@@ -31,9 +29,12 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = ["RespondingPods", "pods_responding", "wait_for_pods_responding"]
+__all__ = ["RespondingPods", "wait_for_pods_responding"]
 
 POD_TIMEOUT = 10.0
 """Seconds that one pod has for its answer."""
@@ -86,6 +87,11 @@ class RespondingPods:
         ended = detect_pod_end(pod, replaced=replaced)
         doom = ended if is_finished(pod) else detect_not_running(pod, before)
         return ObjectState(phase_label(pod), keep=True, doom=doom)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether an empty list of pods is awaited."""
+        return self._wanted is not None and not self._wanted
 
     @property
     def subject(self) -> str:
@@ -191,7 +197,9 @@ class RespondingPods:
         )
 
 
-def pods_responding(
+@wait(limit="pod_responding", summary="pods that answer through the API server's proxy")
+def wait_for_pods_responding(
+    client: ApiClient,
     namespace: str,
     *,
     selector: Selector | None = None,
@@ -199,8 +207,29 @@ def pods_responding(
     want_name: bool = False,
     port: int | None = None,
     path: str = "",
-) -> RespondingPods:
-    """Return the condition of `wait_for_pods_responding`."""
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[list[dict[str, Any]]]:
+    """Return pods once each has answered an HTTP request through the API server's proxy.
+
+    An answer is one of status 2xx that is not empty. Each pod is asked every `poll` until its
+    first answer. A selector must match at least one pod; an empty list of pods is returned at
+    once. Upstream gives every request five minutes; here it has 10 seconds and is asked again.
+
+    Args:
+        selector: a label selector, text or mapping.
+        pods: the pods themselves or their names; one that is replaced ends the wait if its UID is
+            known.
+        want_name: whether the answer must be the pod's name.
+        port: the port that is asked; the pod's first one if not given.
+        path: what is asked for, without a query.
+
+    Raises:
+        ApiError: the server refuses, the use of its proxy included.
+        InvalidArgument: not exactly one of selector and pods, or an argument that cannot be meant.
+        WaitFailed: a pod is gone, has ended, or cannot start.
+
+    Source: pod/wait.go WaitForPodsResponding.
+    """
     check_namespace(namespace)
     if (selector is None) == (pods is None):
         raise InvalidArgument("arguments", [], "give exactly one of selector and pods")
@@ -229,50 +258,3 @@ def pods_responding(
         port=port,
         path=path.removeprefix("/"),
     )
-
-
-def wait_for_pods_responding(
-    client: ApiClient,
-    namespace: str,
-    *,
-    selector: Selector | None = None,
-    pods: Sequence[dict[str, Any] | str] | None = None,
-    want_name: bool = False,
-    port: int | None = None,
-    path: str = "",
-    **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
-    """Return pods once each has answered an HTTP request through the API server's proxy.
-
-    An answer is one of status 2xx that is not empty. Each pod is asked every `poll` until its
-    first answer. A selector must match at least one pod; an empty list of pods is returned at
-    once. Upstream gives every request five minutes; here it has 10 seconds and is asked again.
-
-    Args:
-        client: the official client.
-        namespace: where the pods are.
-        selector: a label selector, text or mapping.
-        pods: the pods themselves or their names; one that is replaced ends the wait if its UID is
-            known.
-        want_name: whether the answer must be the pod's name.
-        port: the port that is asked; the pod's first one if not given.
-        path: what is asked for, without a query.
-        **options: `timeout` (default: `pod_responding`, 15 minutes) and the other options of every
-            wait.
-
-    Raises:
-        ApiError: the server refuses, the use of its proxy included.
-        InvalidArgument: not exactly one of selector and pods, or an argument that cannot be meant.
-        WaitFailed: it can no longer come: a pod is gone, has ended, or cannot start.
-        WaitTimeout: it did not come within the limit.
-
-    Source: pod/wait.go WaitForPodsResponding.
-    """
-    condition = pods_responding(
-        namespace, selector=selector, pods=pods, want_name=want_name, port=port, path=path
-    )
-    settings = resolve_options(options, timeout="pod_responding")
-    if pods is not None and not pods:
-        return []
-    condition.session = Session.of(client)
-    return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))

@@ -5,14 +5,12 @@ The proxy picks one of the ready pods itself: kube-proxy and cluster IPs are not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pytest_kwait.client.resource import SERVICES
-from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve_options
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.endpoints.conditions import ServiceEndpoints
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.wait.errors import DeadlineExceeded
 
@@ -21,12 +19,13 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "AnsweringService",
-    "service_reachable",
-    "service_responding",
     "wait_for_service_reachable",
     "wait_for_service_responding",
 ]
@@ -133,17 +132,7 @@ class AnsweringService(ServiceEndpoints):
         (self._reason,) = answers
 
 
-def service_reachable(
-    namespace: str,
-    service: str,
-    port: int | str | None = None,
-    path: str = "",
-    scheme: str = "http",
-) -> AnsweringService:
-    """Return the condition of `wait_for_service_reachable`."""
-    return AnsweringService(namespace, service, port, path, scheme, any_answer=True)
-
-
+@wait(limit="service_reachability", summary="a service behind which a pod answers anything")
 def wait_for_service_reachable(
     client: ApiClient,
     namespace: str,
@@ -152,7 +141,7 @@ def wait_for_service_reachable(
     path: str = "",
     scheme: str = "http",
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once a pod behind it has answered, with whatever status.
 
     It is asked through the API server's service proxy, as soon as an endpoint is ready and every
@@ -160,39 +149,20 @@ def wait_for_service_reachable(
     a pod of its own; here neither such a pod is needed, nor its network looked at.
 
     Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
         port: the service's port, by number or by name; its first one if not given.
         path: what is asked for, without a query.
         scheme: `http` or `https`.
-        **options: `timeout` (default: `service_reachability`, 2 minutes) and the other options of
-            every wait.
 
     Raises:
         ApiError: the server refuses, the use of its proxy included.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the service was deleted, can have no endpoints, or its
-            pods are stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the service was deleted, can have no endpoints, or its pods are stuck.
 
     Source: service/jig.go CheckServiceReachability, and test/e2e/network/proxy.go.
     """
-    condition = service_reachable(namespace, service, port, path, scheme)
-    return _wait(client, condition, options, "service_reachability")
+    return AnsweringService(namespace, service, port, path, scheme, any_answer=True)
 
 
-def service_responding(
-    namespace: str,
-    service: str,
-    port: int | str | None = None,
-    path: str = "",
-    scheme: str = "http",
-) -> AnsweringService:
-    """Return the condition of `wait_for_service_responding`."""
-    return AnsweringService(namespace, service, port, path, scheme, any_answer=False)
-
-
+@wait(limit="service_responding", summary="a service that answers with success")
 def wait_for_service_responding(
     client: ApiClient,
     namespace: str,
@@ -201,33 +171,24 @@ def wait_for_service_responding(
     path: str = "",
     scheme: str = "http",
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return a service's EndpointSlices once it has answered with status 2xx and some content.
 
     It is asked through the API server's service proxy, as soon as an endpoint is ready and every
     `poll` from then on.
 
     Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
         port: the service's port, by number or by name; its first one if not given.
         path: what is asked for, without a query.
         scheme: `http` or `https`.
-        **options: `timeout` (default: `service_responding`, 2 minutes) and the other options of
-            every wait.
 
     Raises:
         ApiError: the server refuses, the use of its proxy included.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the service was deleted, can have no endpoints, or its
-            pods are stuck.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the service was deleted, can have no endpoints, or its pods are stuck.
 
     Source: service/util.go TestReachableHTTP, which asks the address itself.
     """
-    condition = service_responding(namespace, service, port, path, scheme)
-    return _wait(client, condition, options, "service_responding")
+    return AnsweringService(namespace, service, port, path, scheme, any_answer=False)
 
 
 def _check_port(port: object) -> str:
@@ -238,11 +199,3 @@ def _check_port(port: object) -> str:
     if not number and not name:
         raise InvalidArgument("port", port, "use a number from 1 to 65535, a port's name, or None")
     return str(port)
-
-
-def _wait(
-    client: ApiClient, condition: AnsweringService, options: WaitOptions, timeout: str
-) -> list[dict[str, Any]]:
-    settings = resolve_options(options, timeout=timeout)
-    condition.session = Session.of(client)
-    return cast("list[dict[str, Any]]", wait_for_condition(condition.session, condition, settings))

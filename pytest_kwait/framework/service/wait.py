@@ -5,14 +5,11 @@ Source: kubernetes/test/e2e/framework/service/wait.go and jig.go, network/utils.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import SERVICES
-from pytest_kwait.client.session import Session
-from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
-from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.framework.named_objects import (
     AbsentObject,
     NamedObject,
@@ -21,19 +18,15 @@ from pytest_kwait.framework.named_objects import (
     check_text,
     finalizer_goal,
 )
+from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
-    "load_balancer",
-    "load_balancer_destroy",
-    "new_ingress_ip",
-    "service",
-    "service_deleted_with_finalizer",
-    "service_updated_with_finalizer",
     "wait_for_load_balancer",
     "wait_for_load_balancer_destroy",
     "wait_for_new_ingress_ip",
@@ -91,41 +84,42 @@ def _has_no_load_balancer(obj: Obj) -> Verdict:
     return Pending(f"still has ingress {', '.join(points)}") if points else Met()
 
 
-def load_balancer(namespace: str, service: str) -> NamedObject:
-    """Return the condition of `wait_for_load_balancer`."""
+@wait(limit="load_balancer_create", summary="a service whose load balancer has an address")
+def wait_for_load_balancer(
+    client: ApiClient, namespace: str, service: str, **options: Unpack[WaitOptions]
+) -> ConditionOf[dict[str, Any]]:
+    """Return a service of type LoadBalancer once each ingress, at least one, has an address.
+
+    An address is an IP or a hostname. Upstream fails at an ingress that has neither yet.
+
+    Raises:
+        WaitFailed: the service is of another type, or was deleted.
+
+    Source: service/jig.go WaitForLoadBalancer.
+    """
     return _service(
         namespace, service, ObjectGoal("have a load balancer", _has_load_balancer, alive=True)
     )
 
 
-def wait_for_load_balancer(
-    client: ApiClient, namespace: str, service: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
-    """Return a service of type LoadBalancer once each ingress, at least one, has an address.
-
-    An address is an IP or a hostname. Upstream fails at an ingress that has neither yet.
+@wait(limit="load_balancer_create", summary="a service whose load balancer has another address")
+def wait_for_new_ingress_ip(
+    client: ApiClient,
+    namespace: str,
+    service: str,
+    existing_ip: str,
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[dict[str, Any]]:
+    """Return a service once its load balancer has another first address than before.
 
     Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
-        **options: `timeout` (default: `load_balancer_create`, 15 minutes) and the other options of
-            every wait.
+        existing_ip: the IP or hostname that it had.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the service is of another type, or was deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the service is of another type, or was deleted.
 
-    Source: service/jig.go WaitForLoadBalancer.
+    Source: service/jig.go WaitForNewIngressIP.
     """
-    awaited = load_balancer(namespace, service)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "load_balancer_create"))
-
-
-def new_ingress_ip(namespace: str, service: str, existing_ip: str) -> NamedObject:
-    """Return the condition of `wait_for_new_ingress_ip`."""
     before = check_text("existing_ip", existing_ip)
 
     def judge(obj: Obj) -> Verdict:
@@ -140,182 +134,88 @@ def new_ingress_ip(namespace: str, service: str, existing_ip: str) -> NamedObjec
     return _service(namespace, service, goal)
 
 
-def wait_for_new_ingress_ip(
-    client: ApiClient,
-    namespace: str,
-    service: str,
-    existing_ip: str,
-    **options: Unpack[WaitOptions],
-) -> dict[str, Any]:
-    """Return a service once its load balancer has another first address than before.
-
-    Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
-        existing_ip: the IP or hostname that it had.
-        **options: `timeout` (default: `load_balancer_create`, 15 minutes) and the other options of
-            every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the service is of another type, or was deleted.
-        WaitTimeout: it did not come within the limit.
-
-    Source: service/jig.go WaitForNewIngressIP.
-    """
-    awaited = new_ingress_ip(namespace, service, existing_ip)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "load_balancer_create"))
-
-
-def load_balancer_destroy(namespace: str, service: str) -> NamedObject:
-    """Return the condition of `wait_for_load_balancer_destroy`."""
-    goal = ObjectGoal("lose its load balancer", _has_no_load_balancer, gone=True)
-    return _service(namespace, service, goal)
-
-
+@wait(limit="load_balancer_cleanup", summary="a service without load balancer")
 def wait_for_load_balancer_destroy(
     client: ApiClient, namespace: str, service: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any] | None:
+) -> ConditionOf[dict[str, Any] | None]:
     """Return a service once it has no load balancer any more; None where it is not there itself.
 
     Upstream goes on to the limit when the service is deleted meanwhile.
 
-    Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
-        **options: `timeout` (default: `load_balancer_cleanup`, 15 minutes) and the other options
-            of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
-
     Source: service/jig.go WaitForLoadBalancerDestroy.
     """
-    awaited = load_balancer_destroy(namespace, service)
-    return cast("dict[str, Any] | None", _wait(client, awaited, options, "load_balancer_cleanup"))
+    goal = ObjectGoal("lose its load balancer", _has_no_load_balancer, gone=True)
+    return _service(namespace, service, goal)
 
 
-def service_updated_with_finalizer(
-    namespace: str, service: str, has_finalizer: bool = True
-) -> NamedObject:
-    """Return the condition of `wait_for_service_updated_with_finalizer`."""
-    wanted = check_flag("has_finalizer", has_finalizer)
-    return _service(namespace, service, finalizer_goal(FINALIZER, wanted))
-
-
+@wait(
+    limit="load_balancer_create", summary="a service with the load balancer's finalizer, or without"
+)
 def wait_for_service_updated_with_finalizer(
     client: ApiClient,
     namespace: str,
     service: str,
     has_finalizer: bool = True,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any] | None:
+) -> ConditionOf[dict[str, Any] | None]:
     """Return a service once it has the load balancer's finalizer, or has it no more.
 
     The finalizer is `service.kubernetes.io/load-balancer-cleanup`.
 
     Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
         has_finalizer: False to wait until it is gone.
-        **options: `timeout` (default: `load_balancer_create`, 15 minutes) and the other options of
-            every wait.
 
     Returns:
         The service; None where its finalizer was awaited to go and it is not there itself.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the finalizer can no longer come: the service was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: service/wait.go WaitForServiceUpdatedWithFinalizer.
     """
-    awaited = service_updated_with_finalizer(namespace, service, has_finalizer)
-    return cast("dict[str, Any] | None", _wait(client, awaited, options, "load_balancer_create"))
+    wanted = check_flag("has_finalizer", has_finalizer)
+    return _service(namespace, service, finalizer_goal(FINALIZER, wanted))
 
 
-def service_deleted_with_finalizer(
-    namespace: str, service: str, uid: str | None = None
-) -> AbsentObject:
-    """Return the condition of `wait_for_service_deleted_with_finalizer`."""
-    return _absent_service(namespace, service, uid)
-
-
+@wait(limit="load_balancer_create", summary="a service that is gone, by its UID")
 def wait_for_service_deleted_with_finalizer(
     client: ApiClient,
     namespace: str,
     service: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
-) -> None:
+) -> ConditionOf[None]:
     """Return None once a service is gone, at once if there is none of that name.
 
     While it is there the verdict names the finalizers that hold it. Another service of the same
     name does not count. Upstream deletes the service itself first; here that is the caller's.
 
     Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
         uid: its UID; None to take the first one seen for the one that is meant.
-        **options: `timeout` (default: `load_balancer_create`, 15 minutes) and the other options of
-            every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: service/wait.go WaitForServiceDeletedWithFinalizer.
     """
-    awaited = service_deleted_with_finalizer(namespace, service, uid)
-    _wait(client, awaited, options, "load_balancer_create")
+    return _absent_service(namespace, service, uid)
 
 
-def service(namespace: str, service: str, exist: bool = True) -> NamedObject:
-    """Return the condition of `wait_for_service`."""
-    if not check_flag("exist", exist):
-        return _absent_service(namespace, service, None)
-    return _service(namespace, service, ObjectGoal("get created", lambda obj: Met()))
-
-
+@wait(limit="service_start", summary="a service that is there, or gone")
 def wait_for_service(
     client: ApiClient,
     namespace: str,
     service: str,
     exist: bool = True,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any] | None:
+) -> ConditionOf[dict[str, Any] | None]:
     """Return a service once it is there, or None once it is gone.
 
     Args:
-        client: the official client.
-        namespace: where the service is.
-        service: its name.
         exist: False to wait until it is gone.
-        **options: `timeout` (default: `service_start`, 3 minutes) and the other options of every
-            wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: network/utils.go WaitForService.
     """
-    awaited = _awaited_service(namespace, service, exist)
-    return cast("dict[str, Any] | None", _wait(client, awaited, options, "service_start"))
-
-
-_awaited_service = service
+    if not check_flag("exist", exist):
+        return _absent_service(namespace, service, None)
+    return _service(namespace, service, ObjectGoal("get created", lambda obj: Met()))
 
 
 def _service(namespace: str, name: str, goal: ObjectGoal) -> NamedObject:
@@ -338,8 +238,3 @@ def _absent_service(namespace: str, name: str, uid: str | None) -> AbsentObject:
 def _describe_finalizers(obj: Obj, finalizer: str) -> str:
     points = ", ".join(_load_balancer_addresses(obj))
     return f"its load balancer {points} is there still" if finalizer == FINALIZER and points else ""
-
-
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve_options(options, timeout=timeout)
-    return wait_for_condition(Session.of(client), condition, settings)

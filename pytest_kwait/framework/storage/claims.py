@@ -25,22 +25,21 @@ from pytest_kwait.framework.named_objects import (
     finalizer_goal,
     parse_named_uids,
 )
-from pytest_kwait.framework.storage.claim_conditions import AbsentClaim, ClaimFields, ClaimsInPhase
+from pytest_kwait.framework.registry import wait
+from pytest_kwait.framework.storage.claim_conditions import (
+    AbsentClaim,
+    ClaimFields,
+    ClaimsInPhase,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
-    "persistent_volume_claim_deleted",
-    "persistent_volume_claim_modification_failure",
-    "persistent_volume_claim_modified",
-    "persistent_volume_claim_phase",
-    "persistent_volume_claims_phase",
-    "pvc_finalizer",
     "wait_for_persistent_volume_claim_deleted",
     "wait_for_persistent_volume_claim_modification_failure",
     "wait_for_persistent_volume_claim_modified",
@@ -52,15 +51,10 @@ __all__ = [
 _PHASES = ("Pending", "Bound", "Lost")
 
 
-def persistent_volume_claim_phase(namespace: str, claim: str, phase: str) -> ClaimsInPhase:
-    """Return the condition of `wait_for_persistent_volume_claim_phase`."""
-    check_name("claim", claim)
-    return ClaimsInPhase(namespace, {claim: ""}, _check_phase(phase))
-
-
+@wait(limit="claim_bound", summary="a claim in a phase")
 def wait_for_persistent_volume_claim_phase(
     client: ApiClient, namespace: str, claim: str, phase: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a claim once it is in a phase.
 
     While Bound is awaited and not there the claim's events are looked at as well: they say what
@@ -68,33 +62,44 @@ def wait_for_persistent_volume_claim_phase(
     waits to the limit.
 
     Args:
-        client: the official client.
-        namespace: where the claim is.
-        claim: its name.
         phase: `Pending`, `Bound` or `Lost`.
-        **options: `timeout` (default: `claim_bound`, 3 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the claim is lost, was deleted or is past that phase, or
-            nobody can give it a volume as things are.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the claim is lost, was deleted or is past that phase, or nobody can give it a
+            volume as things are.
 
     Source: pv/pv.go WaitForPersistentVolumeClaimPhase.
     """
-    awaited = persistent_volume_claim_phase(namespace, claim, phase)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "claim_bound"))
+    check_name("claim", claim)
+    return ClaimsInPhase(namespace, {claim: ""}, _check_phase(phase))
 
 
-def persistent_volume_claims_phase(
+@wait(limit="claim_bound", summary="claims in a phase, all of them or any")
+def wait_for_persistent_volume_claims_phase(
+    client: ApiClient,
     namespace: str,
     claims: Sequence[dict[str, Any] | str],
     phase: str,
     match_any: bool = False,
-) -> ClaimsInPhase:
-    """Return the condition of `wait_for_persistent_volume_claims_phase`."""
+    **options: Unpack[WaitOptions],
+) -> ConditionOf[list[dict[str, Any]]]:
+    """Return claims once all of them are in a phase, or any.
+
+    All must be in it at the same moment. With `match_any` a doomed claim ends the wait only where
+    the others are doomed as well, and those in the phase are returned.
+
+    Args:
+        claims: the claims themselves or their names, at least one; one given as an object is known
+            by its UID.
+        phase: `Pending`, `Bound` or `Lost`.
+        match_any: whether one of them is enough.
+
+    Raises:
+        WaitFailed: a claim is lost, was deleted or is past that phase, or nobody can give it a
+            volume as things are.
+
+    Source: pv/pv.go WaitForPersistentVolumeClaimsPhase.
+    """
     return ClaimsInPhase(
         namespace,
         parse_named_uids("claims", claims),
@@ -104,86 +109,29 @@ def persistent_volume_claims_phase(
     )
 
 
-def wait_for_persistent_volume_claims_phase(
-    client: ApiClient,
-    namespace: str,
-    claims: Sequence[dict[str, Any] | str],
-    phase: str,
-    match_any: bool = False,
-    **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
-    """Return claims once all of them are in a phase, or any.
-
-    All must be in it at the same moment. With `match_any` a doomed claim ends the wait only where
-    the others are doomed as well, and those in the phase are returned.
-
-    Args:
-        client: the official client.
-        namespace: where the claims are.
-        claims: the claims themselves or their names, at least one; one given as an object is known
-            by its UID.
-        phase: `Pending`, `Bound` or `Lost`.
-        match_any: whether one of them is enough.
-        **options: `timeout` (default: `claim_bound`, 3 minutes) and the other options of every
-            wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: a claim is lost, was deleted or is past that phase, or
-            nobody can give it a volume as things are.
-        WaitTimeout: it did not come within the limit.
-
-    Source: pv/pv.go WaitForPersistentVolumeClaimsPhase.
-    """
-    awaited = persistent_volume_claims_phase(namespace, claims, phase, match_any)
-    return cast("list[dict[str, Any]]", _wait(client, awaited, options, "claim_bound"))
-
-
-def persistent_volume_claim_deleted(
-    namespace: str, claim: str, uid: str | None = None
-) -> AbsentClaim:
-    """Return the condition of `wait_for_persistent_volume_claim_deleted`."""
-    return AbsentClaim(namespace, check_name("claim", claim), uid)
-
-
+@wait(limit="pv_delete", summary="a claim that is gone, by its UID")
 def wait_for_persistent_volume_claim_deleted(
     client: ApiClient,
     namespace: str,
     claim: str,
     uid: str | None = None,
     **options: Unpack[WaitOptions],
-) -> None:
+) -> ConditionOf[None]:
     """Return None once a claim is gone, at once if there is none of that name.
 
     While it is there the verdict names what holds it: its finalizers, and the pods that use it.
     Another claim of the same name does not count.
 
     Args:
-        client: the official client.
-        namespace: where the claim is.
-        claim: its name.
         uid: its UID; None to take the first one seen for the one that is meant.
-        **options: `timeout` (default: `pv_delete`, 5 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
 
     Source: pv/pv.go DeletePVCandValidatePV, which asks for the claim's end only by way of its
     volume.
     """
-    _wait(client, persistent_volume_claim_deleted(namespace, claim, uid), options, "pv_delete")
+    return AbsentClaim(namespace, check_name("claim", claim), uid)
 
 
-def pvc_finalizer(namespace: str, claim: str, finalizer: str, present: bool = True) -> NamedObject:
-    """Return the condition of `wait_for_pvc_finalizer`."""
-    goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
-    where, name = check_namespace(namespace), check_name("claim", claim)
-    return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, get_phase, ClaimFields)
-
-
+@wait(limit="claim_bound", summary="a claim with a finalizer, or without")
 def wait_for_pvc_finalizer(
     client: ApiClient,
     namespace: str,
@@ -191,42 +139,30 @@ def wait_for_pvc_finalizer(
     finalizer: str,
     present: bool = True,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any] | None:
+) -> ConditionOf[dict[str, Any] | None]:
     """Return a claim once it has a finalizer, or has it no more.
 
     Args:
-        client: the official client.
-        namespace: where the claim is.
-        claim: its name.
         finalizer: for example `kubernetes.io/pvc-protection`.
         present: False to wait until it is gone.
-        **options: `timeout` (default: `claim_bound`, 3 minutes) and the other options of every
-            wait.
 
     Returns:
         The claim; None where its finalizer was awaited to go and it is not there itself.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the finalizer can no longer come: the claim was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: pv/pv.go WaitForPVCFinalizer.
     """
-    awaited = pvc_finalizer(namespace, claim, finalizer, present)
-    return cast("dict[str, Any] | None", _wait(client, awaited, options, "claim_bound"))
+    goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
+    where, name = check_namespace(namespace), check_name("claim", claim)
+    return NamedObject(PERSISTENT_VOLUME_CLAIMS, where, name, goal, get_phase, ClaimFields)
 
 
 def _check_phase(phase: object) -> str:
     if not isinstance(phase, str) or phase not in _PHASES:
         raise InvalidArgument("phase", phase, f"use {', '.join(_PHASES)}")
     return phase
-
-
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve_options(options, timeout=timeout)
-    return wait_for_condition(Session.of(client), condition, settings)
 
 
 Obj: TypeAlias = "dict[str, Any]"
@@ -289,72 +225,42 @@ def _refused(claim: Obj) -> Verdict:
     return Pending(_describe_claim(claim))
 
 
-def persistent_volume_claim_modified(namespace: str, claim: str) -> NamedObject:
-    """Return the condition of `wait_for_persistent_volume_claim_modified`."""
-    goal = ObjectGoal("get its class of volume attributes", _modified, alive=True)
-    return _claim_condition(namespace, claim, goal)
-
-
+@wait(
+    limit="claim_provision", summary="a claim with the class of volume attributes that it asks for"
+)
 def wait_for_persistent_volume_claim_modified(
     client: ApiClient, namespace: str, claim: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a claim once it is Bound and has the class of volume attributes that it asks for.
 
     It asks for one by `spec.volumeAttributesClassName`; one that asks for none has it at once.
     Upstream compares with the claim as it was handed over, and takes it for modified where that
     says so already.
 
-    Args:
-        client: the official client.
-        namespace: where the claim is.
-        claim: its name.
-        **options: `timeout` (default: `claim_provision`, 5 minutes) and the other options of every
-            wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the driver has refused the class, or the claim was
-            deleted.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the driver has refused the class, or the claim was deleted.
 
     Source: pv/wait.go WaitForPersistentVolumeClaimModified.
     """
-    return _wait_for_modification(
-        client, persistent_volume_claim_modified(namespace, claim), options
-    )
-
-
-def persistent_volume_claim_modification_failure(namespace: str, claim: str) -> NamedObject:
-    """Return the condition of `wait_for_persistent_volume_claim_modification_failure`."""
-    goal = ObjectGoal("get refused its class of volume attributes", _refused, alive=True)
+    goal = ObjectGoal("get its class of volume attributes", _modified, alive=True)
     return _claim_condition(namespace, claim, goal)
 
 
+@wait(limit="claim_provision", summary="a claim that was refused that class")
 def wait_for_persistent_volume_claim_modification_failure(
     client: ApiClient, namespace: str, claim: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
+) -> ConditionOf[dict[str, Any]]:
     """Return a Bound claim once an attempt to give it another class of attributes has failed.
 
     Its condition ModifyVolumeError says so, while the claim has not the class that it asks for.
 
-    Args:
-        client: the official client.
-        namespace: where the claim is.
-        claim: its name.
-        **options: `timeout` (default: `claim_provision`, 5 minutes) and the other options of every
-            wait.
-
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the claim was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: pv/wait.go WaitForPersistentVolumeClaimModificationFailure.
     """
-    awaited = persistent_volume_claim_modification_failure(namespace, claim)
-    return _wait_for_modification(client, awaited, options)
+    goal = ObjectGoal("get refused its class of volume attributes", _refused, alive=True)
+    return _claim_condition(namespace, claim, goal)
 
 
 def _claim_condition(namespace: str, claim: str, goal: ObjectGoal) -> NamedObject:

@@ -29,6 +29,7 @@ from pytest_kwait.framework.named_objects import (
     finalizer_goal,
     parse_named_uids,
 )
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.storage.claim_conditions import AwaitedClaims
 
 if TYPE_CHECKING:
@@ -37,15 +38,11 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.framework.registry import ConditionOf
 
 __all__ = [
     "VolumeFields",
     "claim_of",
-    "persistent_volume_deleted",
-    "persistent_volume_phase",
-    "pv_and_pvc",
-    "pv_claim_bound_phase",
-    "pv_finalizer",
     "wait_for_persistent_volume_deleted",
     "wait_for_persistent_volume_phase",
     "wait_for_pv_and_pvc",
@@ -178,76 +175,52 @@ def _volume_name_of(claim: SingleObject) -> str:
     return str(claim.spec.get("volumeName") or "")
 
 
-def pv_and_pvc(namespace: str, volume: str, claim: str) -> BoundClaims:
-    """Return the condition of `wait_for_pv_and_pvc`."""
-    check_name("volume", volume)
-    return BoundClaims(namespace, {check_name("claim", claim): ""}, volume)
-
-
+@wait(limit="pv_bound", summary="a volume and a claim that are bound to each other")
 def wait_for_pv_and_pvc(
     client: ApiClient, namespace: str, volume: str, claim: str, **options: Unpack[WaitOptions]
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return a volume and a claim once both are Bound, to each other.
 
     The claim names the volume, and the volume the claim, by its UID. Upstream gives each of them a
     limit of its own, and finds out afterwards whether they are bound to others.
 
     Args:
-        client: the official client.
-        namespace: where the claim is.
         volume: the name of the PersistentVolume.
         claim: the name of the PersistentVolumeClaim.
-        **options: `timeout` (default: `pv_bound`, 3 minutes) and the other options of every wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the claim has another volume, or is lost, one of the two
-            was deleted, or the volume is kept for another claim.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: the claim has another volume, or is lost, one of the two was deleted, or the
+            volume is kept for another claim.
 
     Source: pv/pv.go WaitOnPVandPVC.
     """
-    awaited = pv_and_pvc(namespace, volume, claim)
-    return _wait_for_binding(client, awaited, options, "pv_bound")
+    check_name("volume", volume)
+    return BoundClaims(namespace, {check_name("claim", claim): ""}, volume)
 
 
-def pv_claim_bound_phase(namespace: str, claims: Sequence[dict[str, Any] | str]) -> BoundClaims:
-    """Return the condition of `wait_for_pv_claim_bound_phase`."""
-    return BoundClaims(namespace, parse_named_uids("claims", claims))
-
-
+@wait(limit="claim_provision", summary="claims and their volumes, bound to each other")
 def wait_for_pv_claim_bound_phase(
     client: ApiClient,
     namespace: str,
     claims: Sequence[dict[str, Any] | str],
     **options: Unpack[WaitOptions],
-) -> list[dict[str, Any]]:
+) -> ConditionOf[list[dict[str, Any]]]:
     """Return the volumes of claims, in their order, once all are Bound to each other.
 
     Upstream takes the volumes as they are when their claims are Bound, and waits for one claim
     after the other.
 
     Args:
-        client: the official client.
-        namespace: where the claims are.
         claims: the claims themselves or their names, at least one; one given as an object is known
             by its UID.
-        **options: `timeout` (default: `claim_provision`, 5 minutes) and the other options of every
-            wait.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: a claim is lost or was deleted, nobody can give it a
-            volume as things are, or its volume is kept for another claim.
-        WaitTimeout: it did not come within the limit.
+        WaitFailed: a claim is lost or was deleted, nobody can give it a volume as things are, or
+            its volume is kept for another claim.
 
     Source: pv/pv.go WaitForPVClaimBoundPhase and WaitAndVerifyBinds.
     """
-    return _wait_for_binding(
-        client, pv_claim_bound_phase(namespace, claims), options, "claim_provision"
-    )
+    return BoundClaims(namespace, parse_named_uids("claims", claims))
 
 
 def _wait_for_binding(
@@ -271,8 +244,21 @@ def _describe_volume(volume: Obj) -> str:
     return f"{phase}{f' {relation} {claim}' if claim else ''}{f': {message}' if message else ''}"
 
 
-def persistent_volume_phase(volume: str, phase: str) -> NamedObject:
-    """Return the condition of `wait_for_persistent_volume_phase`."""
+@wait(limit="pv_bound", summary="a volume in a phase")
+def wait_for_persistent_volume_phase(
+    client: ApiClient, volume: str, phase: str, **options: Unpack[WaitOptions]
+) -> ConditionOf[dict[str, Any]]:
+    """Return a volume once it is in a phase.
+
+    Args:
+        phase: `Pending`, `Available`, `Bound`, `Released` or `Failed`.
+
+    Raises:
+        WaitFailed: the volume was deleted, or is kept for a claim that is gone while Available or
+            Bound is awaited.
+
+    Source: pv/pv.go WaitForPersistentVolumePhase.
+    """
     given: object = phase
     if not isinstance(given, str) or given not in _PHASES:
         raise InvalidArgument("phase", given, f"use {', '.join(_PHASES)}")
@@ -292,32 +278,20 @@ def persistent_volume_phase(volume: str, phase: str) -> NamedObject:
     return _volume_condition(volume, goal)
 
 
-def wait_for_persistent_volume_phase(
-    client: ApiClient, volume: str, phase: str, **options: Unpack[WaitOptions]
-) -> dict[str, Any]:
-    """Return a volume once it is in a phase.
+@wait(limit="pv_delete", summary="a volume that is gone, by its UID")
+def wait_for_persistent_volume_deleted(
+    client: ApiClient, volume: str, uid: str | None = None, **options: Unpack[WaitOptions]
+) -> ConditionOf[None]:
+    """Return None once a volume is gone, at once if there is none of that name.
+
+    While it is there the verdict names what holds it: its finalizers, the claim that it is bound
+    to, or a reclaim policy of Retain. Another volume of the same name does not count.
 
     Args:
-        client: the official client.
-        volume: its name.
-        phase: `Pending`, `Available`, `Bound`, `Released` or `Failed`.
-        **options: `timeout` (default: `pv_bound`, 3 minutes) and the other options of every wait.
+        uid: its UID; None to take the first one seen for the one that is meant.
 
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitFailed: it can no longer come: the volume was deleted, or is kept for a claim that is
-            gone while Available or Bound is awaited.
-        WaitTimeout: it did not come within the limit.
-
-    Source: pv/pv.go WaitForPersistentVolumePhase.
+    Source: pv/pv.go WaitForPersistentVolumeDeleted.
     """
-    awaited = persistent_volume_phase(volume, phase)
-    return cast("dict[str, Any]", _wait(client, awaited, options, "pv_bound"))
-
-
-def persistent_volume_deleted(volume: str, uid: str | None = None) -> AbsentObject:
-    """Return the condition of `wait_for_persistent_volume_deleted`."""
     name = check_name("volume", volume)
     return AbsentObject(
         PERSISTENT_VOLUMES,
@@ -331,65 +305,30 @@ def persistent_volume_deleted(volume: str, uid: str | None = None) -> AbsentObje
     )
 
 
-def wait_for_persistent_volume_deleted(
-    client: ApiClient, volume: str, uid: str | None = None, **options: Unpack[WaitOptions]
-) -> None:
-    """Return None once a volume is gone, at once if there is none of that name.
-
-    While it is there the verdict names what holds it: its finalizers, the claim that it is bound
-    to, or a reclaim policy of Retain. Another volume of the same name does not count.
-
-    Args:
-        client: the official client.
-        volume: its name.
-        uid: its UID; None to take the first one seen for the one that is meant.
-        **options: `timeout` (default: `pv_delete`, 5 minutes) and the other options of every wait.
-
-    Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
-        WaitTimeout: it did not come within the limit.
-
-    Source: pv/pv.go WaitForPersistentVolumeDeleted.
-    """
-    _wait(client, persistent_volume_deleted(volume, uid), options, "pv_delete")
-
-
-def pv_finalizer(volume: str, finalizer: str, present: bool = True) -> NamedObject:
-    """Return the condition of `wait_for_pv_finalizer`."""
-    goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
-    return _volume_condition(volume, goal)
-
-
+@wait(limit="pv_create", summary="a volume with a finalizer, or without")
 def wait_for_pv_finalizer(
     client: ApiClient,
     volume: str,
     finalizer: str,
     present: bool = True,
     **options: Unpack[WaitOptions],
-) -> dict[str, Any] | None:
+) -> ConditionOf[dict[str, Any] | None]:
     """Return a volume once it has a finalizer, or has it no more.
 
     Args:
-        client: the official client.
-        volume: its name.
         finalizer: for example `kubernetes.io/pv-protection`.
         present: False to wait until it is gone.
-        **options: `timeout` (default: `pv_create`, 3 minutes) and the other options of every wait.
 
     Returns:
         The volume; None where its finalizer was awaited to go and it is not there itself.
 
     Raises:
-        ApiError: the server refuses.
-        InvalidArgument: an argument that cannot be meant.
         WaitFailed: the finalizer can no longer come: the volume was deleted.
-        WaitTimeout: it did not come within the limit.
 
     Source: pv/pv.go WaitForPVCFinalizer, here for volumes.
     """
-    awaited = pv_finalizer(volume, finalizer, present)
-    return cast("dict[str, Any] | None", _wait(client, awaited, options, "pv_create"))
+    goal = finalizer_goal(check_text("finalizer", finalizer), check_flag("present", present))
+    return _volume_condition(volume, goal)
 
 
 def _volume_condition(volume: str, goal: ObjectGoal) -> NamedObject:
@@ -410,8 +349,3 @@ def _describe_undeleted(volume: Obj) -> str:
         message = (volume.get("status") or {}).get("message")
         return f"to be deleted by who provides it{f': {message}' if message else ''}"
     return f"nobody is deleting it, its reclaim policy is {policy}"
-
-
-def _wait(client: ApiClient, condition: Condition, options: WaitOptions, timeout: str) -> Any:
-    settings = resolve_options(options, timeout=timeout)
-    return wait_for_condition(Session.of(client), condition, settings)

@@ -10,8 +10,9 @@ from pytest_kwait.engine.failure.redaction import make_redactor, redact_object
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.framework.job.wait import job_complete
+from pytest_kwait.framework.job.wait import wait_for_job_complete
 from pytest_kwait.framework.objects.wait import general_condition
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition, job, pod
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
@@ -108,7 +109,9 @@ def test_nothing_secret_reaches_a_failure() -> None:
     session.fail("list", JOBS, ApiError(message, status=503))
 
     with pytest.raises(WaitFailed) as caught:
-        wait_for_condition(session, job_complete("ci-1", "sleepers"), WaitSettings(60.0))
+        wait_for_condition(
+            session, condition_of(wait_for_job_complete)("ci-1", "sleepers"), WaitSettings(60.0)
+        )
 
     said = str(caught.value) + json.dumps(caught.value.evidence) + repr(caught.value.args)
     for secret in ("own-credential", "MIIE", "c2VjcmV0", "hunter2", "dXNlcjpwYXNz", "eyJ"):

@@ -8,7 +8,11 @@ import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitTimeout
-from pytest_kwait.framework.cluster.authorization import authorization_update, authz_update
+from pytest_kwait.framework.cluster.authorization import (
+    wait_for_authorization_update,
+    wait_for_authz_update,
+)
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.wait.errors import DeadlineExceeded
 from tests.framework.fake_server import FakeServer
 
@@ -72,7 +76,9 @@ def test_rights_that_come(
     ],
 )
 def test_what_is_reviewed(resource: str, options: Any, attributes: Any) -> None:
-    condition = authorization_update("ci-1", "jane", "get", resource, **options)
+    condition = condition_of(wait_for_authorization_update)(
+        "ci-1", "jane", "get", resource, **options
+    )
 
     asked = condition.questions()[0]["spec"]["resourceAttributes"]
     assert asked == {**attributes, "verb": "get"}
@@ -147,14 +153,14 @@ def test_reviews_that_are_refused(client: ApiClient, server: FakeServer) -> None
 )
 def test_bad_rights(arguments: Any, options: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        authorization_update("ci-1", *arguments, **options)
+        condition_of(wait_for_authorization_update)("ci-1", *arguments, **options)
 
     assert str(caught.value) == text
 
 
 def test_bad_attributes() -> None:
     with pytest.raises(InvalidArgument) as caught:
-        authz_update("jane", {"verbs": "get"})
+        condition_of(wait_for_authz_update)("jane", {"verbs": "get"})
 
     assert str(caught.value) == (
         "attributes={'verbs': 'get'} is not valid: use some of namespace, verb, group, version, "

@@ -9,7 +9,8 @@ import pytest
 import pytest_kwait as kw
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.cluster.webhooks import build_probe, webhook_ready
+from pytest_kwait.framework.cluster.webhooks import build_probe, wait_for_webhook_ready
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition
 from tests.framework.fake_server import FakeServer
 
@@ -179,7 +180,7 @@ CONFIG_MAP_RULE = {
 HOOK = {"name": "w.example.com", "rules": [CONFIG_MAP_RULE]}
 NAME = "validatingwebhookconfiguration/guard"
 MAPS = "/api/v1/namespaces/ci-1/configmaps"
-GUARD = webhook_ready("ci-1", NAME).sources()[0].resource
+GUARD = condition_of(wait_for_webhook_ready)("ci-1", NAME).sources()[0].resource
 
 
 def guard(**changes: Any) -> dict[str, Any]:
@@ -395,7 +396,7 @@ def test_probes_that_the_server_refuses(
 )
 def test_bad_webhooks(arguments: Any, options: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        webhook_ready("ci-1", *arguments, **options)
+        condition_of(wait_for_webhook_ready)("ci-1", *arguments, **options)
 
     assert str(caught.value) == text
 

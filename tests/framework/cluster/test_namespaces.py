@@ -18,9 +18,12 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.engine.verdicts import Pending
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.cluster.namespaces import describe_remaining, namespaces_deleted
-from pytest_kwait.framework.events import event
-from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.framework.cluster.namespaces import (
+    describe_remaining,
+    wait_for_namespaces_deleted,
+)
+from pytest_kwait.framework.events import wait_for_event
+from pytest_kwait.framework.registry import WAITS, condition_of
 from tests.engine.fake_session import FakeSession, condition
 
 if TYPE_CHECKING:
@@ -147,7 +150,7 @@ def test_namespaces_that_stay(client: ApiClient, session: FakeSession) -> None:
 )
 def test_what_names_no_namespace(given: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        namespaces_deleted(given)
+        condition_of(wait_for_namespaces_deleted)(given)
 
     assert text in str(caught.value)
 
@@ -241,7 +244,7 @@ def test_events_that_came_instead(
 
 
 def test_an_event_that_is_forgotten_is_not_counted() -> None:
-    condition = event("ci-1", "Evicted")
+    condition = condition_of(wait_for_event)("ci-1", "Evicted")
     condition.put({**told("1", "Scheduled"), "metadata": {"name": "1", "uid": "u"}}, b"{}", 0.0)
 
     assert condition.seen() == "1 Scheduled (pod)"
@@ -267,7 +270,7 @@ def test_an_event_that_is_forgotten_is_not_counted() -> None:
 )
 def test_what_names_no_event(given: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        event("ci-1", **given)
+        condition_of(wait_for_event)("ci-1", **given)
 
     assert str(caught.value) == text
 

@@ -9,12 +9,13 @@ import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.deployment.wait import (
-    deployment_complete,
-    deployment_revision_and_image,
-    deployment_updated_replicas_gte,
-    deployment_with_condition,
-    observed_deployment,
+    wait_for_deployment_complete,
+    wait_for_deployment_revision_and_image,
+    wait_for_deployment_updated_replicas_gte,
+    wait_for_deployment_with_condition,
+    wait_for_observed_deployment,
 )
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import deployment, enter, of, replica_set, stuck
 
@@ -47,24 +48,24 @@ class Row:
     pods: list[Any] = field(default_factory=list)
 
 
-def complete() -> Condition:
-    return deployment_complete("ci-1", "web")
+def complete() -> Any:
+    return condition_of(wait_for_deployment_complete)("ci-1", "web")
 
 
-def updated(least: int, generation: int | None = None) -> Condition:
-    return deployment_updated_replicas_gte("ci-1", "web", least, generation)
+def updated(least: int, generation: int | None = None) -> Any:
+    return condition_of(wait_for_deployment_updated_replicas_gte)("ci-1", "web", least, generation)
 
 
-def at(revision: int | str, image: str = "web:1") -> Condition:
-    return deployment_revision_and_image("ci-1", "web", revision, image)
+def at(revision: int | str, image: str = "web:1") -> Any:
+    return condition_of(wait_for_deployment_revision_and_image)("ci-1", "web", revision, image)
 
 
-def reason(name: str, kind: str = "Progressing") -> Condition:
-    return deployment_with_condition("ci-1", "web", name, kind)
+def reason(name: str, kind: str = "Progressing") -> Any:
+    return condition_of(wait_for_deployment_with_condition)("ci-1", "web", name, kind)
 
 
-def observed(generation: int) -> Condition:
-    return observed_deployment("ci-1", "web", generation)
+def observed(generation: int) -> Any:
+    return condition_of(wait_for_observed_deployment)("ci-1", "web", generation)
 
 
 def doomed(text: str, patience: Patience = SHORT) -> Failed:

@@ -13,13 +13,14 @@ from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitFailed, WaitTimeout
 from pytest_kwait.framework.deployment.wait import (
-    deployment_complete,
-    deployment_complete_and_check_rolling,
-    deployment_revision_and_image,
-    deployment_updated_replicas_gte,
-    deployment_with_condition,
+    wait_for_deployment_complete,
+    wait_for_deployment_complete_and_check_rolling,
+    wait_for_deployment_revision_and_image,
+    wait_for_deployment_updated_replicas_gte,
+    wait_for_deployment_with_condition,
 )
-from pytest_kwait.framework.operations.rollout import rollout_status
+from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition
 from tests.framework.workload_samples import deployment, of, replica_set, stuck
 
@@ -55,12 +56,14 @@ GONE = {
 
 HISTORIES = st.lists(st.sampled_from([*CHANGES, *GONE]), max_size=9)
 MAKERS: list[Callable[[], Any]] = [
-    lambda: deployment_complete("ci-1", "web"),
-    lambda: deployment_complete_and_check_rolling("ci-1", "web"),
-    lambda: deployment_revision_and_image("ci-1", "web", 2, "web:1"),
-    lambda: deployment_updated_replicas_gte("ci-1", "web", 2),
-    lambda: deployment_with_condition("ci-1", "web", "MinimumReplicasAvailable", "Available"),
-    lambda: rollout_status("ci-1", "deployment/web"),
+    lambda: condition_of(wait_for_deployment_complete)("ci-1", "web"),
+    lambda: condition_of(wait_for_deployment_complete_and_check_rolling)("ci-1", "web"),
+    lambda: condition_of(wait_for_deployment_revision_and_image)("ci-1", "web", 2, "web:1"),
+    lambda: condition_of(wait_for_deployment_updated_replicas_gte)("ci-1", "web", 2),
+    lambda: condition_of(wait_for_deployment_with_condition)(
+        "ci-1", "web", "MinimumReplicasAvailable", "Available"
+    ),
+    lambda: condition_of(wait_for_rollout_status)("ci-1", "deployment/web"),
 ]
 LIMIT = 60.0
 

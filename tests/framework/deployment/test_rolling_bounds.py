@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
-from pytest_kwait.framework.deployment.wait import deployment_complete_and_check_rolling
+from pytest_kwait.framework.deployment.wait import wait_for_deployment_complete_and_check_rolling
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.workload.fields import Bounds, rolling_bounds
 from tests.framework.workload_samples import deployment, enter, replica_set
 
@@ -77,8 +78,8 @@ def step(awaited: Condition, web: Any | None, *sets: Any) -> Verdict:
 
 
 @pytest.fixture
-def rolling() -> Condition:
-    return deployment_complete_and_check_rolling("ci-1", "web")
+def rolling() -> Any:
+    return condition_of(wait_for_deployment_complete_and_check_rolling)("ci-1", "web")
 
 
 def test_a_rollout_within_its_bounds(rolling: Condition) -> None:

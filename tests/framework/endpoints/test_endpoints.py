@@ -14,11 +14,12 @@ from pytest_kwait.client.responses import Response
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.endpoints.wait import (
-    endpoint_count,
-    endpoint_on_node,
-    endpoint_pods,
-    endpoint_ports,
+    wait_for_endpoint_count,
+    wait_for_endpoint_on_node,
+    wait_for_endpoint_pods,
+    wait_for_endpoint_ports,
 )
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition, pod
 
 if TYPE_CHECKING:
@@ -75,19 +76,19 @@ class Row:
 
 
 def count(number: int) -> Any:
-    return endpoint_count("ci-1", "web", number)
+    return condition_of(wait_for_endpoint_count)("ci-1", "web", number)
 
 
 def pods(*names: Any) -> Any:
-    return endpoint_pods("ci-1", "web", names)
+    return condition_of(wait_for_endpoint_pods)("ci-1", "web", names)
 
 
 def ports(**wanted: Any) -> Any:
-    return endpoint_ports("ci-1", "web", wanted)
+    return condition_of(wait_for_endpoint_ports)("ci-1", "web", wanted)
 
 
 def on_node(node: str = "node-1") -> Any:
-    return endpoint_on_node("ci-1", "web", node)
+    return condition_of(wait_for_endpoint_on_node)("ci-1", "web", node)
 
 
 NO_POD = "the service's selector app=web matches no pod"

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.engine.verdicts import Failed, Met, Pending
-from pytest_kwait.framework.job.wait import job_pods_running, job_pods_succeeded
+from pytest_kwait.framework.job.wait import wait_for_job_pods_running, wait_for_job_pods_succeeded
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import job, pod
 from tests.framework.job.test_job_conditions import enter
 
@@ -35,7 +36,13 @@ def kind(verdict: Met | Pending | Failed) -> Any:
 
 
 @settings(deadline=None, derandomize=True)
-@given(HISTORIES, st.integers(0, 5), st.sampled_from([job_pods_running, job_pods_succeeded]))
+@given(
+    HISTORIES,
+    st.integers(0, 5),
+    st.sampled_from(
+        [condition_of(wait_for_job_pods_running), condition_of(wait_for_job_pods_succeeded)]
+    ),
+)
 def test_history_does_not_matter(
     history: list[tuple[str, str]], count: int, condition: Any
 ) -> None:

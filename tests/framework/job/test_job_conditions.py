@@ -10,12 +10,13 @@ import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.job.wait import (
-    job_complete,
-    job_failed,
-    job_finish,
-    job_pods_running,
-    job_pods_succeeded,
+    wait_for_job_complete,
+    wait_for_job_failed,
+    wait_for_job_finish,
+    wait_for_job_pods_running,
+    wait_for_job_pods_succeeded,
 )
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition, job, pod
 
 if TYPE_CHECKING:
@@ -47,24 +48,24 @@ class Row:
     pods: list[Any] = field(default_factory=list)
 
 
-def running(count: int) -> JobPods:
-    return job_pods_running("ci-1", "sleepers", count)
+def running(count: int) -> Any:
+    return condition_of(wait_for_job_pods_running)("ci-1", "sleepers", count)
 
 
-def succeeded(count: int) -> JobPods:
-    return job_pods_succeeded("ci-1", "sleepers", count)
+def succeeded(count: int) -> Any:
+    return condition_of(wait_for_job_pods_succeeded)("ci-1", "sleepers", count)
 
 
-def complete(**options: Any) -> JobOutcome:
-    return job_complete("ci-1", "sleepers", **options)
+def complete(**options: Any) -> Any:
+    return condition_of(wait_for_job_complete)("ci-1", "sleepers", **options)
 
 
-def failed() -> JobOutcome:
-    return job_failed("ci-1", "sleepers")
+def failed() -> Any:
+    return condition_of(wait_for_job_failed)("ci-1", "sleepers")
 
 
-def finish() -> JobOutcome:
-    return job_finish("ci-1", "sleepers")
+def finish() -> Any:
+    return condition_of(wait_for_job_finish)("ci-1", "sleepers")
 
 
 def stuck(name: str) -> Any:

@@ -13,13 +13,14 @@ from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.job.wait import (
-    all_job_pods_gone,
-    job_condition,
-    job_gone,
-    job_ready,
-    job_state,
-    job_suspend,
+    wait_for_all_job_pods_gone,
+    wait_for_job_condition,
+    wait_for_job_gone,
+    wait_for_job_ready,
+    wait_for_job_state,
+    wait_for_job_suspend,
 )
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition, job, pod
 
 if TYPE_CHECKING:
@@ -31,23 +32,23 @@ NAMED = {"batch.kubernetes.io/job-name": "sleepers"}
 
 
 def ready(count: int) -> Any:
-    return job_ready("ci-1", "sleepers", count)
+    return condition_of(wait_for_job_ready)("ci-1", "sleepers", count)
 
 
 def suspend() -> Any:
-    return job_suspend("ci-1", "sleepers")
+    return condition_of(wait_for_job_suspend)("ci-1", "sleepers")
 
 
 def conditioned(kind: str, reason: str | None = None) -> Any:
-    return job_condition("ci-1", "sleepers", kind, reason)
+    return condition_of(wait_for_job_condition)("ci-1", "sleepers", kind, reason)
 
 
 def gone(uid: str | None = None) -> Any:
-    return job_gone("ci-1", "sleepers", uid)
+    return condition_of(wait_for_job_gone)("ci-1", "sleepers", uid)
 
 
 def pods_gone(uid: str | None = None) -> Any:
-    return all_job_pods_gone("ci-1", "sleepers", uid)
+    return condition_of(wait_for_all_job_pods_gone)("ci-1", "sleepers", uid)
 
 
 def holding(kind: str, **more: Any) -> Any:
@@ -420,7 +421,7 @@ def test_gone(client: ApiClient, session: FakeSession, mode: Any) -> None:
     session.put(JOBS, deleting("foregroundDeletion"))
     session.at(4, session.drop, JOBS, "sleepers")
 
-    assert kw.wait_for_job_gone(client, "ci-1", "sleepers", mode=mode) is None  # type: ignore[func-returns-value]
+    assert kw.wait_for_job_gone(client, "ci-1", "sleepers", mode=mode) is None
 
     assert session.clock.monotonic() == 4.0
 
@@ -551,4 +552,4 @@ def test_bad_input(
 
 
 def test_a_state_is_checked_before_it_is_called() -> None:
-    assert job_state("ci-1", "sleepers", bool).goal == "satisfy bool"
+    assert condition_of(wait_for_job_state)("ci-1", "sleepers", bool).goal == "satisfy bool"

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Pending, Verdict
 from pytest_kwait.framework.node import wait
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition, pod
 
 READY = condition("Ready", lastHeartbeatTime="2030-01-01T00:00:00Z")
@@ -34,57 +35,77 @@ def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
 
 UP = node("n", READY)
 ROWS: list[tuple[Any, dict[str, Any] | None, Verdict]] = [
-    (wait.node_ready("n"), None, Pending("not found yet")),
-    (wait.node_ready("n"), UP, Met()),
+    (condition_of(wait.wait_for_node_ready)("n"), None, Pending("not found yet")),
+    (condition_of(wait.wait_for_node_ready)("n"), UP, Met()),
     (
-        wait.node_ready("n"),
+        condition_of(wait.wait_for_node_ready)("n"),
         node("n", DOWN),
         Pending("Ready is Unknown: NodeStatusUnknown: no word"),
     ),
-    (wait.node_ready("n"), node("n"), Pending("no condition Ready yet")),
+    (condition_of(wait.wait_for_node_ready)("n"), node("n"), Pending("no condition Ready yet")),
     (
-        wait.node_ready("n"),
+        condition_of(wait.wait_for_node_ready)("n"),
         node("n", READY, taints=[UNREACHABLE]),
         Pending("Ready, tainted node.kubernetes.io/unreachable"),
     ),
-    (wait.node_ready("n"), node("n", READY, taints=[CONTROL_PLANE]), Met()),
-    (wait.node_ready("n"), node("n", READY, cordoned=True), Met()),
-    (wait.node_not_ready("n"), node("n", DOWN), Met()),
-    (wait.node_not_ready("n"), node("n"), Pending("no condition Ready yet")),
-    (wait.node_not_ready("n"), UP, Pending("Ready is True")),
+    (condition_of(wait.wait_for_node_ready)("n"), node("n", READY, taints=[CONTROL_PLANE]), Met()),
+    (condition_of(wait.wait_for_node_ready)("n"), node("n", READY, cordoned=True), Met()),
+    (condition_of(wait.wait_for_node_not_ready)("n"), node("n", DOWN), Met()),
+    (condition_of(wait.wait_for_node_not_ready)("n"), node("n"), Pending("no condition Ready yet")),
+    (condition_of(wait.wait_for_node_not_ready)("n"), UP, Pending("Ready is True")),
     (
-        wait.node_not_ready("n"),
+        condition_of(wait.wait_for_node_not_ready)("n"),
         node("n", READY, taints=[UNREACHABLE]),
         Pending("Ready is True"),
     ),
-    (wait.node_condition("n", "DiskPressure"), node("n", condition("DiskPressure")), Met()),
     (
-        wait.node_condition("n", "DiskPressure", False),
+        condition_of(wait.wait_for_node_condition)("n", "DiskPressure"),
+        node("n", condition("DiskPressure")),
+        Met(),
+    ),
+    (
+        condition_of(wait.wait_for_node_condition)("n", "DiskPressure", False),
         node("n", condition("DiskPressure", "False")),
         Met(),
     ),
     (
-        wait.node_condition("n", "DiskPressure", False),
+        condition_of(wait.wait_for_node_condition)("n", "DiskPressure", False),
         UP,
         Pending("no condition DiskPressure yet"),
     ),
-    (wait.node_schedulable("n"), UP, Met()),
-    (wait.node_schedulable("n"), node("n", READY, cordoned=True), Pending("Ready, cordoned")),
+    (condition_of(wait.wait_for_node_schedulable)("n"), UP, Met()),
     (
-        wait.node_schedulable("n"),
+        condition_of(wait.wait_for_node_schedulable)("n"),
+        node("n", READY, cordoned=True),
+        Pending("Ready, cordoned"),
+    ),
+    (
+        condition_of(wait.wait_for_node_schedulable)("n"),
         node("n", READY, NO_NETWORK),
         Pending("Ready, without network"),
     ),
-    (wait.node_schedulable("n", False), node("n", READY, cordoned=True), Met()),
-    (wait.node_schedulable("n", False), UP, Pending("Ready")),
-    (wait.node_heartbeat_after("n", "2029-12-31T23:59:59Z"), UP, Met()),
-    (wait.node_heartbeat_after("n", datetime(2029, 1, 1, tzinfo=UTC)), UP, Met()),
     (
-        wait.node_heartbeat_after("n", "2030-01-01T00:00:00Z"),
+        condition_of(wait.wait_for_node_schedulable)("n", False),
+        node("n", READY, cordoned=True),
+        Met(),
+    ),
+    (condition_of(wait.wait_for_node_schedulable)("n", False), UP, Pending("Ready")),
+    (condition_of(wait.wait_for_node_heartbeat_after)("n", "2029-12-31T23:59:59Z"), UP, Met()),
+    (
+        condition_of(wait.wait_for_node_heartbeat_after)("n", datetime(2029, 1, 1, tzinfo=UTC)),
+        UP,
+        Met(),
+    ),
+    (
+        condition_of(wait.wait_for_node_heartbeat_after)("n", "2030-01-01T00:00:00Z"),
         UP,
         Pending("the last heartbeat was at 2030-01-01T00:00:00Z"),
     ),
-    (wait.node_heartbeat_after("n", "2030-01-01T00:00:00Z"), node("n"), Pending("no heartbeat")),
+    (
+        condition_of(wait.wait_for_node_heartbeat_after)("n", "2030-01-01T00:00:00Z"),
+        node("n"),
+        Pending("no heartbeat"),
+    ),
 ]
 
 
@@ -97,7 +118,7 @@ def test_one_node(awaited: Any, obj: dict[str, Any] | None, verdict: Verdict) ->
 
 
 def test_a_node_that_goes() -> None:
-    awaited = wait.node_ready("n")
+    awaited = condition_of(wait.wait_for_node_ready)("n")
     put(awaited, UP)
     awaited.sources()[0].sink.drop("uid-n")
 
@@ -107,35 +128,43 @@ def test_a_node_that_goes() -> None:
 A, B = node("a", READY), node("b", DOWN)
 TAINTED = node("a", READY, taints=[SOFT, CONTROL_PLANE])
 SETS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
-    (wait.all_nodes_schedulable(), [], Pending("no node to count")),
-    (wait.all_nodes_schedulable(), [A], Met()),
-    (wait.all_nodes_schedulable(), [A, node("c", DOWN, cordoned=True)], Met()),
+    (condition_of(wait.wait_for_all_nodes_schedulable)(), [], Pending("no node to count")),
+    (condition_of(wait.wait_for_all_nodes_schedulable)(), [A], Met()),
     (
-        wait.all_nodes_schedulable(),
+        condition_of(wait.wait_for_all_nodes_schedulable)(),
+        [A, node("c", DOWN, cordoned=True)],
+        Met(),
+    ),
+    (
+        condition_of(wait.wait_for_all_nodes_schedulable)(),
         [A, B],
         Pending("1 of 2 nodes are not, b among them: 1 Ready, 1 NotReady (NodeStatusUnknown)"),
     ),
-    (wait.all_nodes_schedulable(1), [A, B], Met()),
-    (wait.all_nodes_schedulable(), [TAINTED], Met()),
+    (condition_of(wait.wait_for_all_nodes_schedulable)(1), [A, B], Met()),
+    (condition_of(wait.wait_for_all_nodes_schedulable)(), [TAINTED], Met()),
     (
-        wait.all_nodes_schedulable(non_blocking_taints=[]),
+        condition_of(wait.wait_for_all_nodes_schedulable)(non_blocking_taints=[]),
         [TAINTED],
         Pending(
             "1 of 1 nodes are not, a among them: "
             "1 Ready, tainted node-role.kubernetes.io/control-plane"
         ),
     ),
-    (wait.nodes_ready(1), [A, node("c", READY, cordoned=True)], Met()),
-    (wait.nodes_ready(2), [A], Pending("1 nodes to count, 2 awaited: 1 Ready")),
+    (condition_of(wait.wait_for_nodes_ready)(1), [A, node("c", READY, cordoned=True)], Met()),
     (
-        wait.nodes_ready(2),
+        condition_of(wait.wait_for_nodes_ready)(2),
+        [A],
+        Pending("1 nodes to count, 2 awaited: 1 Ready"),
+    ),
+    (
+        condition_of(wait.wait_for_nodes_ready)(2),
         [A, B],
         Pending("1 of 2 nodes are not, b among them: 1 Ready, 1 NotReady (NodeStatusUnknown)"),
     ),
-    (wait.nodes_ready(0), [], Met()),
-    (wait.total_healthy(), [A, TAINTED], Met()),
+    (condition_of(wait.wait_for_nodes_ready)(0), [], Met()),
+    (condition_of(wait.wait_for_total_healthy)(), [A, TAINTED], Met()),
     (
-        wait.total_healthy(),
+        condition_of(wait.wait_for_total_healthy)(),
         [B],
         Pending("1 of 1 nodes are not, b among them: 1 NotReady (NodeStatusUnknown)"),
     ),
@@ -151,7 +180,7 @@ def test_all_nodes(awaited: Any, objects: list[dict[str, Any]], verdict: Verdict
 
 
 def test_pods_that_the_system_needs() -> None:
-    awaited = wait.total_healthy(["kube-proxy"], "kube-system")
+    awaited = condition_of(wait.wait_for_total_healthy)(["kube-proxy"], "kube-system")
     put(awaited, A)
     missing = Pending("node a runs no pod kube-proxy")
     assert awaited.verdict() == missing
@@ -170,7 +199,7 @@ def test_pods_that_the_system_needs() -> None:
 
 
 def test_nodes_that_go_are_not_counted() -> None:
-    awaited = wait.total_healthy(["kube-proxy"])
+    awaited = condition_of(wait.wait_for_total_healthy)(["kube-proxy"])
     put(awaited, A)
     put(awaited, B)
     for uid in ("uid-a", "uid-b"):

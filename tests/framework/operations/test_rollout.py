@@ -8,7 +8,8 @@ import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.operations.rollout import rollout_status
+from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition
 from tests.framework.workload_samples import LABELS, deployment, enter, of, replica_set, stuck
 
@@ -79,7 +80,10 @@ def show(awaited: Condition, *objects: Any) -> Verdict:
     ],
 )
 def test_deployment(made: Any, sets: Any, pods: Any, verdict: Verdict) -> None:
-    assert show(rollout_status("ci-1", "deploy/web"), made, sets, pods) == verdict
+    assert (
+        show(condition_of(wait_for_rollout_status)("ci-1", "deploy/web"), made, sets, pods)
+        == verdict
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def test_deployment(made: Any, sets: Any, pods: Any, verdict: Verdict) -> None:
     ],
 )
 def test_revision_of_a_deployment(running: str, verdict: Verdict) -> None:
-    awaited = rollout_status("ci-1", "deployment.apps/web", 2)
+    awaited = condition_of(wait_for_rollout_status)("ci-1", "deployment.apps/web", 2)
 
     assert awaited.goal == "roll out at revision 2"
     made = deployment(2, 2, 2, revision=running)
@@ -146,7 +150,7 @@ def member(revision: str, name: str = "a") -> dict[str, Any]:
     ],
 )
 def test_stateful_set(made: Any, pods: Any, verdict: Verdict) -> None:
-    assert show(rollout_status("ci-1", "sts/db"), made, pods) == verdict
+    assert show(condition_of(wait_for_rollout_status)("ci-1", "sts/db"), made, pods) == verdict
 
 
 def daemon_set(updated: int, available: int) -> dict[str, Any]:
@@ -184,14 +188,14 @@ LEAD = 'Waiting for daemon set "db" rollout to finish'
     ],
 )
 def test_daemon_set(made: Any, pods: Any, verdict: Verdict) -> None:
-    awaited = rollout_status("ci-1", "daemonsets/db")
+    awaited = condition_of(wait_for_rollout_status)("ci-1", "daemonsets/db")
 
     assert show(awaited, made, pods) == verdict
 
 
 def test_what_was_seen() -> None:
     for target in ("deployment/web", "ds/web", "sts/web"):
-        awaited = rollout_status("ci-1", target)
+        awaited = condition_of(wait_for_rollout_status)("ci-1", target)
         assert awaited.verdict() == Pending("not found yet")
         assert awaited.seen() == ""
     enter(awaited, stateful_set(1, 1))
@@ -240,6 +244,6 @@ def test_what_was_seen() -> None:
 )
 def test_bad_targets(target: str, revision: int | None, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        rollout_status("ci-1", target, revision)
+        condition_of(wait_for_rollout_status)("ci-1", target, revision)
 
     assert str(caught.value) == text

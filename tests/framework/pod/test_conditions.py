@@ -9,8 +9,8 @@ import pytest
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.pod import containers
-from pytest_kwait.framework.pod import wait as pod_lifetimes
-from pytest_kwait.framework.pod import wait as pod_phases
+from pytest_kwait.framework.pod import wait as pod_wait
+from pytest_kwait.framework.registry import WAITS, condition_of
 from tests.engine.fake_session import condition, pod
 
 NONE, SHORT, LONG = Patience.NONE, Patience.SHORT, Patience.LONG
@@ -20,7 +20,7 @@ READY: dict[str, Any] = {"conditions": [condition("Ready")]}
 GOING = {"deletionTimestamp": "now"}
 NOWHERE = condition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes")
 UNPLACED: dict[str, Any] = {"node": None, "conditions": [NOWHERE]}
-MODULES = (pod_phases, pod_lifetimes, containers)
+MODULES = (pod_wait, containers)
 
 
 def ended(name: str, code: int, reason: str = "Error") -> dict[str, Any]:
@@ -45,8 +45,7 @@ def two(phase: str = "Running", **status: Any) -> dict[str, Any]:
 
 
 def judge(wait: str, *arguments: Any, of: dict[str, Any] | None) -> Verdict:
-    make = next(getattr(module, wait) for module in MODULES if hasattr(module, wait))
-    awaited = make("ci-1", "web", *arguments)
+    awaited = condition_of(WAITS[f"wait_for_{wait}"].function)("ci-1", "web", *arguments)
     if of is not None:
         whole = {**of, "metadata": {"uid": "uid-web", **of["metadata"]}}
         awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
@@ -330,14 +329,15 @@ def test_gaps_are_no_crash(module: Any) -> None:
         },
     ]
     for wait in module.__all__:
-        if not wait.startswith("wait_for_"):
+        name = wait.removeprefix("wait_for_")
+        if name != wait:
             for obj in broken:
-                verdict = judge(wait, *arguments.get(wait, ()), of=obj)
+                verdict = judge(name, *arguments.get(name, ()), of=obj)
                 assert isinstance(verdict, Met | Pending | Failed)
 
 
 def test_deleted_and_created_anew() -> None:
-    awaited = pod_phases.pod_ready("ci-1", "web")
+    awaited = condition_of(pod_wait.wait_for_pod_ready)("ci-1", "web")
     book = awaited.sources()[0].sink
     first = pod("web", metadata={"uid": "1"})
     book.put(first, msgspec.json.encode(first), 0.0)

@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.framework.pod.list_wait import (
-    almost_all_pods_ready,
-    number_of_pods,
-    pods_running,
-    pods_running_ready,
-    pods_scheduling_gated,
-    pods_with_label,
-    pods_with_label_running,
-    pods_with_label_running_ready,
-    pods_with_label_scheduled,
-    pods_with_scheduling_gates,
+    wait_for_almost_all_pods_ready,
+    wait_for_number_of_pods,
+    wait_for_pods_running,
+    wait_for_pods_running_ready,
+    wait_for_pods_scheduling_gated,
+    wait_for_pods_with_label,
+    wait_for_pods_with_label_running,
+    wait_for_pods_with_label_running_ready,
+    wait_for_pods_with_label_scheduled,
+    wait_for_pods_with_scheduling_gates,
 )
+from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition, pod
 
 SHORT, LONG = Patience.SHORT, Patience.LONG
@@ -53,97 +54,129 @@ def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
 WEB = "app=web"
 NOT_READY = "Running, not ready"
 ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
-    (number_of_pods("ci-1", 0), [], Met()),
-    (number_of_pods("ci-1", 2), [pod("a"), pod("b", "Failed")], Met()),
-    (number_of_pods("ci-1", 2), [pod("a")], Pending("1 of 2 pods: 1 Running")),
-    (number_of_pods("ci-1", 0), [pod("a")], Pending("1, 1 more than awaited")),
-    (number_of_pods("ci-1", 3), [stuck("a")], Pending("1 of 3 pods: 1 Pending (InvalidImageName)")),
-    (pods_running("ci-1", 0), [pod("a")], Met()),
-    (pods_running("ci-1", 1), [ready("a"), stuck("b"), pod("c")], Met()),
+    (condition_of(wait_for_number_of_pods)("ci-1", 0), [], Met()),
+    (condition_of(wait_for_number_of_pods)("ci-1", 2), [pod("a"), pod("b", "Failed")], Met()),
     (
-        pods_running("ci-1", 1),
+        condition_of(wait_for_number_of_pods)("ci-1", 2),
+        [pod("a")],
+        Pending("1 of 2 pods: 1 Running"),
+    ),
+    (
+        condition_of(wait_for_number_of_pods)("ci-1", 0),
+        [pod("a")],
+        Pending("1, 1 more than awaited"),
+    ),
+    (
+        condition_of(wait_for_number_of_pods)("ci-1", 3),
+        [stuck("a")],
+        Pending("1 of 3 pods: 1 Pending (InvalidImageName)"),
+    ),
+    (condition_of(wait_for_pods_running)("ci-1", 0), [pod("a")], Met()),
+    (condition_of(wait_for_pods_running)("ci-1", 1), [ready("a"), stuck("b"), pod("c")], Met()),
+    (
+        condition_of(wait_for_pods_running)("ci-1", 1),
         [ready("a"), ready("b")],
         Pending("2 Running and ready, 1 more than awaited"),
     ),
     (
-        pods_running("ci-1", 2),
+        condition_of(wait_for_pods_running)("ci-1", 2),
         [ready("a"), pod("b")],
         Pending(f"1 of 2 pods Running and ready: 1 Running, 1 {NOT_READY}"),
     ),
-    (pods_running("ci-1", 2), [ready("a"), stuck("b")], Failed(f"pod b: {BAD}", SHORT, 0.0)),
     (
-        pods_running("ci-1", 2),
+        condition_of(wait_for_pods_running)("ci-1", 2),
+        [ready("a"), stuck("b")],
+        Failed(f"pod b: {BAD}", SHORT, 0.0),
+    ),
+    (
+        condition_of(wait_for_pods_running)("ci-1", 2),
         [stuck("b")],
         Pending("0 of 2 pods Running and ready: 1 Pending (InvalidImageName)"),
     ),
     (
-        pods_running("ci-1", 1),
+        condition_of(wait_for_pods_running)("ci-1", 1),
         [pod("a", "Failed", metadata=OWNED)],
         Pending("0 of 1 pod Running and ready: 1 Failed"),
     ),
     (
-        pods_running("ci-1", 1),
+        condition_of(wait_for_pods_running)("ci-1", 1),
         [pod("a", "Failed")],
         Failed("pod a: the pod has failed: no reason is given", SHORT, 0.0),
     ),
-    (pods_scheduling_gated("ci-1", 1), [gated("a", "x/y"), pod("b")], Met()),
+    (condition_of(wait_for_pods_scheduling_gated)("ci-1", 1), [gated("a", "x/y"), pod("b")], Met()),
     (
-        pods_scheduling_gated("ci-1", 1),
+        condition_of(wait_for_pods_scheduling_gated)("ci-1", 1),
         [pod("a")],
         Pending(f"0 of 1 pod behind a scheduling gate: 1 {NOT_READY}"),
     ),
-    (pods_with_scheduling_gates("ci-1", 1, ["x", "y"]), [gated("a", "x", "y")], Met()),
     (
-        pods_with_scheduling_gates("ci-1", 1, ["x", "y"]),
+        condition_of(wait_for_pods_with_scheduling_gates)("ci-1", 1, ["x", "y"]),
+        [gated("a", "x", "y")],
+        Met(),
+    ),
+    (
+        condition_of(wait_for_pods_with_scheduling_gates)("ci-1", 1, ["x", "y"]),
         [gated("a", "y", "x")],
         Pending("0 of 1 pod with scheduling gates x, y: 1 Pending (SchedulingGated)"),
     ),
-    (pods_with_scheduling_gates("ci-1", 1, []), [gated("a", "y"), pod("b")], Met()),
-    (pods_with_label("ci-1", WEB), [stuck("a")], Met()),
-    (pods_with_label("ci-1", WEB), [], Pending("0 of 1 there")),
-    (pods_with_label_scheduled("ci-1", WEB), [pod("a", "Pending")], Met()),
     (
-        pods_with_label_scheduled("ci-1", WEB),
+        condition_of(wait_for_pods_with_scheduling_gates)("ci-1", 1, []),
+        [gated("a", "y"), pod("b")],
+        Met(),
+    ),
+    (condition_of(wait_for_pods_with_label)("ci-1", WEB), [stuck("a")], Met()),
+    (condition_of(wait_for_pods_with_label)("ci-1", WEB), [], Pending("0 of 1 there")),
+    (condition_of(wait_for_pods_with_label_scheduled)("ci-1", WEB), [pod("a", "Pending")], Met()),
+    (
+        condition_of(wait_for_pods_with_label_scheduled)("ci-1", WEB),
         [pod("a"), pod("b", "Pending", node=None)],
         Pending("1 of 2 scheduled: 1 Running, 1 Pending"),
     ),
     (
-        pods_with_label_scheduled("ci-1", WEB),
+        condition_of(wait_for_pods_with_label_scheduled)("ci-1", WEB),
         [pod("b", "Pending", node=None, conditions=[NOWHERE])],
         Failed("pod b: Unschedulable: 0/1 nodes", LONG, 0.0),
     ),
-    (pods_with_label_running("ci-1", WEB), [pod("a")], Met()),
+    (condition_of(wait_for_pods_with_label_running)("ci-1", WEB), [pod("a")], Met()),
     (
-        pods_with_label_running("ci-1", WEB),
+        condition_of(wait_for_pods_with_label_running)("ci-1", WEB),
         [pod("a"), pod("b", "Succeeded")],
         Failed("pod b: the pod has succeeded", SHORT, 0.0),
     ),
-    (pods_with_label_running_ready("ci-1", WEB, 1), [ready("a"), ready("b")], Met()),
     (
-        pods_with_label_running_ready("ci-1", WEB, 3),
+        condition_of(wait_for_pods_with_label_running_ready)("ci-1", WEB, 1),
+        [ready("a"), ready("b")],
+        Met(),
+    ),
+    (
+        condition_of(wait_for_pods_with_label_running_ready)("ci-1", WEB, 3),
         [ready("a"), ready("b")],
         Pending("2 of 3 there: 2 Running"),
     ),
     (
-        pods_with_label_running_ready("ci-1", WEB, 1),
+        condition_of(wait_for_pods_with_label_running_ready)("ci-1", WEB, 1),
         [ready("a"), stuck("b"), stuck("c")],
         Failed(f"pod b (and 1 more pod): {BAD}", SHORT, 0.0),
     ),
     (
-        pods_running_ready("ci-1", 1),
+        condition_of(wait_for_pods_running_ready)("ci-1", 1),
         [ready("a"), pod("b", "Succeeded"), pod("c", "Failed", metadata=OWNED)],
         Met(),
     ),
-    (pods_running_ready("ci-1", 0), [], Met()),
-    (pods_running_ready("ci-1", 1, 1), [ready("a"), stuck("b")], Met()),
-    (pods_running_ready("ci-1", 1), [ready("a"), stuck("b")], Failed(f"pod b: {BAD}", SHORT, 0.0)),
+    (condition_of(wait_for_pods_running_ready)("ci-1", 0), [], Met()),
+    (condition_of(wait_for_pods_running_ready)("ci-1", 1, 1), [ready("a"), stuck("b")], Met()),
     (
-        pods_running_ready("ci-1", 2, 1),
+        condition_of(wait_for_pods_running_ready)("ci-1", 1),
+        [ready("a"), stuck("b")],
+        Failed(f"pod b: {BAD}", SHORT, 0.0),
+    ),
+    (
+        condition_of(wait_for_pods_running_ready)("ci-1", 2, 1),
         [ready("a"), pod("b", "Unknown")],
         Pending("1 Running and ready, 2 awaited; 1 not, 1 allowed: 1 Running, 1 Unknown"),
     ),
     (
-        pods_running_ready("ci-1", 1),
+        condition_of(wait_for_pods_running_ready)("ci-1", 1),
         [ready("a"), pod("b", "Failed")],
         Failed("pod b: the pod has failed: no reason is given", SHORT, 0.0),
     ),
@@ -168,7 +201,7 @@ def controller(name: str, replicas: int | None, up: int, **more: Any) -> dict[st
 
 
 def test_replicas_of_controllers_count() -> None:
-    awaited = almost_all_pods_ready("ci-1", 1, 1)
+    awaited = condition_of(wait_for_almost_all_pods_ready)("ci-1", 1, 1)
     put(awaited, ready("a"))
     assert awaited.verdict() == Met()
     assert [source.resource.kind for source in awaited.sources()] == [
@@ -202,9 +235,9 @@ LOOKS: dict[str, Any] = {
 }
 HISTORIES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(sorted(LOOKS))))
 MAKERS = (
-    lambda: pods_running("ci-1", 2),
-    lambda: pods_with_label_running_ready("ci-1", WEB, 2),
-    lambda: pods_running_ready("ci-1", 1, 1),
+    lambda: condition_of(wait_for_pods_running)("ci-1", 2),
+    lambda: condition_of(wait_for_pods_with_label_running_ready)("ci-1", WEB, 2),
+    lambda: condition_of(wait_for_pods_running_ready)("ci-1", 1, 1),
 )
 
 

@@ -11,13 +11,14 @@ import pytest_kwait as kw
 from pytest_kwait.client.resource import SERVICES
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.service.wait import (
-    load_balancer,
-    load_balancer_destroy,
-    new_ingress_ip,
-    service,
-    service_deleted_with_finalizer,
-    service_updated_with_finalizer,
+    wait_for_load_balancer,
+    wait_for_load_balancer_destroy,
+    wait_for_new_ingress_ip,
+    wait_for_service,
+    wait_for_service_deleted_with_finalizer,
+    wait_for_service_updated_with_finalizer,
 )
 
 if TYPE_CHECKING:
@@ -41,107 +42,107 @@ def balanced(*ingress: Any, kind: str = "LoadBalancer", **metadata: Any) -> Any:
 
 DELETING = {"deletionTimestamp": "now"}
 ROWS: dict[str, tuple[Any, Any, Verdict]] = {
-    "no service": (load_balancer, None, Pending("not found yet")),
-    "no ingress": (load_balancer, balanced(), Pending("no ingress yet")),
+    "no service": (condition_of(wait_for_load_balancer), None, Pending("not found yet")),
+    "no ingress": (condition_of(wait_for_load_balancer), balanced(), Pending("no ingress yet")),
     "no ingress of a class": (
-        load_balancer,
+        condition_of(wait_for_load_balancer),
         {"metadata": {"name": "web"}, "spec": {"type": "LoadBalancer", "loadBalancerClass": "x/y"}},
         Pending("no ingress yet, of load balancer class x/y"),
     ),
-    "ingress": (load_balancer, balanced(IP, HOST), Met()),
+    "ingress": (condition_of(wait_for_load_balancer), balanced(IP, HOST), Met()),
     "ingress without address": (
-        load_balancer,
+        condition_of(wait_for_load_balancer),
         balanced(IP, {}),
         Pending("ingress 1 has neither an IP nor a hostname"),
     ),
     "of another type": (
-        load_balancer,
+        condition_of(wait_for_load_balancer),
         balanced(IP, kind="NodePort"),
         Failed("the service is of type NodePort, which gets no load balancer", LONG),
     ),
     "of no type": (
-        load_balancer,
+        condition_of(wait_for_load_balancer),
         {"metadata": {"name": "web"}, "spec": None, "status": None},
         Failed("the service is of type ClusterIP, which gets no load balancer", LONG),
     ),
     "ingress of a service that goes": (
-        load_balancer,
+        condition_of(wait_for_load_balancer),
         balanced(**DELETING),
         Failed("the service is being deleted", SHORT),
     ),
     "the ingress of before": (
-        lambda ns, name: new_ingress_ip(ns, name, "192.0.2.7"),
+        lambda ns, name: condition_of(wait_for_new_ingress_ip)(ns, name, "192.0.2.7"),
         balanced(IP),
         Pending("ingress is 192.0.2.7 still"),
     ),
     "another ingress": (
-        lambda ns, name: new_ingress_ip(ns, name, "192.0.2.7"),
+        lambda ns, name: condition_of(wait_for_new_ingress_ip)(ns, name, "192.0.2.7"),
         balanced(HOST),
         Met(),
     ),
     "another ingress without address": (
-        lambda ns, name: new_ingress_ip(ns, name, "192.0.2.7"),
+        lambda ns, name: condition_of(wait_for_new_ingress_ip)(ns, name, "192.0.2.7"),
         balanced({}),
         Pending("no ingress yet"),
     ),
     "another ingress of another type": (
-        lambda ns, name: new_ingress_ip(ns, name, "192.0.2.7"),
+        lambda ns, name: condition_of(wait_for_new_ingress_ip)(ns, name, "192.0.2.7"),
         balanced(kind="ClusterIP"),
         Failed("the service is of type ClusterIP, which gets no load balancer", LONG),
     ),
-    "destroyed": (load_balancer_destroy, balanced(kind="ClusterIP"), Met()),
+    "destroyed": (condition_of(wait_for_load_balancer_destroy), balanced(kind="ClusterIP"), Met()),
     "not destroyed": (
-        load_balancer_destroy,
+        condition_of(wait_for_load_balancer_destroy),
         balanced(IP, HOST, **DELETING),
         Pending("still has ingress 192.0.2.7, lb.example"),
     ),
-    "destroyed, not there": (load_balancer_destroy, None, Met()),
+    "destroyed, not there": (condition_of(wait_for_load_balancer_destroy), None, Met()),
     "the finalizer": (
-        service_updated_with_finalizer,
+        condition_of(wait_for_service_updated_with_finalizer),
         balanced(finalizers=["a", FINALIZER]),
         Met(),
     ),
     "no finalizer": (
-        service_updated_with_finalizer,
+        condition_of(wait_for_service_updated_with_finalizer),
         balanced(finalizers=["a"]),
         Pending(f"{FINALIZER} is not there, it has a"),
     ),
     "no finalizer on what goes": (
-        service_updated_with_finalizer,
+        condition_of(wait_for_service_updated_with_finalizer),
         balanced(**DELETING),
         Failed("the service is being deleted", SHORT),
     ),
     "the finalizer still": (
-        lambda ns, name: service_updated_with_finalizer(ns, name, False),
+        lambda ns, name: condition_of(wait_for_service_updated_with_finalizer)(ns, name, False),
         balanced(finalizers=[FINALIZER], **DELETING),
         Pending(f"{FINALIZER} is still there"),
     ),
     "the finalizer no more": (
-        lambda ns, name: service_updated_with_finalizer(ns, name, False),
+        lambda ns, name: condition_of(wait_for_service_updated_with_finalizer)(ns, name, False),
         balanced(finalizers=None),
         Met(),
     ),
-    "deleted": (service_deleted_with_finalizer, None, Met()),
+    "deleted": (condition_of(wait_for_service_deleted_with_finalizer), None, Met()),
     "another": (
-        lambda ns, name: service_deleted_with_finalizer(ns, name, "before"),
+        lambda ns, name: condition_of(wait_for_service_deleted_with_finalizer)(ns, name, "before"),
         balanced(),
         Met(),
     ),
     "not deleted": (
-        service_deleted_with_finalizer,
+        condition_of(wait_for_service_deleted_with_finalizer),
         balanced(),
         Pending("still there, nobody is deleting it"),
     ),
     "held": (
-        service_deleted_with_finalizer,
+        condition_of(wait_for_service_deleted_with_finalizer),
         balanced(IP, finalizers=[FINALIZER, "a/b"], **DELETING),
         Pending(
             f"being deleted, held by {FINALIZER} (its load balancer 192.0.2.7 is there still) and"
             " a/b"
         ),
     ),
-    "exists": (service, balanced(), Met()),
-    "exists not": (lambda ns, name: service(ns, name, False), None, Met()),
+    "exists": (condition_of(wait_for_service), balanced(), Met()),
+    "exists not": (lambda ns, name: condition_of(wait_for_service)(ns, name, False), None, Met()),
 }
 
 

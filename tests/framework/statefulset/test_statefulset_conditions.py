@@ -11,17 +11,15 @@ import pytest
 from pytest_kwait.client.resource import PODS, STATEFUL_SETS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.framework.registry import WAITS, condition_of
 from pytest_kwait.framework.statefulset.conditions import parse_ordinal
 from pytest_kwait.framework.statefulset.wait import (
-    stateful_set_pod_ready,
-    stateful_set_running,
-    stateful_set_running_and_ready,
-    stateful_set_status_available_replicas,
-    stateful_set_status_ready_replicas,
-    stateful_set_status_replicas,
     wait_for_stateful_set_pod_ready,
+    wait_for_stateful_set_running,
     wait_for_stateful_set_running_and_ready,
+    wait_for_stateful_set_status_available_replicas,
+    wait_for_stateful_set_status_ready_replicas,
+    wait_for_stateful_set_status_replicas,
 )
 from tests.engine.fake_session import FakeSession, condition, pod
 
@@ -74,23 +72,23 @@ class Row:
 
 
 def both(count: int) -> Any:
-    return stateful_set_running_and_ready("ci-1", "web", count)
+    return condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", count)
 
 
 def steps(pods_running: int, pods_ready: int) -> Any:
-    return stateful_set_running("ci-1", "web", pods_running, pods_ready)
+    return condition_of(wait_for_stateful_set_running)("ci-1", "web", pods_running, pods_ready)
 
 
 def one(name: str) -> Any:
-    return stateful_set_pod_ready("ci-1", "web", name)
+    return condition_of(wait_for_stateful_set_pod_ready)("ci-1", "web", name)
 
 
 def counts(count: int) -> Any:
-    return stateful_set_status_replicas("ci-1", "web", count)
+    return condition_of(wait_for_stateful_set_status_replicas)("ci-1", "web", count)
 
 
 def ready_count(count: int) -> Any:
-    return stateful_set_status_ready_replicas("ci-1", "web", count)
+    return condition_of(wait_for_stateful_set_status_ready_replicas)("ci-1", "web", count)
 
 
 def doomed(name: str, after: str = "", others: str = "", reason: str = REASON) -> Failed:
@@ -319,7 +317,7 @@ ROWS = {
         ready_count(3), doomed("web-0"), web(podManagementPolicy="Parallel"), [stuck("web-0")]
     ),
     "available": Row(
-        stateful_set_status_available_replicas("ci-1", "web", 2),
+        condition_of(wait_for_stateful_set_status_available_replicas)("ci-1", "web", 2),
         Met(),
         web(status={"availableReplicas": 2}),
     ),

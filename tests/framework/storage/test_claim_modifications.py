@@ -11,9 +11,10 @@ import pytest_kwait as kw
 from pytest_kwait.client.resource import PERSISTENT_VOLUME_CLAIMS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.storage.claims import (
-    persistent_volume_claim_modification_failure,
-    persistent_volume_claim_modified,
+    wait_for_persistent_volume_claim_modification_failure,
+    wait_for_persistent_volume_claim_modified,
 )
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def test_verdict(name: str) -> None:
     obj, modified, refused = ROWS[name]
     whole = {**obj, "metadata": {"uid": "uid", **obj["metadata"]}}
     for make, verdict in (
-        (persistent_volume_claim_modified, modified),
-        (persistent_volume_claim_modification_failure, refused),
+        (condition_of(wait_for_persistent_volume_claim_modified), modified),
+        (condition_of(wait_for_persistent_volume_claim_modification_failure), refused),
     ):
         awaited = make("ci-1", "data")
         assert awaited.verdict() == Pending("not found yet")

@@ -13,13 +13,17 @@ from pytest_kwait.engine.object_counter import TerminalState
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.events import EventSource, LastEventStore
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.storage.claims import (
-    persistent_volume_claim_deleted,
-    persistent_volume_claim_phase,
-    persistent_volume_claims_phase,
-    pvc_finalizer,
+    wait_for_persistent_volume_claim_deleted,
+    wait_for_persistent_volume_claim_phase,
+    wait_for_persistent_volume_claims_phase,
+    wait_for_pvc_finalizer,
 )
-from pytest_kwait.framework.storage.persistent_volumes import pv_and_pvc, pv_claim_bound_phase
+from pytest_kwait.framework.storage.persistent_volumes import (
+    wait_for_pv_and_pvc,
+    wait_for_pv_claim_bound_phase,
+)
 from pytest_kwait.framework.terminal_states.claims import (
     describe_claim,
     detect_claim_failure,
@@ -198,27 +202,29 @@ def test_sources_of_events_are_told_apart() -> None:
 
 
 def phase(wanted: str) -> Any:
-    return persistent_volume_claim_phase("ci-1", "data", wanted)
+    return condition_of(wait_for_persistent_volume_claim_phase)("ci-1", "data", wanted)
 
 
 def phases(wanted: str, *, match_any: bool = False) -> Any:
-    return persistent_volume_claims_phase("ci-1", ["data", "logs"], wanted, match_any)
+    return condition_of(wait_for_persistent_volume_claims_phase)(
+        "ci-1", ["data", "logs"], wanted, match_any
+    )
 
 
 def pair() -> Any:
-    return pv_and_pvc("ci-1", "pv-1", "data")
+    return condition_of(wait_for_pv_and_pvc)("ci-1", "pv-1", "data")
 
 
 def binds(*names: str) -> Any:
-    return pv_claim_bound_phase("ci-1", names or ["data"])
+    return condition_of(wait_for_pv_claim_bound_phase)("ci-1", names or ["data"])
 
 
 def gone(uid: str | None = None) -> Any:
-    return persistent_volume_claim_deleted("ci-1", "data", uid)
+    return condition_of(wait_for_persistent_volume_claim_deleted)("ci-1", "data", uid)
 
 
 def finalizer(present: bool = True) -> Any:
-    return pvc_finalizer("ci-1", "data", PROTECTION, present)
+    return condition_of(wait_for_pvc_finalizer)("ci-1", "data", PROTECTION, present)
 
 
 ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {

@@ -11,15 +11,16 @@ import pytest_kwait as kw
 from pytest_kwait.client.resource import PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS
 from pytest_kwait.engine.verdicts import Failed, Met, Patience, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.storage.persistent_volumes import (
-    persistent_volume_deleted,
-    persistent_volume_phase,
-    pv_finalizer,
+    wait_for_persistent_volume_deleted,
+    wait_for_persistent_volume_phase,
+    wait_for_pv_finalizer,
 )
 from pytest_kwait.framework.storage.volume_attachments import (
-    volume_attachment_attached,
-    volume_attachment_created,
-    volume_attachment_terminated,
+    wait_for_volume_attachment_attached,
+    wait_for_volume_attachment_created,
+    wait_for_volume_attachment_terminated,
 )
 
 if TYPE_CHECKING:
@@ -49,114 +50,146 @@ def attachment(**more: Any) -> Any:
 
 DELETING = {"deletionTimestamp": "now"}
 ROWS: dict[str, tuple[Any, Any, Verdict]] = {
-    "no volume": (persistent_volume_phase("pv-1", "Bound"), None, Pending("not found yet")),
-    "available": (persistent_volume_phase("pv-1", "Available"), volume(), Met()),
-    "not bound": (persistent_volume_phase("pv-1", "Bound"), volume(), Pending("Available")),
+    "no volume": (
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
+        None,
+        Pending("not found yet"),
+    ),
+    "available": (
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Available"),
+        volume(),
+        Met(),
+    ),
+    "not bound": (
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
+        volume(),
+        Pending("Available"),
+    ),
     "not bound to its claim": (
-        persistent_volume_phase("pv-1", "Bound"),
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
         volume(claim="data"),
         Pending("Available kept for ci-1/data"),
     ),
     "not released": (
-        persistent_volume_phase("pv-1", "Released"),
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Released"),
         volume("Bound", claim="data"),
         Pending("Bound to ci-1/data"),
     ),
     "released": (
-        persistent_volume_phase("pv-1", "Bound"),
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
         volume("Released", claim="data"),
         Failed("the volume is Released by ci-1/data, which no other claim gets", LONG),
     ),
     "failed": (
-        persistent_volume_phase("pv-1", "Available"),
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Available"),
         volume("Failed", status={"message": "no deleter"}),
         Failed("the volume is Failed: no deleter, which no other claim gets", LONG),
     ),
-    "failed is awaited": (persistent_volume_phase("pv-1", "Failed"), volume("Failed"), Met()),
+    "failed is awaited": (
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Failed"),
+        volume("Failed"),
+        Met(),
+    ),
     "bound awaited of one that goes": (
-        persistent_volume_phase("pv-1", "Bound"),
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
         volume(**DELETING),
         Failed("the persistentvolume is being deleted", SHORT),
     ),
     "released awaited of one that goes": (
-        persistent_volume_phase("pv-1", "Released"),
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Released"),
         volume("Bound", claim="data", **DELETING),
         Pending("Bound to ci-1/data"),
     ),
     "nobody has reported": (
-        persistent_volume_phase("pv-1", "Pending"),
+        condition_of(wait_for_persistent_volume_phase)("pv-1", "Pending"),
         {"metadata": {"name": "pv-1"}, "spec": None, "status": None},
         Met(),
     ),
-    "gone": (persistent_volume_deleted("pv-1"), None, Met()),
-    "another": (persistent_volume_deleted("pv-1", "before"), volume(), Met()),
+    "gone": (condition_of(wait_for_persistent_volume_deleted)("pv-1"), None, Met()),
+    "another": (
+        condition_of(wait_for_persistent_volume_deleted)("pv-1", "before"),
+        volume(),
+        Met(),
+    ),
     "there": (
-        persistent_volume_deleted("pv-1"),
+        condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume(),
         Pending("still there, nobody is deleting it, its reclaim policy is Retain"),
     ),
     "there, bound": (
-        persistent_volume_deleted("pv-1"),
+        condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume("Bound", claim="data", policy="Delete"),
         Pending("still there, bound to claim ci-1/data, its reclaim policy is Delete"),
     ),
     "to be reclaimed": (
-        persistent_volume_deleted("pv-1"),
+        condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume("Released", claim="data", policy="Delete"),
         Pending("still there, to be deleted by who provides it"),
     ),
     "reclaimed in vain": (
-        persistent_volume_deleted("pv-1"),
+        condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume("Failed", policy="Delete", status={"message": "busy"}),
         Pending("still there, to be deleted by who provides it: busy"),
     ),
     "held by its claim": (
-        persistent_volume_deleted("pv-1"),
+        condition_of(wait_for_persistent_volume_deleted)("pv-1"),
         volume("Bound", claim="data", finalizers=[PROTECTION, "a/b"], **DELETING),
         Pending(f"being deleted, held by {PROTECTION} (bound to claim ci-1/data) and a/b"),
     ),
-    "protected": (pv_finalizer("pv-1", PROTECTION), volume(finalizers=[PROTECTION]), Met()),
+    "protected": (
+        condition_of(wait_for_pv_finalizer)("pv-1", PROTECTION),
+        volume(finalizers=[PROTECTION]),
+        Met(),
+    ),
     "not protected": (
-        pv_finalizer("pv-1", PROTECTION),
+        condition_of(wait_for_pv_finalizer)("pv-1", PROTECTION),
         volume(finalizers=["a/b"]),
         Pending(f"{PROTECTION} is not there, it has a/b"),
     ),
     "protected still": (
-        pv_finalizer("pv-1", PROTECTION, False),
+        condition_of(wait_for_pv_finalizer)("pv-1", PROTECTION, False),
         volume(finalizers=[PROTECTION]),
         Pending(f"{PROTECTION} is still there"),
     ),
-    "no attachment": (volume_attachment_created("va-1"), None, Pending("not found yet")),
-    "created": (volume_attachment_created("va-1"), attachment(), Met()),
+    "no attachment": (
+        condition_of(wait_for_volume_attachment_created)("va-1"),
+        None,
+        Pending("not found yet"),
+    ),
+    "created": (condition_of(wait_for_volume_attachment_created)("va-1"), attachment(), Met()),
     "attached": (
-        volume_attachment_attached("va-1"),
+        condition_of(wait_for_volume_attachment_attached)("va-1"),
         attachment(status={"attached": True}),
         Met(),
     ),
     "not attached": (
-        volume_attachment_attached("va-1"),
+        condition_of(wait_for_volume_attachment_attached)("va-1"),
         attachment(),
         Pending("not attached to node-1 by csi.example yet"),
     ),
     "not attached for a reason": (
-        volume_attachment_attached("va-1"),
+        condition_of(wait_for_volume_attachment_attached)("va-1"),
         attachment(status={"attached": False, "attachError": {"message": "in\nuse"}}),
         Pending("not attached to node-1: in use"),
     ),
     "not attached and going": (
-        volume_attachment_attached("va-1"),
+        condition_of(wait_for_volume_attachment_attached)("va-1"),
         attachment(**DELETING),
         Failed("the volumeattachment is being deleted", SHORT),
     ),
-    "detached": (volume_attachment_terminated("va-1"), None, Met()),
-    "another attachment": (volume_attachment_terminated("va-1", "before"), attachment(), Met()),
+    "detached": (condition_of(wait_for_volume_attachment_terminated)("va-1"), None, Met()),
+    "another attachment": (
+        condition_of(wait_for_volume_attachment_terminated)("va-1", "before"),
+        attachment(),
+        Met(),
+    ),
     "still attached": (
-        volume_attachment_terminated("va-1"),
+        condition_of(wait_for_volume_attachment_terminated)("va-1"),
         attachment(),
         Pending("still there, nobody is deleting it"),
     ),
     "not detached for a reason": (
-        volume_attachment_terminated("va-1"),
+        condition_of(wait_for_volume_attachment_terminated)("va-1"),
         attachment(
             finalizers=["external-attacher/csi-example"],
             status={"attached": True, "detachError": {"message": "busy"}},

@@ -12,22 +12,26 @@ from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.verdicts import Patience
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from pytest_kwait.framework.daemonset import daemon_set_running_on_all_nodes, daemon_set_status
-from pytest_kwait.framework.job.wait import (
-    job_complete,
-    job_condition,
-    job_failed,
-    job_finish,
-    job_pods_running,
-    job_pods_succeeded,
-    job_ready,
-    job_state,
-    job_suspend,
+from pytest_kwait.framework.daemonset import (
+    wait_for_daemon_set_running_on_all_nodes,
+    wait_for_daemon_set_status,
 )
+from pytest_kwait.framework.job.wait import (
+    wait_for_job_complete,
+    wait_for_job_condition,
+    wait_for_job_failed,
+    wait_for_job_finish,
+    wait_for_job_pods_running,
+    wait_for_job_pods_succeeded,
+    wait_for_job_ready,
+    wait_for_job_state,
+    wait_for_job_suspend,
+)
+from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.statefulset.wait import (
-    stateful_set_pod_ready,
-    stateful_set_running_and_ready,
-    stateful_set_status_ready_replicas,
+    wait_for_stateful_set_pod_ready,
+    wait_for_stateful_set_running_and_ready,
+    wait_for_stateful_set_status_ready_replicas,
 )
 from pytest_kwait.framework.terminal_states.workloads import detect_creation_failure
 from pytest_kwait.wait.errors import DeadlineExceeded
@@ -74,7 +78,7 @@ def session(*events: dict[str, Any], **of_job: Any) -> FakeSession:
 
 
 def running(count: int = 3) -> Any:
-    return job_pods_running("ci-1", "sleepers", count)
+    return condition_of(wait_for_job_pods_running)("ci-1", "sleepers", count)
 
 
 def wait(found: FakeSession, awaited: Any = None, **options: Any) -> Any:
@@ -256,33 +260,63 @@ RUNS = made("a", 0)
 @pytest.mark.parametrize(
     ("awaited", "of_job", "pods", "doomed"),
     [
-        (lambda: job_pods_succeeded("ci-1", "sleepers", 3), {}, (), True),
-        (lambda: job_pods_succeeded("ci-1", "sleepers", 1), {}, (RUNS,), False),
-        (lambda: running(1), {}, (RUNS, made("b", 0)), False),
-        (lambda: job_complete("ci-1", "sleepers"), {}, (RUNS,), True),
-        (lambda: job_complete("ci-1", "sleepers"), {"spec": {"completions": None}}, (RUNS,), False),
-        (lambda: job_complete("ci-1", "sleepers"), {"status": {"succeeded": 2}}, (RUNS,), False),
+        (lambda: condition_of(wait_for_job_pods_succeeded)("ci-1", "sleepers", 3), {}, (), True),
         (
-            lambda: job_complete("ci-1", "sleepers"),
+            lambda: condition_of(wait_for_job_pods_succeeded)("ci-1", "sleepers", 1),
+            {},
+            (RUNS,),
+            False,
+        ),
+        (lambda: running(1), {}, (RUNS, made("b", 0)), False),
+        (lambda: condition_of(wait_for_job_complete)("ci-1", "sleepers"), {}, (RUNS,), True),
+        (
+            lambda: condition_of(wait_for_job_complete)("ci-1", "sleepers"),
+            {"spec": {"completions": None}},
+            (RUNS,),
+            False,
+        ),
+        (
+            lambda: condition_of(wait_for_job_complete)("ci-1", "sleepers"),
+            {"status": {"succeeded": 2}},
+            (RUNS,),
+            False,
+        ),
+        (
+            lambda: condition_of(wait_for_job_complete)("ci-1", "sleepers"),
             {"spec": {"activeDeadlineSeconds": 900}},
             (),
             True,
         ),
-        (lambda: job_finish("ci-1", "sleepers"), {}, (), True),
-        (lambda: job_finish("ci-1", "sleepers"), {}, (RUNS,), False),
+        (lambda: condition_of(wait_for_job_finish)("ci-1", "sleepers"), {}, (), True),
+        (lambda: condition_of(wait_for_job_finish)("ci-1", "sleepers"), {}, (RUNS,), False),
         (
-            lambda: job_finish("ci-1", "sleepers"),
+            lambda: condition_of(wait_for_job_finish)("ci-1", "sleepers"),
             {"spec": {"activeDeadlineSeconds": 900}},
             (),
             False,
         ),
-        (lambda: job_failed("ci-1", "sleepers"), {}, (), True),
-        (lambda: job_ready("ci-1", "sleepers", 2), {}, (RUNS,), True),
-        (lambda: job_ready("ci-1", "sleepers", 1), {}, (RUNS,), False),
-        (lambda: job_condition("ci-1", "sleepers", "SuccessCriteriaMet"), {}, (), True),
-        (lambda: job_condition("ci-1", "sleepers", "example.com/Queued"), {}, (), False),
-        (lambda: job_suspend("ci-1", "sleepers"), {}, (), False),
-        (lambda: job_state("ci-1", "sleepers", lambda _: "not yet"), {}, (), False),
+        (lambda: condition_of(wait_for_job_failed)("ci-1", "sleepers"), {}, (), True),
+        (lambda: condition_of(wait_for_job_ready)("ci-1", "sleepers", 2), {}, (RUNS,), True),
+        (lambda: condition_of(wait_for_job_ready)("ci-1", "sleepers", 1), {}, (RUNS,), False),
+        (
+            lambda: condition_of(wait_for_job_condition)("ci-1", "sleepers", "SuccessCriteriaMet"),
+            {},
+            (),
+            True,
+        ),
+        (
+            lambda: condition_of(wait_for_job_condition)("ci-1", "sleepers", "example.com/Queued"),
+            {},
+            (),
+            False,
+        ),
+        (lambda: condition_of(wait_for_job_suspend)("ci-1", "sleepers"), {}, (), False),
+        (
+            lambda: condition_of(wait_for_job_state)("ci-1", "sleepers", lambda _: "not yet"),
+            {},
+            (),
+            False,
+        ),
     ],
 )
 def test_whatever_needs_pods(
@@ -313,11 +347,11 @@ def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> Fa
 @pytest.mark.parametrize(
     ("awaited", "doomed"),
     [
-        (lambda: stateful_set_running_and_ready("ci-1", "web", 2), True),
-        (lambda: stateful_set_status_ready_replicas("ci-1", "web", 2), True),
-        (lambda: stateful_set_pod_ready("ci-1", "web", "web-1"), True),
-        (lambda: stateful_set_pod_ready("ci-1", "web", "web-0"), False),
-        (lambda: stateful_set_running_and_ready("ci-1", "web", 1), False),
+        (lambda: condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", 2), True),
+        (lambda: condition_of(wait_for_stateful_set_status_ready_replicas)("ci-1", "web", 2), True),
+        (lambda: condition_of(wait_for_stateful_set_pod_ready)("ci-1", "web", "web-1"), True),
+        (lambda: condition_of(wait_for_stateful_set_pod_ready)("ci-1", "web", "web-0"), False),
+        (lambda: condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", 1), False),
     ],
 )
 def test_pods_of_a_stateful_set(mode: Any, awaited: Callable[[], Any], doomed: bool) -> None:
@@ -337,11 +371,16 @@ def test_a_younger_pod_of_a_stateful_set() -> None:
     found.put(PODS, pod("web-0", labels={"app": "web"}, metadata=more))
 
     with pytest.raises(WaitTimeout):
-        wait(found, stateful_set_running_and_ready("ci-1", "web", 2))
+        wait(found, condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", 2))
 
 
 @pytest.mark.parametrize(
-    "awaited", [daemon_set_running_on_all_nodes, daemon_set_status], ids=["pods", "status"]
+    "awaited",
+    [
+        condition_of(wait_for_daemon_set_running_on_all_nodes),
+        condition_of(wait_for_daemon_set_status),
+    ],
+    ids=["pods", "status"],
 )
 @pytest.mark.parametrize("there", [0, 1])
 def test_pods_of_a_daemon_set(awaited: Callable[..., Any], there: int) -> None:
