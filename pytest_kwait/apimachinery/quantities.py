@@ -19,6 +19,7 @@ __all__ = [
     "parse_milli_value",
     "parse_quantity",
     "parse_value",
+    "resolve_int_or_percent",
     "sum_quantities",
 ]
 
@@ -157,3 +158,19 @@ def sum_quantities(quantities: Iterable[Quantity]) -> Quantity:
     for quantity in quantities:
         total = total + quantity
     return total
+
+
+def resolve_int_or_percent(value: object, total: int, *, up: bool) -> int:
+    """Return a number as it is, a percentage as its share of `total`, anything else as 0.
+
+    Args:
+        value: an int, or a string such as `25%`.
+        total: the number that a percentage is of.
+        up: whether a share is rounded up; down otherwise.
+
+    Source: apimachinery, pkg/util/intstr/intstr.go, `GetScaledValueFromIntOrPercent`.
+    """
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
+        hundredths = int(value[:-1]) * total
+        return -(-hundredths // 100) if up else hundredths // 100
+    return value if isinstance(value, int) else 0

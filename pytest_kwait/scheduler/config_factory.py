@@ -18,6 +18,7 @@ from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 from pytest_kwait.scheduler.binding import Binder, BindingCycle, DefaultBinder
 from pytest_kwait.scheduler.cache import SchedulerCache, SharedLister
 from pytest_kwait.scheduler.event_handlers import EventHandlers
+from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 from pytest_kwait.scheduler.metrics import NoMetrics, SchedulerMetrics
 from pytest_kwait.scheduler.pod_events import EventRecorder
 from pytest_kwait.scheduler.scheduling_failure import FailureHandler
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo
 
 __all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory", "SchedulingAlgorithm"]
-
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none."""
 
 _EVENT_THREADS = 4
 _EVENT_FLUSH = 1.0

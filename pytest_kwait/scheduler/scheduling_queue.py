@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 from pytest_kwait.scheduler.metrics import NoMetrics, QueueName, SchedulerMetrics
 from pytest_kwait.scheduler.queueing_hints import depends_on_other_pods, has_pod_scheduling_change
 
@@ -124,7 +125,7 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 def scheduler_of(pod: Mapping[str, Any]) -> str:
     """Return the name of the scheduler that a pod asks for."""
-    return (pod.get("spec") or {}).get("schedulerName") or "default-scheduler"
+    return (pod.get("spec") or {}).get("schedulerName") or DEFAULT_SCHEDULER
 
 
 def gates_of(pod: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from pytest_kwait.apimachinery.go_values import parse_duration
 from pytest_kwait.simulator.codec.go_text import atoi
 
 __all__ = [
@@ -41,22 +42,8 @@ _DESCRIPTORS = {
 }
 _MINUTE = timedelta(minutes=1)
 _MAX_YEARS = 5
-_UNITS = {
-    "h": 3600.0,
-    "m": 60.0,
-    "s": 1.0,
-    "ms": 1e-3,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "μs": 1e-6,
-    "ns": 1e-9,
-}
-_AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_PART = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]+)"
-_DURATION = re.compile(rf"[-+]?(?:0|(?:{_AMOUNT.pattern})+)", re.ASCII)
 _EVERY = "@every "
 _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
-_INT64 = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +127,7 @@ def parse_schedule(text: str, zone: tzinfo = UTC) -> SpecSchedule | ConstantDela
             raise ValueError(f"provided bad location {name}: unknown time zone {name}")
         zone, text = named, text.strip()
     if text.startswith(_EVERY):
-        return ConstantDelaySchedule(max(1, int(_parse_duration(text.removeprefix(_EVERY)))))
+        return ConstantDelaySchedule(max(1, int(_parse_pause(text.removeprefix(_EVERY)))))
     if text.startswith("@") and text not in _DESCRIPTORS:
         raise ValueError(f"unrecognized descriptor: {text}")
     fields = _DESCRIPTORS.get(text, text).split()
@@ -162,19 +149,11 @@ def find_schedule_problem(schedule: str) -> str:
     return ""
 
 
-def _parse_duration(text: str) -> float:
-    """Return the seconds of a duration as Go spells it."""
-    why = f'time: invalid duration "{text}"'
-    if _DURATION.fullmatch(text):
-        seconds = sum(float(one[1]) * _UNITS[one[2]] for one in _AMOUNT.finditer(text))
-        if seconds * 10**9 < _INT64:
-            return -seconds if text.startswith("-") else seconds
-    elif re.fullmatch(r"[-+]?[0-9]+\.?[0-9]*", text):
-        why = f'time: missing unit in duration "{text}"'
-    elif re.fullmatch(rf"[-+]?(?:{_PART})+", text):
-        unit = next(one[1] for one in re.finditer(_PART, text) if one[1] not in _UNITS)
-        why = f'time: unknown unit "{unit}" in duration "{text}"'
-    raise ValueError(f"failed to parse duration {_EVERY}{text}: {why}")
+def _parse_pause(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ValueError(f"failed to parse duration {_EVERY}{text}: {error}") from None
 
 
 def _parse_field(

@@ -129,7 +129,7 @@ async def _proxy_to_aggregated_server(
 
 async def serve(arguments: argparse.Namespace) -> int:
     """Run a cluster until it is told to end; returns the exit code."""
-    from pytest_kwait.simulator.controllers.controller_manager import start_controllers
+    from pytest_kwait.simulator.components import start_components
 
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -154,7 +154,7 @@ async def serve(arguments: argparse.Namespace) -> int:
             f"cannot listen on {_host_port(arguments.address, arguments.port)}: {error.strerror}\n"
         )
         return 1
-    start_controllers(api, nodes=arguments.nodes, authority=authority.pair)
+    start_components(api, nodes=arguments.nodes, authority=authority.pair)
     try:
         await _wait_nodes_ready(api, arguments.nodes)
         _relax_garbage_collector()

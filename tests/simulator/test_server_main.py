@@ -68,7 +68,7 @@ def test_bad_arguments_are_told(
 
 def test_the_process_does_not_import_what_costs() -> None:
     check = (
-        "import sys, pytest_kwait.simulator.server_main, pytest_kwait.simulator.controllers.controller_manager;"
+        "import sys, pytest_kwait.simulator.server_main, pytest_kwait.simulator.components;"
         "print([name for name in ('kubernetes', 'pytest', 'yaml') if name in sys.modules])"
     )
     found = subprocess.run(

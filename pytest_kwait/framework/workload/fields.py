@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pytest_kwait.apimachinery.labels import format_label_selector
+from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import (
@@ -237,8 +238,8 @@ def rolling_bounds(deployment: dict[str, Any]) -> Bounds:
     if strategy.get("type") != "RollingUpdate":
         return Bounds(replicas, 0)
     rolling = strategy.get("rollingUpdate") or {}
-    surge = _resolve_int_or_percent(rolling.get("maxSurge"), replicas, up=True)
-    unavailable = _resolve_int_or_percent(rolling.get("maxUnavailable"), replicas, up=False)
+    surge = resolve_int_or_percent(rolling.get("maxSurge"), replicas, up=True)
+    unavailable = resolve_int_or_percent(rolling.get("maxUnavailable"), replicas, up=False)
     if not surge and not unavailable:
         unavailable = 1
     return Bounds(replicas + surge, max(0, replicas - unavailable))
@@ -251,11 +252,3 @@ def desired_replicas_annotation_of(replica_set: dict[str, Any]) -> int:
     """
     most = (replica_set["metadata"].get("annotations") or {}).get(_MAX) or ""
     return int(most) if most.isdecimal() else 0
-
-
-def _resolve_int_or_percent(value: object, of: int, *, up: bool) -> int:
-    """Return a number as it is, or that percentage of `of`, rounded; 0 for what is neither."""
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdecimal():
-        hundredths = int(value[:-1]) * of
-        return -(-hundredths // 100) if up else hundredths // 100
-    return value if isinstance(value, int) else 0

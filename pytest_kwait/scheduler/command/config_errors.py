@@ -9,8 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.errors import KwaitError
-from pytest_kwait.scheduler.command.go_values import quote_go
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

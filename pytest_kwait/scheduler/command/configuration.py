@@ -27,7 +27,6 @@ __all__ = [
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
-DEFAULT_SCHEDULER_NAME = "default-scheduler"
 JSON_CONTENT = "application/json"
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
+from pytest_kwait.apimachinery.go_values import INT32, INT64, parse_duration, quote_go
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.command.config_errors import (
@@ -39,7 +40,6 @@ from pytest_kwait.scheduler.command.configuration import (
     Profile,
     encode_configuration,
 )
-from pytest_kwait.scheduler.command.go_values import INT32, INT64, parse_duration, quote_go
 from pytest_kwait.scheduler.command.profiles import set_profile_defaults, validate_profiles
 from pytest_kwait.wait import format_duration
 
@@ -96,7 +96,8 @@ class _Loader(yaml.SafeLoader):
                 if key.value in seen:
                     raise CommandError(
                         "strict decoding error: yaml: unmarshal errors: "
-                        f"line {key.start_mark.line + 1}: key {quote_go(key.value)} already set in map"
+                        f"line {key.start_mark.line + 1}: key {quote_go(key.value)} "
+                        "already set in map"
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -137,8 +138,8 @@ def parse_yaml(text: str) -> dict[str, Any]:
         raise CommandError(f"Object 'Kind' is missing: use kind {KIND} of {API_VERSION}")
     if kind != KIND or version != API_VERSION:
         raise CommandError(
-            f"no kind {quote_go(str(kind))} is registered for version {quote_go(str(version or ''))}: "
-            f"use kind {KIND} of {API_VERSION}"
+            f"no kind {quote_go(str(kind))} is registered for version "
+            f"{quote_go(str(version or ''))}: use kind {KIND} of {API_VERSION}"
         )
     return data
 

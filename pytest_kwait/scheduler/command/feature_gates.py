@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.go_values import parse_bool
 from pytest_kwait.scheduler.command.config_errors import CommandError, aggregate
-from pytest_kwait.scheduler.command.go_values import parse_bool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

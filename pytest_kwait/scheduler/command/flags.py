@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from pytest_kwait.scheduler.command.config_errors import CommandError
-from pytest_kwait.scheduler.command.feature_gates import describe_gates
-from pytest_kwait.scheduler.command.go_values import (
+from pytest_kwait.apimachinery.go_values import (
     INT32,
     parse_bool,
     parse_duration,
@@ -25,6 +23,8 @@ from pytest_kwait.scheduler.command.go_values import (
     parse_ip,
     quote_go,
 )
+from pytest_kwait.scheduler.command.config_errors import CommandError
+from pytest_kwait.scheduler.command.feature_gates import describe_gates
 from pytest_kwait.wait import format_duration
 
 if TYPE_CHECKING:

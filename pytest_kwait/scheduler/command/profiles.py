@@ -17,10 +17,10 @@ from pytest_kwait.scheduler.command.config_errors import (
     required,
 )
 from pytest_kwait.scheduler.command.configuration import (
-    DEFAULT_SCHEDULER_NAME,
     PluginEntry,
     PluginSet,
 )
+from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -122,7 +122,7 @@ def set_profile_defaults(profiles: Sequence[Profile], default: Profile) -> tuple
     """
     profiles = profiles or (default,)
     if len(profiles) == 1 and not profiles[0].scheduler_name:
-        profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
+        profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER),)
     return tuple(_set_defaults(profile) for profile in profiles)
 
 

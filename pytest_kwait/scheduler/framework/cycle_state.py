@@ -132,9 +132,9 @@ PriorityPerPod = Callable[[CycleState, Sequence["NodeInfo"]], Sequence[int] | No
 class PerPod(Generic[_Function]):
     """Marks a predicate or priority that is called once per pod instead of once per node.
 
-    A predicate `(cycle)` returns the check to ask each node, or None where there is nothing to ask;
-    it may return `PreFilterResult` and raise `NoNodeError`. A priority `(cycle, fitting)` returns the
-    scores of the nodes `fitting` in their order, or None where they all score alike.
+    A predicate `(cycle)` returns the check to run on each node, or None if there is nothing to
+    check; it may return `PreFilterResult` and raise `NoNodeError`. A priority `(cycle, fitting)`
+    returns the scores of the nodes `fitting` in their order, or None if all score alike.
 
     Args:
         function: the predicate or priority.

@@ -38,7 +38,10 @@ from pytest_kwait.scheduler.framework.tolerations import read_tolerations
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["NO_POD_AFFINITY", "AffinityTerm", "PodAffinity", "PodInfo"]
+__all__ = ["DEFAULT_SCHEDULER", "NO_POD_AFFINITY", "AffinityTerm", "PodAffinity", "PodInfo"]
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_REQUESTS",
+    "NATIVE_RESOURCES",
     "HostPort",
     "PodRequests",
     "ResourceAmounts",
@@ -44,7 +45,7 @@ Source: kube-scheduler, util/pod_resources.go, `DefaultMilliCPURequest`, `Defaul
 """
 
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for any address; nothing is bound here
-_FIRST_NAMES = ("cpu", "memory", "ephemeral-storage")
+NATIVE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 def parse_resource_list(
@@ -84,7 +85,7 @@ def _set_to_max(total: ResourceAmounts, other: ResourceAmounts) -> None:
 
 
 def _is_tracked_resource(name: str) -> bool:
-    return name in _FIRST_NAMES or "/" in name or _is_pod_level_resource(name)
+    return name in NATIVE_RESOURCES or "/" in name or _is_pod_level_resource(name)
 
 
 def _is_pod_level_resource(name: str) -> bool:

@@ -15,7 +15,7 @@ from pytest_kwait.scheduler.framework.cycle_state import (
     PreFilterResult,
     Rejection,
 )
-from pytest_kwait.scheduler.framework.resource_requests import has_port_conflict
+from pytest_kwait.scheduler.framework.resource_requests import NATIVE_RESOURCES, has_port_conflict
 from pytest_kwait.scheduler.framework.tolerations import find_untolerated_taint, tolerates
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ _NOT_SELECTED = Rejection(("node(s) didn't match Pod's node affinity/selector",)
 _PORTS_TAKEN = Rejection(
     ("node(s) didn't have free ports for the requested pod ports",), resolvable=True
 )
-_FIRST_NAMES = ("cpu", "memory", "ephemeral-storage")
 
 
 def list_scheduling_gates(pod: Mapping[str, Any]) -> list[str]:
@@ -154,8 +153,8 @@ def _missing_resources(requests: ResourceAmounts, info: NodeInfo) -> Rejection:
 
 
 def _resource_order(name: str) -> tuple[int, str]:
-    known = name in _FIRST_NAMES
-    return (_FIRST_NAMES.index(name), "") if known else (len(_FIRST_NAMES), name)
+    known = name in NATIVE_RESOURCES
+    return (NATIVE_RESOURCES.index(name), "") if known else (len(NATIVE_RESOURCES), name)
 
 
 _ADMISSION = (resources_suffice, node_is_selected, node_has_requested_name, host_ports_are_free)

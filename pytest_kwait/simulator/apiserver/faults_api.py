@@ -85,7 +85,7 @@ async def _serve_holder(api: Cluster, request: ApiRequest) -> web.StreamResponse
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(request.http)
-    holder = api.faults.enter()
+    holder = api.faults.add_holder()
     try:
         await response.write(msgspec.json.encode({"holder": holder}) + b"\n")
         # Whoever goes cancels this; a connection that is gone without a word fails at a beat.
@@ -95,4 +95,4 @@ async def _serve_holder(api: Cluster, request: ApiRequest) -> web.StreamResponse
     except ConnectionError:
         return response
     finally:
-        api.faults.leave(holder)
+        api.faults.remove_holder(holder)

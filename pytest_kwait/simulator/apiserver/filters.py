@@ -213,7 +213,7 @@ def check_timeout(request: ApiRequest) -> None:
     Raises:
         StatusError: 400, it is none.
     """
-    from pytest_kwait.scheduler.command.go_values import parse_duration
+    from pytest_kwait.apimachinery.go_values import parse_duration
 
     text = request.query["timeout"]
     if not text or request.flag("watch"):

@@ -124,7 +124,7 @@ class ApiServer:
                 return await self._proxy(self._api, request, obj)
         if target is not None:
             if self._api.faults.requests:
-                await self._api.faults.meet(request, target)
+                await self._api.faults.apply_to_request(request, target)
             answer = await self._resources.handle(request, target)
         elif request.path.startswith(_FAULTS_PREFIX):
             # Not at import: hardly any suite breaks anything.

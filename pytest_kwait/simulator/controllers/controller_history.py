@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pytest_kwait.simulator.controllers.pod_control import safe_encode_string
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ __all__ = [
 
 REVISIONS = "controllerrevisions.apps"
 
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
 # Go's encoder writes these as escapes, in whatever string they stand.
 _ESCAPED = (
     (b"<", b"\\u003c"),
@@ -55,7 +55,7 @@ def compute_revision_hash(data: Any, collisions: int) -> str:
     value = 0x811C9DC5
     for byte in text + str(collisions).encode():
         value = ((value * 0x01000193) & 0xFFFFFFFF) ^ byte
-    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(value))
+    return safe_encode_string(str(value))
 
 
 def sort_revisions(revisions: Iterable[Obj]) -> list[Obj]:

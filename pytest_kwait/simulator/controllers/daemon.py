@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
 from pytest_kwait.scheduler.framework.invalid_objects import InvalidObject
 from pytest_kwait.scheduler.framework.node_affinity import RequiredNodeAffinity
 from pytest_kwait.scheduler.framework.tolerations import (
@@ -32,13 +33,10 @@ from pytest_kwait.simulator.controllers.controller_refs import (
     make_controller_ref,
     split_key,
 )
-from pytest_kwait.simulator.controllers.deployment.deployment_util import (
-    compute_template_hash,
-    resolve_int_or_percent,
-)
 from pytest_kwait.simulator.controllers.pod_control import (
     PodControl,
     SlowStartError,
+    compute_template_hash,
     is_namespace_terminating,
     is_ready,
     make_pod_from_template,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
-from pytest_kwait.simulator.controllers.deployment.deployment_util import resolve_int_or_percent
 from pytest_kwait.simulator.controllers.pod_control import is_ready
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
@@ -254,9 +254,9 @@ class DisruptionController:
         if unmanaged:
             message = (
                 "Pods selected by this PodDisruptionBudget (selector: "
-                f"{format_go_selector(budget['spec'].get('selector'))}) were found to be unmanaged. As a"
-                " result, the status of the PDB cannot be calculated correctly, which may result"
-                " in undefined behavior. To account for these pods please set"
+                f"{format_go_selector(budget['spec'].get('selector'))}) were found to be unmanaged."
+                " As a result, the status of the PDB cannot be calculated correctly, which may"
+                " result in undefined behavior. To account for these pods please set"
                 ' ".spec.minAvailable" field of the PDB to an integer value.'
             )
             self._recorder.event(budget, _KIND, WARNING, "UnmanagedPods", message)

@@ -16,6 +16,7 @@ from pytest_kwait.scheduler.algorithm import Algorithm, FitError, format_fit_err
 from pytest_kwait.scheduler.framework.cycle_state import Rejection
 from pytest_kwait.scheduler.framework.invalid_objects import InvalidPod
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
+from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 from pytest_kwait.scheduler.framework.spread_constraints import (
     collect_spread_selectors,
     find_spreading_controller,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 __all__ = [
-    "SCHEDULER_NAME",
     "TERMINATING",
     "EmbeddedScheduler",
     "add_nominated_pods",
@@ -196,7 +196,7 @@ def evict_victims(
 def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
     changed = clone(api.get("pods", name_of(victim), namespace_of(victim)))
     conditions = changed.setdefault("status", {}).setdefault("conditions", [])
-    scheduler = victim["spec"].get("schedulerName", "default-scheduler")
+    scheduler = victim["spec"].get("schedulerName", DEFAULT_SCHEDULER)
     target: Obj = {
         "type": "DisruptionTarget",
         "observedGeneration": victim["metadata"].get("generation", 1),
@@ -210,8 +210,6 @@ def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
     conditions.append(target)
     api.update_status("pods", changed)
 
-
-SCHEDULER_NAME = "default-scheduler"
 
 # Seconds before a pod that fitted nowhere is tried again when something changed; doubling with
 # each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration`.
@@ -249,7 +247,7 @@ class EmbeddedScheduler:
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
-        self._recorder = SchedulingRecorder(api, SCHEDULER_NAME)
+        self._recorder = SchedulingRecorder(api, DEFAULT_SCHEDULER)
         self._volumes = VolumeBinding(api, self._claim_changed)
         self._algorithm = Algorithm([*DEFAULT_PREDICATES, self._volumes.predicate])
         self._nodes: dict[str, NodeInfo] = {}
@@ -334,9 +332,11 @@ class EmbeddedScheduler:
         return False
 
     def _is_ours(self, pod: Obj) -> bool:
-        name = pod["spec"].get("schedulerName", SCHEDULER_NAME)
+        name = pod["spec"].get("schedulerName", DEFAULT_SCHEDULER)
         return (
-            name == SCHEDULER_NAME and not is_being_deleted(pod) and not list_scheduling_gates(pod)
+            name == DEFAULT_SCHEDULER
+            and not is_being_deleted(pod)
+            and not list_scheduling_gates(pod)
         )
 
     def _try_refused(self, whom: Callable[[Obj], bool] | None = None) -> None:

@@ -380,8 +380,8 @@ def mirror_endpoints(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj
     for subset in endpoints.get("subsets") or ():
         ports = [{"name": "", "protocol": "TCP", **port} for port in subset.get("ports") or ()]
         room = _MAX_ENDPOINTS_PER_SUBSET
-        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
-            for address in (subset.get(field) or ())[:room]:
+        for key, ready in (("addresses", True), ("notReadyAddresses", False)):
+            for address in (subset.get(key) or ())[:room]:
                 room -= 1
                 family = f"IPv{ipaddress.ip_address(address['ip']).version}"
                 endpoint = {"addresses": [address["ip"]], "conditions": {"ready": ready}}

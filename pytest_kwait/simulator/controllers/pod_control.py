@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_refs import make_controller_ref
@@ -30,14 +32,40 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PodControl",
+    "compute_template_hash",
     "is_active",
     "is_ready",
     "is_terminating",
     "make_pod_from_template",
     "rank_for_deletion",
+    "safe_encode_string",
     "seconds_until_available",
     "slow_start_batch",
 ]
+
+
+_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def safe_encode_string(digits: str) -> str:
+    """Return digits in the alphabet of generated names.
+
+    Source: apimachinery, pkg/util/rand/rand.go, `SafeEncodeString`.
+    """
+    return "".join(_SAFE_ALPHABET[ord(digit) % len(_SAFE_ALPHABET)] for digit in digits)
+
+
+def compute_template_hash(template: Obj, collisions: int = 0) -> str:
+    """Return the hash of a pod template: equal for equal templates.
+
+    Upstream hashes Go's memory layout, which nothing can depend on; only its alphabet is kept.
+
+    Source: kube-controller-manager, controller_utils.go, `ComputeHash`.
+    """
+    value = 0x811C9DC5
+    for byte in msgspec.json.encode([template, collisions], order="deterministic"):
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return safe_encode_string(str(value))
 
 
 def _phase(pod: Obj) -> str:

@@ -15,20 +15,23 @@ from pytest_kwait.simulator.api_errors import StatusError, expired, internal_err
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+
 __all__ = [
     "CLIENT_HEADER",
     "ActiveFault",
     "ActiveFaults",
     "FaultScope",
     "FaultableNode",
+    "FaultableRequest",
     "OpenWatch",
     "PullFault",
     "RequestFault",
+    "RequestTarget",
     "get_request_verb",
 ]
 
 CLIENT_HEADER = "Kwait-Client"
-"""The header by which a client says who it is, for faults that are its own alone."""
+"""The header with a client's name, for faults that apply to that client alone."""
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _TOO_MANY_REQUESTS = (
@@ -36,52 +39,54 @@ _TOO_MANY_REQUESTS = (
 )
 
 
-class Request(Protocol):
-    """The part of an HTTP request that faults read."""
+class FaultableRequest(Protocol):
+    """A request, as far as a fault can apply to it."""
+
+    expired: StatusError | None
+    """The error that a watch reports as its first event."""
 
     method: str
-    expired: StatusError | None
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The query's parameters."""
-        ...
-
-    def header(self, name: str) -> str:
-        """Return a header's value."""
+        """The query parameters."""
         ...
 
     def flag(self, name: str) -> bool:
-        """Whether a parameter is set."""
+        """Whether a query parameter is true."""
+        ...
+
+    def header(self, name: str) -> str:
+        """Return the value of a header; empty if absent."""
         ...
 
 
-class Target(Protocol):
-    """The resource that a request's path names."""
-
-    @property
-    def resource(self) -> str:
-        """The resource, in plural."""
-        ...
+class RequestTarget(Protocol):
+    """The resource or object that a request is for."""
 
     @property
     def namespace(self) -> str | None:
-        """The namespace."""
+        """The namespace; None for cluster-wide resources."""
+        ...
+
+    @property
+    def resource(self) -> str:
+        """The plural name of the resource."""
         ...
 
     @property
     def name(self) -> str:
-        """The object's name."""
+        """The name of the object; empty for a collection."""
         ...
 
     @property
     def watch(self) -> bool:
-        """Whether the path asks for a watch."""
+        """Whether the path has the deprecated `watch` prefix."""
         ...
 
 
-def get_request_verb(request: Request, target: Target) -> str:
-    """What a request asks, as authorization calls it."""
+def get_request_verb(request: FaultableRequest, target: RequestTarget) -> str:
+    """Return the verb of a request, as authorization names it."""
     if request.method not in ("GET", "HEAD"):
         verb = _VERBS.get(request.method, "")
         return "deletecollection" if verb == "delete" and not target.name else verb
@@ -92,13 +97,13 @@ def get_request_verb(request: Request, target: Target) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FaultScope:
-    """Whom a fault is for.
+    """The requests that a fault applies to; an empty field selects all.
 
     Args:
-        namespace: only what is asked of objects there; empty for everything.
-        client: only what the client of that name asks; empty for everybody.
-        resources: only these resources, as `pods`; empty for all.
-        verbs: only these verbs; empty for all.
+        namespace: the namespace of the objects.
+        client: the name of the client.
+        resources: plural names of resources, for example `pods`.
+        verbs: verbs as authorization names them.
     """
 
     namespace: str = ""
@@ -107,7 +112,7 @@ class FaultScope:
     verbs: tuple[str, ...] = ()
 
     def covers(self, namespace: str, client: str, resource: str, verb: str) -> bool:
-        """Whether a request is meant."""
+        """Whether the scope contains such a request."""
         return (
             (not self.namespace or namespace == self.namespace)
             and (not self.client or client == self.client)
@@ -118,15 +123,15 @@ class FaultScope:
 
 @dataclass(slots=True)
 class RequestFault:
-    """What happens to the requests of one scope.
+    """A fault of the requests of one scope.
 
     Args:
-        scope: which requests.
-        status: 429 or 500, what they are refused with; 0 lets them through.
-        retry_after: seconds that a refusal with 429 asks to wait; 0 leaves that out.
-        delay: seconds that they wait before they are answered.
-        floor: watches from before this revision are told that it is too old; 0 for none.
-        times: how many requests it still meets; None for all.
+        scope: the requests that it applies to.
+        status: the status of a refusal, 429 or 500; 0 for none.
+        retry_after: the Retry-After seconds of a 429; 0 for none.
+        delay: seconds before a request is answered.
+        floor: watches from an earlier revision get "too old resource version"; 0 for none.
+        times: how many more requests it applies to; None for all.
     """
 
     scope: FaultScope
@@ -136,10 +141,10 @@ class RequestFault:
     floor: int = 0
     times: int | None = None
     hits: int = 0
-    """How many it has met."""
+    """The pulls or requests that it has applied to."""
 
-    def applies_to(self, request: Request, target: Target) -> bool:
-        """Whether it meets the request, which counts then."""
+    def applies_to(self, request: FaultableRequest, target: RequestTarget) -> bool:
+        """Whether it applies to the request; counts it if so."""
         if self.times == 0:
             return False
         verb = get_request_verb(request, target)
@@ -153,13 +158,13 @@ class RequestFault:
             self.times -= 1
         return True
 
-    def refuse(self, request: Request) -> None:
-        """Refuse a request that it meets, where that is what it does.
+    def refuse(self, request: FaultableRequest) -> None:
+        """Refuse a request with the fault's status, if it has one.
 
-        A watch from too early a revision is let in, and told in its first event, as upstream.
+        A watch from an expired revision is accepted and gets the error as its first event.
 
         Raises:
-            StatusError: 429 or 500 in the server's own words.
+            StatusError: 429 or 500 with the server's own message.
         """
         if self.floor:
             request.expired = expired(
@@ -173,57 +178,57 @@ class RequestFault:
             raise internal_error("etcdserver: request timed out")
 
 
-def _resource_version(request: Request) -> int:
+def _resource_version(request: FaultableRequest) -> int:
     text = request.query.get("resourceVersion", "")
     return int(text) if text.isdigit() else 0
 
 
 class OpenWatch(Protocol):
-    """A watch that is being served."""
+    """An open watch."""
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Namespace, client and resource; a namespace that is empty is all of them."""
+        """Namespace (empty for all), client and resource."""
         ...
 
     def cut(self) -> None:
-        """End its connection in the middle."""
+        """Close its connection without an end."""
         ...
 
 
 class FaultableNode(Protocol):
-    """A node, as far as it can be broken."""
+    """A node that faults can apply to."""
 
     def begin(self, *, dead: bool) -> None:
-        """Cut it off, or end its kubelet."""
+        """Partition it from the API server, or stop its kubelet if `dead`."""
         ...
 
     def end(self, *, dead: bool) -> None:
-        """Take that back."""
+        """Undo `begin`."""
         ...
 
     def press(self, what: str) -> None:
-        """Have it run short of `memory` or `disk`."""
+        """Put it under pressure of `memory` or `disk`."""
         ...
 
     def release(self, what: str) -> None:
-        """Take that back."""
+        """Undo `press`."""
         ...
 
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
-        """Have the kernel kill a container; whether it ran."""
+        """Kill a container as the kernel does; False if it was not running."""
         ...
 
 
 @dataclass(slots=True)
 class PullFault:
-    """What happens to pulls.
+    """A fault of image pulls.
 
     Args:
-        namespace: for pods there; empty for all.
-        image: of images in whose full name this is found; empty for all.
+        namespace: the namespace of the pods; empty for all.
+        image: a part of the image's full name; empty for all.
         delay: seconds that a pull takes longer.
-        failure: what a pull ends with, in the container runtime's words; empty where it succeeds.
+        failure: the container runtime's error; empty if pulls succeed.
     """
 
     namespace: str = ""
@@ -231,18 +236,18 @@ class PullFault:
     delay: float = 0.0
     failure: str = ""
     hits: int = 0
-    """How many it has met."""
+    """The pulls or requests that it has applied to."""
 
 
 @dataclass(slots=True)
 class ActiveFault:
-    """One fault that is there.
+    """An active fault.
 
     Args:
-        id: what it is known by.
-        holder: who holds it.
+        id: unique in the cluster.
+        holder: the id of its holder.
         undo: ends it.
-        hits: how many it has met so far.
+        hits: returns how many requests or pulls it has applied to.
     """
 
     id: str
@@ -252,7 +257,7 @@ class ActiveFault:
 
 
 class ActiveFaults:
-    """The faults of one cluster; while there are none, nobody pays for asking."""
+    """The active faults of one cluster."""
 
     def __init__(self) -> None:
         self.requests: list[RequestFault] = []
@@ -263,48 +268,44 @@ class ActiveFaults:
         self._holders: set[str] = set()
         self._numbers = count(1)
 
-    # -- who holds what
-
-    def enter(self) -> str:
-        """Make a holder; what it holds ends with it."""
+    def add_holder(self) -> str:
+        """Return a new holder; its faults end with it."""
         holder = f"holder-{next(self._numbers)}"
         self._holders.add(holder)
         return holder
 
-    def leave(self, holder: str) -> None:
-        """End a holder, and all that it holds, the newest first."""
+    def remove_holder(self, holder: str) -> None:
+        """Remove a holder and undo its faults, the newest first."""
         self._holders.discard(holder)
         for record in reversed(list(self.records.values())):
             if record.holder == holder:
                 self.undo(record.id)
 
     def has_holder(self, holder: str) -> bool:
-        """Whether there is such a holder."""
+        """Whether the holder exists."""
         return holder in self._holders
 
     def add(
         self, holder: str, undo: Callable[[], None], hits: Callable[[], int] = lambda: 0
     ) -> ActiveFault:
-        """Note a fault that is there from now on."""
+        """Register an active fault."""
         record = ActiveFault(f"fault-{next(self._numbers)}", holder, undo, hits)
         self.records[record.id] = record
         return record
 
     def undo(self, fault: str) -> bool:
-        """End a fault; whether there was one of that id."""
+        """End the fault with this id; False if there is none."""
         record = self.records.pop(fault, None)
         if record is None:
             return False
         record.undo()
         return True
 
-    # -- what they do
-
-    async def meet(self, request: Request, target: Target) -> None:
-        """Let the faults of requests happen to this one.
+    async def apply_to_request(self, request: FaultableRequest, target: RequestTarget) -> None:
+        """Delay or refuse the request by the faults that cover it.
 
         Raises:
-            StatusError: one of them refuses it.
+            StatusError: a fault refuses the request.
         """
         met = [fault for fault in self.requests if fault.applies_to(request, target)]
         seconds = sum(fault.delay for fault in met)
@@ -313,8 +314,8 @@ class ActiveFaults:
         for fault in met:
             fault.refuse(request)
 
-    def pull(self, namespace: str, image: str) -> tuple[float, str]:
-        """How many seconds longer a pull takes, and what it ends with; empty where it succeeds."""
+    def apply_to_pull(self, namespace: str, image: str) -> tuple[float, str]:
+        """Return the seconds that a pull takes longer, and its error; empty if it succeeds."""
         delay, failure = 0.0, ""
         for fault in self.pulls:
             if fault.namespace in ("", namespace) and fault.image in image:
@@ -324,7 +325,7 @@ class ActiveFaults:
         return delay, failure
 
     def cut_watches(self, scope: FaultScope) -> int:
-        """End the open watches of a scope; how many there were."""
+        """End the open watches of a scope and return their number."""
         found = [watch for watch in self.watches if scope.covers(*watch.place, "watch")]
         for watch in found:
             watch.cut()

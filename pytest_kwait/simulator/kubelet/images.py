@@ -243,7 +243,7 @@ class ImageManager:
         worker = self._worker
         clock, backoff = worker.node.clock, worker.node.backoff
         key = f"{uid_of(worker.pod)}/pull/{wanted}"
-        slower, broken = worker.api.faults.pull(namespace_of(worker.pod), str(image))
+        slower, broken = worker.api.faults.apply_to_pull(namespace_of(worker.pod), str(image))
         failure = broken or script.pull_error or find_pull_error(wanted, image)
         if backoff.remaining_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{wanted}"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.controllers.controller_manager import start_controllers
+from pytest_kwait.simulator.components import start_components
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Cluster:
         self.api = SimulatedCluster(self.clock)
         self.api.root_ca = "CERTIFICATE"
         self.api.bootstrap()
-        start_controllers(self.api, nodes=nodes)
+        start_components(self.api, nodes=nodes)
         self.clock.advance(0)
         self.api.create("namespaces", {"metadata": {"name": NAMESPACE}})
         self.history: list[tuple[str, str, Obj]] = []

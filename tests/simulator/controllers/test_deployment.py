@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.controllers.deployment import deployment_util
+from pytest_kwait.simulator.controllers.pod_control import compute_template_hash
 from tests.simulator.controllers.cluster import Cluster, conditions, template
 
 if TYPE_CHECKING:
@@ -295,16 +296,10 @@ def test_scaling_in_mid_rollout_is_proportional(
 def test_equal_templates_have_equal_hashes_and_collisions_others() -> None:
     one, other = template("sleep", "1"), template("sleep", "2")
     reordered = dict(reversed(one.items()))
-    assert deployment_util.compute_template_hash(one) == deployment_util.compute_template_hash(
-        reordered
-    )
-    assert deployment_util.compute_template_hash(one) != deployment_util.compute_template_hash(
-        other
-    )
-    assert deployment_util.compute_template_hash(one, 1) != deployment_util.compute_template_hash(
-        one
-    )
-    assert set(deployment_util.compute_template_hash(one)) <= set("bcdfghjklmnpqrstvwxz2456789")
+    assert compute_template_hash(one) == compute_template_hash(reordered)
+    assert compute_template_hash(one) != compute_template_hash(other)
+    assert compute_template_hash(one, 1) != compute_template_hash(one)
+    assert set(compute_template_hash(one)) <= set("bcdfghjklmnpqrstvwxz2456789")
 
 
 def _condition(status: str, reason: str, since: str) -> Obj:

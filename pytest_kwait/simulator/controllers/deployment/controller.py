@@ -19,7 +19,10 @@ from pytest_kwait.simulator.controllers.controller_refs import (
     split_key,
 )
 from pytest_kwait.simulator.controllers.deployment import deployment_util
-from pytest_kwait.simulator.controllers.pod_control import is_namespace_terminating
+from pytest_kwait.simulator.controllers.pod_control import (
+    compute_template_hash,
+    is_namespace_terminating,
+)
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
@@ -294,9 +297,7 @@ class Revisions:
     def _create_new_set(self, number: int) -> None:
         deployment, spec = self.view.deployment, self.view.deployment["spec"]
         status = deployment.get("status") or {}
-        digest = deployment_util.compute_template_hash(
-            spec["template"], status.get("collisionCount") or 0
-        )
+        digest = compute_template_hash(spec["template"], status.get("collisionCount") or 0)
         template = clone(spec["template"])
         labels = template.setdefault("metadata", {}).setdefault("labels", {})
         labels[deployment_util.HASH_LABEL] = digest

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pytest_kwait.apimachinery.conditions import get_condition
+from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
 from pytest_kwait.simulator.objects import parse_timestamp
 
 if TYPE_CHECKING:
@@ -26,13 +25,11 @@ __all__ = [
     "calculate_next_revision",
     "calculate_proportions",
     "calculate_status",
-    "compute_template_hash",
     "get_desired_replicas",
     "has_timed_out",
     "is_complete",
     "is_progressing",
     "resolve_fenceposts",
-    "resolve_int_or_percent",
     "select_annotations",
     "set_condition",
     "sum_replicas",
@@ -45,15 +42,6 @@ REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NO_DEADLINE = 2**31 - 1
-_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-
-
-def resolve_int_or_percent(value: int | str, of: int, *, up: bool) -> int:
-    """Return a number as it is, a percentage as its share of `of`, rounded up or down."""
-    if isinstance(value, int):
-        return value
-    share = int(value.rstrip("%")) * of / 100
-    return math.ceil(share) if up else math.floor(share)
 
 
 def get_desired_replicas(deployment: Obj) -> int:
@@ -146,17 +134,6 @@ def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int
 def _round_half_away(value: float) -> int:
     """To the nearest whole number, halves away from zero."""
     return math.floor(value + 0.5)
-
-
-def compute_template_hash(template: Obj, collisions: int = 0) -> str:
-    """Return the name of a pod template: equal for equal ones, whoever computes it.
-
-    Upstream hashes Go's memory layout, which nothing can depend on; only its alphabet is kept.
-    """
-    value = 0x811C9DC5
-    for byte in msgspec.json.encode([template, collisions], order="deterministic"):
-        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return "".join(_SAFE_ALPHABET[ord(digit) % len(_SAFE_ALPHABET)] for digit in str(value))
 
 
 def calculate_next_revision(sets: Iterable[Obj]) -> int:

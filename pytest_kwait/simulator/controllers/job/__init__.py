@@ -8,6 +8,5 @@ Source: kube-controller-manager, pkg/controller/job.
 from __future__ import annotations
 
 from pytest_kwait.simulator.controllers.job.controller import JobController
-from pytest_kwait.simulator.controllers.ttl_after_finished import TTLAfterFinishedController
 
-__all__ = ["JobController", "TTLAfterFinishedController"]
+__all__ = ["JobController"]

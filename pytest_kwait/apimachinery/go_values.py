@@ -1,4 +1,4 @@
-"""Values as Go's flags and JSON parse them, with Go's error texts."""
+"""Values as Go parses them, with Go's error texts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import math
 import re
 
+from pytest_kwait.apimachinery.durations import to_seconds
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.wait import to_seconds
 
 __all__ = [
     "INT32",

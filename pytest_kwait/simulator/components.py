@@ -1,6 +1,6 @@
 """Starts the controllers, the scheduler and the kubelets of the embedded cluster.
 
-Controllers that few tests need start with the first object they are for, and are imported then.
+Controllers that few tests need are imported and started with the first object of their kinds.
 
 Source: cmd/kube-controller-manager/app/controllermanager.go.
 """
@@ -19,11 +19,10 @@ from pytest_kwait.simulator.controllers.disruption import DisruptionController
 from pytest_kwait.simulator.controllers.embedded_scheduler import EmbeddedScheduler
 from pytest_kwait.simulator.controllers.event_ttl import EventTTL
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
-from pytest_kwait.simulator.controllers.job import JobController, TTLAfterFinishedController
+from pytest_kwait.simulator.controllers.job import JobController
 from pytest_kwait.simulator.controllers.namespace import NamespaceController, NamespaceDefaults
 from pytest_kwait.simulator.controllers.node_lifecycle import NodeTaintController
 from pytest_kwait.simulator.controllers.pod_gc import PodGCController
-from pytest_kwait.simulator.controllers.podautoscaler.fake_metrics import has_usage_annotation
 from pytest_kwait.simulator.controllers.replicaset import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -31,7 +30,9 @@ from pytest_kwait.simulator.controllers.replicaset import (
 )
 from pytest_kwait.simulator.controllers.resource_quota import ResourceQuotaController
 from pytest_kwait.simulator.controllers.serviceaccount_tokens import TokensController
+from pytest_kwait.simulator.controllers.ttl_after_finished import TTLAfterFinishedController
 from pytest_kwait.simulator.controllers.volume.ephemeral import EphemeralVolumeController
+from pytest_kwait.simulator.fake_metrics import has_usage_annotation
 from pytest_kwait.simulator.kubelet import start_kubelets
 from pytest_kwait.simulator.objects import clone
 
@@ -41,13 +42,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["start_controllers"]
+__all__ = ["start_components"]
 
 # Seconds after the start.
 _START_DELAY = 1.0
 
 
-def start_controllers(
+def start_components(
     api: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
 ) -> None:
     """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
@@ -139,11 +140,10 @@ def _start_on_first_object(api: Cluster, pods: ControllerRefManager) -> None:
         StatefulSetController(api, pods, revisions)
 
     def endpoints() -> None:
+        from pytest_kwait.simulator.controllers.endpoint import EndpointsController, ServicePods
         from pytest_kwait.simulator.controllers.endpointslice import (
-            EndpointsController,
             EndpointSliceController,
             EndpointSliceMirroringController,
-            ServicePods,
         )
 
         selected = ServicePods(api)

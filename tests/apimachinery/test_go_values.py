@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.scheduler.command.go_values import (
+from pytest_kwait.apimachinery.go_values import (
     INT32,
     parse_bool,
     parse_duration,
