@@ -112,7 +112,7 @@ class RuntimeClassStrategy(Strategy):
         if not handler:
             found.required("handler")
         else:
-            found.texts("handler", handler, dns_label_texts(handler))
+            found.invalid_each("handler", handler, dns_label_texts(handler))
         return found
 
     def warn_create(self, obj: Obj, caller: Caller) -> None:

@@ -60,5 +60,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
         """The numbers."""
         del old
         found = ErrorList()
-        found.not_negative(new.get("status") or {}, "status", "currentReplicas", "desiredReplicas")
+        found.require_not_negative(
+            new.get("status") or {}, "status", "currentReplicas", "desiredReplicas"
+        )
         return found

@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts, ip_texts
-from pytest_kwait.simulator.api_errors import FieldError, invalid_value, required
+from pytest_kwait.simulator.api_errors import invalid_value, required
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -70,37 +71,45 @@ def get_ip_family(value: str) -> str:
     return "" if address is None else f"IPv{address.version}"
 
 
-def validate_ip(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
+def validate_ip(path: str, value: str, kept: Container[str] = ()) -> ErrorList:
     """Why `value` is no IP address; what was `kept` from before is not looked at."""
-    return [] if value in kept else [invalid_value(path, value, text) for text in ip_texts(value)]
+    return (
+        ErrorList()
+        if value in kept
+        else ErrorList([invalid_value(path, value, text) for text in ip_texts(value)])
+    )
 
 
-def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> list[FieldError]:
+def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> ErrorList:
     """Why `value` is no network; what was `kept` from before is not looked at."""
     if value in kept:
-        return []
+        return ErrorList()
     found = parse_cidr(value)
     if found is None:
-        return [invalid_value(path, value, _CIDR_TEXT)]
+        return ErrorList([invalid_value(path, value, _CIDR_TEXT)])
     head, _, bits = value.partition("/")
     try:
         address = ipaddress.ip_address(head)
     except ValueError:
         address = None
     if address is None or (len(bits) > 1 and bits[0] == "0"):
-        return [invalid_value(path, value, "must not have leading 0s in IP or prefix length")]
+        return ErrorList(
+            [invalid_value(path, value, "must not have leading 0s in IP or prefix length")]
+        )
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        return [invalid_value(path, value, "must not have an IPv4-mapped IPv6 address")]
+        return ErrorList([invalid_value(path, value, "must not have an IPv4-mapped IPv6 address")])
     if address != found.network_address:
-        return [invalid_value(path, value, "must not have bits set beyond the prefix length")]
-    return []
+        return ErrorList(
+            [invalid_value(path, value, "must not have bits set beyond the prefix length")]
+        )
+    return ErrorList()
 
 
-def validate_endpoint_ip(path: str, value: str) -> list[FieldError]:
+def validate_endpoint_ip(path: str, value: str) -> ErrorList:
     """Why nothing can be reached at `value`."""
     address = _parse_ip(value)
     if address is None:
-        return [invalid_value(path, value, "must be a valid IP address")]
+        return ErrorList([invalid_value(path, value, "must be a valid IP address")])
     multicast = address.is_multicast and (
         address in ipaddress.ip_network("224.0.0.0/24")
         if address.version == 4
@@ -118,38 +127,39 @@ def validate_endpoint_ip(path: str, value: str) -> list[FieldError]:
             "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
         ),
     )
-    return [invalid_value(path, value, text) for wrong, text in checks if wrong]
+    return ErrorList([invalid_value(path, value, text) for wrong, text in checks if wrong])
 
 
-def validate_fqdn(path: str, value: str) -> list[FieldError]:
+def validate_fqdn(path: str, value: str) -> ErrorList:
     """Why `value` is no domain name of two labels or more."""
     if not value:
-        return [required(path)]
+        return ErrorList([required(path)])
     name = value.removesuffix(".")
     if texts := dns_subdomain_texts(name):
-        return [invalid_value(path, name, ",".join(texts))]
+        return ErrorList([invalid_value(path, name, ",".join(texts))])
     labels = name.split(".")
     if len(labels) < 2:
         text = "should be a domain with at least two segments separated by dots"
-        return [invalid_value(path, name, text)]
+        return ErrorList([invalid_value(path, name, text)])
     for label in labels:
         if texts := dns_label_texts(label):
-            return [invalid_value(path, label, ",".join(texts))]
-    return []
+            return ErrorList([invalid_value(path, label, ",".join(texts))])
+    return ErrorList()
 
 
-def validate_domain_prefixed_path(path: str, value: str) -> list[FieldError]:
+def validate_domain_prefixed_path(path: str, value: str) -> ErrorList:
     """Why `value` is no path below a domain, as in `example.com/name`."""
     if not value:
-        return [required(path)]
+        return ErrorList([required(path)])
     domain, slash, rest = value.partition("/")
     if not slash or not domain or not rest:
         text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        return [invalid_value(path, value, text)]
-    errors = [invalid_value(path, domain, text) for text in dns_subdomain_texts(domain)]
+        return ErrorList([invalid_value(path, value, text)])
+    errors = ErrorList()
+    errors.invalid_each(path, domain, dns_subdomain_texts(domain))
     if not _PATH.fullmatch(rest):
         text = f"Invalid path (regex used for validation is '{_PATH.pattern}')"
-        errors.append(invalid_value(path, rest, text))
+        errors.invalid(path, rest, text)
     return errors
 
 

@@ -94,7 +94,7 @@ def validate_restart_policy_always(spec: Obj, noun: str) -> ErrorList:
     pod = spec["template"].get("spec", {})
     policy = pod.get("restartPolicy", "")
     if policy != "Always":
-        errors.unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+        errors.not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
     if "activeDeadlineSeconds" in pod:
         text = f"activeDeadlineSeconds in {noun} is not Supported"
         errors.forbidden("spec.template.spec.activeDeadlineSeconds", text)
@@ -114,7 +114,7 @@ def validate_non_negative_int_or_percent(value: int | str, at: str) -> ErrorList
     """A number that is not negative, or percent."""
     errors = ErrorList()
     if isinstance(value, str):
-        errors.texts(at, value, percent_texts(value))
+        errors.invalid_each(at, value, percent_texts(value))
     elif value < 0:
         errors.invalid(at, value, NEGATIVE)
     return errors
@@ -202,7 +202,7 @@ def validate_status_counts(kind: str, new: Obj, old: Obj) -> ErrorList:
     status, before = new.get("status") or {}, old.get("status") or {}
     if status == before:
         return errors
-    errors.not_negative(status, "status", *_STATUS_COUNTS[kind])
+    errors.require_not_negative(status, "status", *_STATUS_COUNTS[kind])
     for field in _AT_MOST_REPLICAS.get(kind, ()):
         count = status.get(field, 0)
         if count > status.get("replicas", 0):
@@ -240,7 +240,7 @@ _STATEFUL_SET_IMMUTABLE = (
 def validate_replica_set_spec(spec: Obj) -> ErrorList:
     """A replica set's spec."""
     errors = ErrorList()
-    errors.not_negative(spec, "spec", "replicas", "minReadySeconds")
+    errors.require_not_negative(spec, "spec", "replicas", "minReadySeconds")
     errors += _validate_selector_and_template(spec)
     return errors
 
@@ -259,7 +259,7 @@ def _validate_selector_and_template(spec: Obj) -> ErrorList:
 def validate_deployment_spec(spec: Obj) -> ErrorList:
     """A deployment's spec."""
     errors = ErrorList()
-    errors.not_negative(spec, "spec", "replicas")
+    errors.require_not_negative(spec, "spec", "replicas")
     errors += _validate_selector_and_template(spec)
     strategy = spec.get("strategy", {})
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
@@ -278,8 +278,8 @@ def validate_deployment_spec(spec: Obj) -> ErrorList:
         errors += validate_not_more_than_100_percent(unavailable, f"{at}.maxUnavailable")
     else:
         shown = format_internal("apps.DeploymentStrategy", strategy)
-        errors.unsupported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
-    errors.not_negative(
+        errors.not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
+    errors.require_not_negative(
         spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
     )
     deadline = spec.get("progressDeadlineSeconds")
@@ -303,7 +303,7 @@ def validate_daemon_set_spec(spec: Obj) -> ErrorList:
         errors.invalid("spec.selector", render_selector(selector), text)
     errors += validate_pod_template_spec(template, "spec.template")
     errors += validate_restart_policy_always(spec, "DaemonSet")
-    errors.not_negative(spec, "spec", "minReadySeconds")
+    errors.require_not_negative(spec, "spec", "minReadySeconds")
     strategy = spec.get("updateStrategy", {})
     kind = strategy.get("type", "")
     if kind == "RollingUpdate":
@@ -312,8 +312,8 @@ def validate_daemon_set_spec(spec: Obj) -> ErrorList:
         )
     elif kind != "OnDelete":
         shown = format_internal("apps.DaemonSetUpdateStrategy", strategy)
-        errors.unsupported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
-    errors.not_negative(spec, "spec", "revisionHistoryLimit")
+        errors.not_supported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
+    errors.require_not_negative(spec, "spec", "revisionHistoryLimit")
     return errors
 
 
@@ -346,19 +346,19 @@ def validate_stateful_set_spec(spec: Obj, *, changed: bool = False) -> ErrorList
         policy = retention.get(field, "")
         if retention and policy not in _RETENTIONS:
             at = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
-            errors.unsupported(at, policy, _RETENTIONS)
+            errors.not_supported(at, policy, _RETENTIONS)
     if not changed:
         for index, claim in enumerate(spec.get("volumeClaimTemplates", ())):
             errors += validate_persistent_volume_claim_spec(
                 claim.get("spec", {}), f"spec.volumeClaimTemplates[{index}].spec"
             )
-    errors.not_negative(spec, "spec", "replicas", "minReadySeconds")
-    errors.not_negative(
+    errors.require_not_negative(spec, "spec", "replicas", "minReadySeconds")
+    errors.require_not_negative(
         {"ordinals.start": spec.get("ordinals", {}).get("start")}, "spec", "ordinals.start"
     )
     service = spec.get("serviceName", "")
     if service and not changed:
-        errors.texts("spec.serviceName", service, dns_label_texts(service))
+        errors.invalid_each("spec.serviceName", service, dns_label_texts(service))
     errors += validate_workload_selector(spec, "statefulset")
     if _is_selector_malformed(spec):
         errors.invalid("spec.selector", render_selector(spec["selector"]), "")
@@ -385,7 +385,7 @@ def _validate_ordinals_and_policies(spec: Obj) -> ErrorList:
         shown = format_internal("apps.StatefulSetUpdateStrategy", strategy)
         errors.invalid(at, shown, "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
-        errors.not_negative(rolling, f"{at}.rollingUpdate", "partition")
+        errors.require_not_negative(rolling, f"{at}.rollingUpdate", "partition")
     return errors
 
 
@@ -431,10 +431,10 @@ def validate_replication_controller_spec(spec: Obj) -> ErrorList:
     """A replication controller's spec."""
     errors = ErrorList()
     selector, template = spec.get("selector") or {}, spec.get("template")
-    errors.not_negative(spec, "spec", "minReadySeconds")
+    errors.require_not_negative(spec, "spec", "minReadySeconds")
     if not selector:
         errors.required("spec.selector")
-    errors.not_negative(spec, "spec", "replicas")
+    errors.require_not_negative(spec, "spec", "replicas")
     if template is None:
         errors.required("spec.template")
     else:

@@ -83,7 +83,7 @@ def _validate_cross_version_reference(
         if not value:
             errors.required(f"{at}.{field}")
         else:
-            errors.texts(f"{at}.{field}", value, path_segment_texts(value))
+            errors.invalid_each(f"{at}.{field}", value, path_segment_texts(value))
     version = ref.get("apiVersion", "")
     if kept:
         return errors
@@ -101,13 +101,13 @@ def _validate_metric(metric: Obj, at: str) -> ErrorList:
     if not kind:
         errors.required(f"{at}.type", "must specify a metric source type")
     if kind not in _TYPES:
-        errors.unsupported(f"{at}.type", kind, _TYPES)
+        errors.not_supported(f"{at}.type", kind, _TYPES)
     present = [source for source in _SOURCES if source in metric]
     if present:
         errors += _validate_metric_source(metric[present[0]], present[0], f"{at}.{present[0]}")
     expected = next((source for source, name in _SOURCES.items() if name == kind), None)
     if expected is None:
-        errors.unsupported(f"{at}.type", kind, _TYPES)
+        errors.not_supported(f"{at}.type", kind, _TYPES)
     elif expected not in metric:
         text = "must populate information for the given metric source"
         errors.required(f"{at}.{expected}", text)
@@ -132,7 +132,7 @@ def _validate_metric_source(source: Obj, kind: str, at: str) -> ErrorList:
         if not name:
             errors.required(f"{at}.metric.name", "must specify a metric name")
         else:
-            errors.texts(f"{at}.metric.name", name, path_segment_texts(name))
+            errors.invalid_each(f"{at}.metric.name", name, path_segment_texts(name))
     else:
         errors += _validate_resource_metric(source, kind, at)
     errors += _validate_metric_target(target, f"{at}.target")
@@ -173,7 +173,7 @@ def _validate_resource_metric(source: Obj, kind: str, at: str) -> ErrorList:
     if not container:
         errors.required(f"{at}.container", "must specify a container")
     else:
-        errors.texts(f"{at}.container", container, dns_label_texts(container))
+        errors.invalid_each(f"{at}.container", container, dns_label_texts(container))
     return errors
 
 
@@ -203,14 +203,14 @@ def _validate_scaling_rules(rules: Obj, at: str) -> ErrorList:
     if window is not None and window > _MAX_STABILIZATION_WINDOW:
         errors.invalid(here, window, f"must be less than or equal to {_MAX_STABILIZATION_WINDOW}")
     if selection is not None and selection not in _SELECTIONS:
-        errors.unsupported(f"{at}.selectPolicy", selection, _SELECTIONS)
+        errors.not_supported(f"{at}.selectPolicy", selection, _SELECTIONS)
     policies = rules.get("policies") or []
     if not policies:
         errors.required(f"{at}.policies", "must specify at least one Policy")
     for index, policy in enumerate(policies):
         here = f"{at}.policies[{index}]"
         if policy.get("type", "") not in _POLICIES:
-            errors.unsupported(f"{here}.type", policy.get("type", ""), _POLICIES)
+            errors.not_supported(f"{here}.type", policy.get("type", ""), _POLICIES)
         for field in ("value", "periodSeconds"):
             if policy.get(field, 0) <= 0:
                 errors.invalid(f"{here}.{field}", policy.get(field, 0), "must be greater than zero")

@@ -79,7 +79,7 @@ def validate_pod_failure_policy(spec: Obj, at: str) -> ErrorList:
         if not action:
             errors.required(f"{here}.action", _render_list(_ACTIONS))
         elif action not in _ACTIONS:
-            errors.unsupported(f"{here}.action", action, _ACTIONS)
+            errors.not_supported(f"{here}.action", action, _ACTIONS)
         elif action == "FailIndex" and "backoffLimitPerIndex" not in spec:
             text = "requires the backoffLimitPerIndex to be set"
             errors.invalid(f"{here}.action", action, text)
@@ -90,10 +90,10 @@ def validate_pod_failure_policy(spec: Obj, at: str) -> ErrorList:
             errors += _validate_on_pod_conditions(conditions, f"{here}.onPodConditions")
         if codes is not None and conditions:
             text = "specifying both OnExitCodes and OnPodConditions is not supported"
-            errors.invalid_whole(here, text)
+            errors.invalid_without_value(here, text)
         if codes is None and not conditions:
             text = "specifying one of OnExitCodes and OnPodConditions is required"
-            errors.invalid_whole(here, text)
+            errors.invalid_without_value(here, text)
     return errors
 
 
@@ -104,7 +104,7 @@ def _validate_on_exit_codes(codes: Obj, names: set[str], at: str) -> ErrorList:
     if not operator:
         errors.required(f"{at}.operator", _render_list(_OPERATORS))
     elif operator not in _OPERATORS:
-        errors.unsupported(f"{at}.operator", operator, _OPERATORS)
+        errors.not_supported(f"{at}.operator", operator, _OPERATORS)
     if container is not None and container not in names:
         text = "must be one of the container or initContainer names in the pod template"
         errors.invalid(f"{at}.containerName", container, text)
@@ -129,11 +129,11 @@ def _validate_on_pod_conditions(conditions: list[Obj], at: str) -> ErrorList:
         errors.too_many(at, len(conditions), _MAX_CONDITIONS)
     for index, pattern in enumerate(conditions):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
-        errors.texts(f"{at}[{index}].type", kind, label_key_texts(kind))
+        errors.invalid_each(f"{at}[{index}].type", kind, label_key_texts(kind))
         if not status:
             errors.required(f"{at}[{index}].status", _render_list(_STATUSES))
         elif status not in _STATUSES:
-            errors.unsupported(f"{at}[{index}].status", status, _STATUSES)
+            errors.not_supported(f"{at}[{index}].status", status, _STATUSES)
     return errors
 
 
@@ -172,7 +172,7 @@ def _validate_success_policy_rule(rule: Obj, completions: int, at: str) -> Error
             errors.invalid(here, indexes, f"error parsing succeededIndexes: {error}")
     if count is None:
         return errors
-    errors.not_negative(rule, at, "succeededCount")
+    errors.require_not_negative(rule, at, "succeededCount")
     if count > completions:
         text = f"{completions} (the number of specified completions)"
         errors.invalid(f"{at}.succeededCount", count, f"must be less than or equal to {text}")
@@ -313,7 +313,7 @@ def validate_job_spec(spec: Obj, at: str) -> ErrorList:
 def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
     """The spec without its selector, as in templates of jobs."""
     errors = ErrorList()
-    errors.not_negative(spec, at, *_NUMBERS)
+    errors.require_not_negative(spec, at, *_NUMBERS)
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         text = "when maxFailedIndexes is specified"
         errors.required(f"{at}.backoffLimitPerIndex", text)
@@ -321,7 +321,7 @@ def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
         errors += _validate_managed_by(spec["managedBy"], f"{at}.managedBy")
     mode = spec.get("completionMode")
     if mode is not None and mode not in _MODES:
-        errors.unsupported(f"{at}.completionMode", mode, _MODES)
+        errors.not_supported(f"{at}.completionMode", mode, _MODES)
     if mode == "Indexed":
         errors += _validate_indexed_job(spec, at)
     elif mode in (None, "NonIndexed"):
@@ -339,7 +339,7 @@ def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
     replacement = spec.get("podReplacementPolicy")
     valid = _REPLACEMENTS[:1] if "podFailurePolicy" in spec else _REPLACEMENTS
     if replacement is not None and replacement not in valid:
-        errors.unsupported(f"{at}.podReplacementPolicy", replacement, valid)
+        errors.not_supported(f"{at}.podReplacementPolicy", replacement, valid)
     errors += validate_pod_template_spec(spec.get("template", {}), f"{at}.template")
     errors += _validate_restart_policy(spec, f"{at}.template.spec.restartPolicy")
     return errors
@@ -351,7 +351,7 @@ def _validate_restart_policy(spec: Obj, at: str) -> ErrorList:
     if policy in ("Always", ""):
         errors.required(at, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        errors.unsupported(at, policy, ("OnFailure", "Never"))
+        errors.not_supported(at, policy, ("OnFailure", "Never"))
     elif policy != "Never" and "podFailurePolicy" in spec:
         errors.invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')
     return errors
@@ -365,7 +365,7 @@ def _validate_managed_by(manager: str, at: str) -> ErrorList:
     elif not slash or not host or not path:
         errors.invalid(at, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
     else:
-        errors.texts(at, host, dns_subdomain_texts(host))
+        errors.invalid_each(at, host, dns_subdomain_texts(host))
         if not _PATH_CHARACTERS.issuperset(path):
             text = f"Invalid path (regex used for validation is '{_PATH_FORM}')"
             errors.invalid(at, path, text)
@@ -526,7 +526,9 @@ def validate_job_status_update(new: Obj, old: Obj) -> ErrorList:
     spec, status, before = new["spec"], new.get("status") or {}, old.get("status") or {}
     if status == before:
         return errors
-    errors.not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
+    errors.require_not_negative(
+        status, "status", "active", "succeeded", "failed", "ready", "terminating"
+    )
     errors += _validate_uncounted_pods(status.get("uncountedTerminatedPods") or {})
     holds, held = _get_true_conditions(status), _get_true_conditions(before)
     changed = {
@@ -547,10 +549,10 @@ def validate_job_status_update(new: Obj, old: Obj) -> ErrorList:
         for other, shown in (("Failed", "Failed"), ("FailureTarget", "FailureTarget")):
             if other in holds:
                 text = f"cannot set SuccessCriteriaMet=True and {shown}=true conditions"
-                errors.invalid_whole(_CONDITIONS_PATH, text)
+                errors.invalid_without_value(_CONDITIONS_PATH, text)
     elif "successPolicy" in spec and "Complete" in holds:
         text = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
-        errors.invalid_whole(_CONDITIONS_PATH, text)
+        errors.invalid_without_value(_CONDITIONS_PATH, text)
     errors += _validate_status_transition(new, status, before)
     return errors
 
@@ -580,11 +582,11 @@ def _validate_conclusions(
     complete = "Complete" in holds
     moved = holds ^ held
     if {"Complete", "Failed"} & moved and complete and "Failed" in holds:
-        errors.invalid_whole(
+        errors.invalid_without_value(
             _CONDITIONS_PATH, "cannot set Complete=True and Failed=true conditions"
         )
     if {"Complete", "FailureTarget"} & moved and complete and "FailureTarget" in holds:
-        errors.invalid_whole(
+        errors.invalid_without_value(
             _CONDITIONS_PATH, "cannot set Complete=True and FailureTarget=true conditions"
         )
     start, end = status.get("startTime"), status.get("completionTime")
@@ -600,11 +602,11 @@ def _validate_conclusions(
     failed = "Failed" in holds and ("Failed" in moved or "failedIndexes" in changed)
     if failed and "FailureTarget" not in holds:
         text = "cannot set Failed=True condition without the FailureTarget=true condition"
-        errors.invalid_whole(_CONDITIONS_PATH, text)
+        errors.invalid_without_value(_CONDITIONS_PATH, text)
     concluded = complete and bool({"Complete", "SuccessCriteriaMet"} & moved)
     if concluded and "SuccessCriteriaMet" not in holds:
         text = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
-        errors.invalid_whole(_CONDITIONS_PATH, text)
+        errors.invalid_without_value(_CONDITIONS_PATH, text)
     return errors
 
 
@@ -658,7 +660,7 @@ def _validate_status_transition(new: Obj, status: Obj, before: Obj) -> ErrorList
     spec, holds, held = new["spec"], _get_true_conditions(status), _get_true_conditions(before)
     for kind in _TERMINAL_CONDITIONS:
         if kind in held and kind not in holds:
-            errors.invalid_whole(
+            errors.invalid_without_value(
                 _CONDITIONS_PATH, f"cannot disable the terminal {kind}=True condition"
             )
     elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get(
@@ -683,12 +685,12 @@ def _validate_status_transition(new: Obj, status: Obj, before: Obj) -> ErrorList
         if value is not None or field == "startTime":
             errors.invalid(f"status.{field}", Rendered("null") if value is None else value, text)
     if "SuccessCriteriaMet" in held and "SuccessCriteriaMet" not in holds:
-        errors.invalid_whole(
+        errors.invalid_without_value(
             _CONDITIONS_PATH, "cannot disable the SuccessCriteriaMet=True condition"
         )
     if "Complete" in held and "SuccessCriteriaMet" not in held and "SuccessCriteriaMet" in holds:
         text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        errors.invalid_whole(_CONDITIONS_PATH, text)
+        errors.invalid_without_value(_CONDITIONS_PATH, text)
     return errors
 
 
@@ -712,19 +714,21 @@ def validate_cron_job_spec(spec: Obj, before: Obj | None) -> ErrorList:
         errors.required("spec.schedule")
     else:
         errors += _validate_schedule(schedule, zone, before)
-    errors.not_negative(spec, "spec", "startingDeadlineSeconds")
+    errors.require_not_negative(spec, "spec", "startingDeadlineSeconds")
     if zone is not None and (before is None or zone != before.get("timeZone")):
-        errors.texts("spec.timeZone", zone, find_time_zone_problem(zone))
+        errors.invalid_each("spec.timeZone", zone, find_time_zone_problem(zone))
     policy = spec.get("concurrencyPolicy", "")
-    errors.one_of("spec.concurrencyPolicy", policy, _CONCURRENCY)
+    errors.require_one_of("spec.concurrencyPolicy", policy, _CONCURRENCY)
     at, job = "spec.jobTemplate.spec", spec.get("jobTemplate", {}).get("spec", {})
     errors += validate_job_spec_without_selector(job, at)
     if "selector" in job:
         shown = render_selector(job["selector"])
         errors.invalid(f"{at}.selector", shown, "`selector` will be auto-generated")
     if job.get("manualSelector"):
-        errors.unsupported(f"{at}.manualSelector", True, ("nil", "false"))
-    errors.not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        errors.not_supported(f"{at}.manualSelector", True, ("nil", "false"))
+    errors.require_not_negative(
+        spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"
+    )
     return errors
 
 

@@ -24,11 +24,11 @@ from pytest_kwait.simulator.api_errors import (
     required,
 )
 from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -71,7 +71,7 @@ _LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 _MIN_EXPIRATION_SECONDS = 600
 
 
-def validate_certificate_request(request: Obj) -> list[FieldError]:
+def validate_certificate_request(request: Obj) -> ErrorList:
     """What is wrong with a request for a certificate."""
     spec = request.get("spec") or {}
     content, usages, signer = (
@@ -79,12 +79,12 @@ def validate_certificate_request(request: Obj) -> list[FieldError]:
         spec.get("usages") or [],
         spec.get("signerName", ""),
     )
-    errors = [
-        invalid_value("spec.request", content or None, text)
-        for text in _validate_request_content(base64.b64decode(content or ""))
-    ]
+    errors = ErrorList()
+    errors.invalid_each(
+        "spec.request", content or None, _validate_request_content(base64.b64decode(content or ""))
+    )
     if not usages:
-        errors.append(required("spec.usages"))
+        errors.required("spec.usages")
     errors += [
         not_supported(f"spec.usages[{index}]", usage, _USAGES)
         for index, usage in enumerate(usages)
@@ -97,7 +97,7 @@ def validate_certificate_request(request: Obj) -> list[FieldError]:
     ]
     if signer == _LEGACY_SIGNER:
         text = "the legacy signerName is not allowed via this API version"
-        errors.append(invalid_value("spec.signerName", signer, text))
+        errors.invalid("spec.signerName", signer, text)
     else:
         errors += _validate_signer(signer)
     seconds = spec.get("expirationSeconds")
@@ -105,7 +105,7 @@ def validate_certificate_request(request: Obj) -> list[FieldError]:
         text = (
             f"may not specify a duration less than {_MIN_EXPIRATION_SECONDS} seconds (10 minutes)"
         )
-        errors.append(invalid_value("spec.expirationSeconds", seconds, text))
+        errors.invalid("spec.expirationSeconds", seconds, text)
     return errors
 
 
@@ -122,71 +122,69 @@ def _validate_request_content(content: bytes) -> list[str]:
     return [] if request.is_signature_valid else ["x509: ECDSA verification failure"]
 
 
-def _validate_signer(signer: str) -> list[FieldError]:
+def _validate_signer(signer: str) -> ErrorList:
     at = "spec.signerName"
     if not signer:
-        return [required(at)]
+        return ErrorList([required(at)])
     if signer.count("/") != 1:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid_value(at, signer, text)]
+        return ErrorList([invalid_value(at, signer, text)])
     domain, path = signer.split("/")
     errors = _validate_signer_part(domain, dns_label_texts, at)
     if "." not in domain:
         text = "should be a domain with at least two segments separated by dots"
-        errors.append(invalid_value(at, domain, text))
+        errors.invalid(at, domain, text)
     return errors + _validate_signer_part(path, dns_subdomain_texts, at)
 
 
-def _validate_signer_part(
-    part: str, texts: Callable[[str], list[str]], at: str
-) -> list[FieldError]:
+def _validate_signer_part(part: str, texts: Callable[[str], list[str]], at: str) -> ErrorList:
     for label in part.split("."):
         if found := texts(label):
-            return [
-                invalid_value(at, part, f'validating label "{label}": {text}') for text in found
-            ]
-    return []
+            return ErrorList(
+                [invalid_value(at, part, f'validating label "{label}": {text}') for text in found]
+            )
+    return ErrorList()
 
 
-def validate_api_service(found: Obj) -> list[FieldError]:
+def validate_api_service(found: Obj) -> ErrorList:
     """What is wrong with the service behind a group and version of the API."""
     spec = found.get("spec") or {}
     group, version, service = spec.get("group", ""), spec.get("version", ""), spec.get("service")
-    name, wanted, errors = name_of(found), f"{version}.{group}", []
+    name, wanted, errors = name_of(found), f"{version}.{group}", ErrorList()
     if name != wanted and "/" not in name and "%" not in name:
         text = f'must be `spec.version+"."+spec.group`: "{wanted}"'
-        errors.append(invalid_value("metadata.name", name, text))
+        errors.invalid("metadata.name", name, text)
     if not group and version != "v1":
         text = "only v1 may have an empty group and it better be legacy kube"
-        errors.append(required("spec.group", text))
+        errors.required("spec.group", text)
     texts = dns_subdomain_texts(group) if group else []
-    errors += [invalid_value("spec.group", group, text) for text in texts]
-    errors += [invalid_value("spec.version", version, text) for text in dns_1035_texts(version)]
+    errors.invalid_each("spec.group", group, texts)
+    errors.invalid_each("spec.version", version, dns_1035_texts(version))
     for field, most in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
         priority = spec.get(field, 0)
         if not 0 < priority <= most:
             text = f"must be positive and less than {most}"
-            errors.append(invalid_value(f"spec.{field}", priority, text))
+            errors.invalid(f"spec.{field}", priority, text)
     bundle, trusting = spec.get("caBundle"), bool(spec.get("insecureSkipTLSVerify"))
     if service is None:
         if bundle:
             size = f"{len(base64.b64decode(bundle))} bytes"
             text = "local APIServices may not have a caBundle"
-            errors.append(invalid_value("spec.caBundle", size, text))
+            errors.invalid("spec.caBundle", size, text)
         if trusting:
             text = "local APIServices may not have insecureSkipTLSVerify"
-            errors.append(invalid_value("spec.insecureSkipTLSVerify", True, text))
+            errors.invalid("spec.insecureSkipTLSVerify", True, text)
         return errors
     for field in ("namespace", "name"):
         if not service.get(field):
-            errors.append(required(f"spec.service.{field}"))
+            errors.required(f"spec.service.{field}")
     port = service.get("port", 0)
     if texts := port_number_texts(port):
         text = f"port is not valid: {', '.join(texts)}"
-        errors.append(invalid_value("spec.service.port", port, text))
+        errors.invalid("spec.service.port", port, text)
     if trusting and bundle:
         text = "may not be true if caBundle is present"
-        errors.append(invalid_value("spec.insecureSkipTLSVerify", True, text))
+        errors.invalid("spec.insecureSkipTLSVerify", True, text)
     return errors
 
 
@@ -203,7 +201,7 @@ def get_conditions_of_type(request: Obj, wanted: str) -> list[Obj]:
     return [one for one in conditions if one.get("type") == wanted]
 
 
-def validate_certificate_request_update(new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+def validate_certificate_request_update(new: Obj, old: Obj, subresource: str) -> ErrorList:
     """What is wrong with a change; `approval` alone decides, `status` alone issues.
 
     What a request has already is borne: rules that it broke before hold no change up.
@@ -211,13 +209,11 @@ def validate_certificate_request_update(new: Obj, old: Obj, subresource: str) ->
     errors = _validate_conditions(new, old)
     certificate, before = _decode_certificate(new), _decode_certificate(old)
     if certificate != before and (text := _validate_certificate_content(certificate)):
-        errors.append(invalid_value("status.certificate", "<certificate data>", text))
+        errors.invalid("status.certificate", "<certificate data>", text)
     for name in (APPROVED, DENIED, FAILED):
         if len(get_conditions_of_type(new, name)) < len(get_conditions_of_type(old, name)):
-            errors.append(
-                forbidden_field(
-                    _CONDITIONS_PATH, f'updates may not remove a condition of type "{name}"'
-                )
+            errors.forbidden(
+                _CONDITIONS_PATH, f'updates may not remove a condition of type "{name}"'
             )
     if subresource != "approval":
         errors += [
@@ -227,7 +223,7 @@ def validate_certificate_request_update(new: Obj, old: Obj, subresource: str) ->
         ]
     if certificate != before and before:
         text = "updates may not modify existing certificate content"
-        errors.append(forbidden_field("status.certificate", text))
+        errors.forbidden("status.certificate", text)
     return errors
 
 
@@ -235,27 +231,27 @@ def _decode_certificate(request: Obj) -> bytes:
     return base64.b64decode((request.get("status") or {}).get("certificate") or "")
 
 
-def _validate_conditions(new: Obj, old: Obj) -> list[FieldError]:
+def _validate_conditions(new: Obj, old: Obj) -> ErrorList:
     conditions = (new.get("status") or {}).get("conditions") or ()
     types = [one.get("type", "") for one in conditions]
     before = [one.get("type", "") for one in (old.get("status") or {}).get("conditions") or ()]
-    errors: list[FieldError] = []
+    errors = ErrorList()
     for index, one in enumerate(conditions):
         at, name, status = f"{_CONDITIONS_PATH}[{index}]", types[index], one.get("status", "")
         if not name and "" not in before:
-            errors.append(required(f"{at}.type"))
+            errors.required(f"{at}.type")
         allowed = ("True",) if name in (APPROVED, DENIED, FAILED) else ("False", "True", "Unknown")
         if not status:
-            errors.append(required(f"{at}.status"))
+            errors.required(f"{at}.status")
         elif status not in allowed:
-            errors.append(not_supported(f"{at}.status", status, allowed))
+            errors.not_supported(f"{at}.status", status, allowed)
         seen = types[:index]
         others = [other for other in DECISIONS if other != name]
         if name in DECISIONS and others[0] in seen and not set(DECISIONS) <= set(before):
             text = "Approved and Denied conditions are mutually exclusive"
-            errors.append(invalid_value(_CONDITIONS_PATH, name, text))
+            errors.invalid(_CONDITIONS_PATH, name, text)
         if name in seen and len(set(before)) == len(before):
-            errors.append(duplicate(f"{at}.type", name))
+            errors.duplicate(f"{at}.type", name)
     return errors
 
 

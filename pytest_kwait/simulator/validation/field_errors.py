@@ -26,6 +26,7 @@ from pytest_kwait.simulator.api_errors import (
     render_json,
     required,
     too_long,
+    too_many,
 )
 from pytest_kwait.simulator.generated_data import read_data
 
@@ -115,63 +116,65 @@ _DIFF_HEADERS = ("---", "+++")
 
 
 class ErrorList(list[FieldError]):
-    """A list of errors that rules add to; `at` is the path of the field that is wrong."""
+    """A list of field errors with a method for each kind of error; `path` names the field."""
 
     __slots__ = ()
 
-    def required(self, at: str, detail: str = "") -> None:
-        """A value must be there."""
-        self.append(required(at, detail))
+    def __add__(self, other: list[FieldError]) -> ErrorList:  # type: ignore[override]
+        return ErrorList([*self, *other])
 
-    def invalid(self, at: str, value: object, detail: str) -> None:
-        """The value cannot be meant."""
-        self.append(invalid_value(at, value, detail))
+    def required(self, path: str, detail: str = "") -> None:
+        """Add: the value is missing."""
+        self.append(required(path, detail))
 
-    def invalid_whole(self, at: str, detail: str) -> None:
-        """The field cannot be meant; its value is not shown."""
-        self.append(FieldError("FieldValueInvalid", at, f"Invalid value: {detail}"))
+    def invalid(self, path: str, value: object, detail: str) -> None:
+        """Add: the value is invalid."""
+        self.append(invalid_value(path, value, detail))
 
-    def texts(self, at: str, value: object, texts: Iterable[str]) -> None:
-        """The value cannot be meant, for each of these reasons."""
-        for text in texts:
-            self.append(invalid_value(at, value, text))
+    def invalid_without_value(self, path: str, detail: str) -> None:
+        """Add: the value, which the message does not show, is invalid."""
+        self.append(FieldError("FieldValueInvalid", path, f"Invalid value: {detail}"))
 
-    def unsupported(self, at: str, value: object, valid: Iterable[str]) -> None:
-        """The value is none of the `valid` ones."""
-        self.append(not_supported(at, value, valid))
+    def invalid_each(self, path: str, value: object, details: Iterable[str]) -> None:
+        """Add: the value is invalid, once for each detail."""
+        for detail in details:
+            self.append(invalid_value(path, value, detail))
 
-    def forbidden(self, at: str, detail: str) -> None:
-        """The field may not be set, or not be changed."""
-        self.append(forbidden_field(at, detail))
+    def not_supported(self, path: str, value: object, valid: Iterable[str]) -> None:
+        """Add: the value is none of the `valid` ones."""
+        self.append(not_supported(path, value, valid))
 
-    def duplicate(self, at: str, value: object) -> None:
-        """The value is there already."""
-        self.append(duplicate(at, value))
+    def forbidden(self, path: str, detail: str) -> None:
+        """Add: the field must not be set, or must not change."""
+        self.append(forbidden_field(path, detail))
 
-    def unknown(self, at: str, value: str, detail: str = "") -> None:
-        """The value names nothing that is there."""
+    def duplicate(self, path: str, value: object) -> None:
+        """Add: the value occurs twice."""
+        self.append(duplicate(path, value))
+
+    def not_found(self, path: str, value: str, detail: str = "") -> None:
+        """Add: the value refers to something that does not exist."""
         text = f'Not found: "{value}"'
-        self.append(FieldError("FieldValueNotFound", at, f"{text}: {detail}" if detail else text))
+        self.append(FieldError("FieldValueNotFound", path, f"{text}: {detail}" if detail else text))
 
-    def too_many(self, at: str, found: int, most: int) -> None:
-        """The list has more than `most` items."""
-        text = f"Too many: {found}: must have at most {most} items"
-        self.append(FieldError("FieldValueTooMany", at, text))
+    def too_many(self, path: str, actual: int, limit: int) -> None:
+        """Add: the list has more than `limit` items."""
+        self.append(too_many(path, actual, limit))
 
-    def too_long(self, at: str, most: int) -> None:
-        """The text has more than `most` bytes."""
-        self.append(too_long(at, most))
+    def too_long(self, path: str, limit: int) -> None:
+        """Add: the text has more than `limit` bytes."""
+        self.append(too_long(path, limit))
 
-    def one_of(self, at: str, value: str, valid: tuple[str, ...]) -> None:
-        """The value must be there, and be one of the `valid` ones."""
+    def require_one_of(self, path: str, value: str, valid: tuple[str, ...]) -> None:
+        """Require a value that is one of the `valid` ones."""
         if not value:
-            self.required(at)
+            self.required(path)
         elif value not in valid:
-            self.unsupported(at, value, valid)
+            self.not_supported(path, value, valid)
 
-    def not_negative(self, parent: Obj, at: str, *fields: str) -> None:
-        """These numbers must not be below zero."""
+    def require_not_negative(self, parent: Obj, path: str, *fields: str) -> None:
+        """Require that these fields of `parent`, where set, are zero or more."""
         for field in fields:
             value = parent.get(field)
             if value is not None and value < 0:
-                self.invalid(f"{at}.{field}", value, NEGATIVE)
+                self.invalid(f"{path}.{field}", value, NEGATIVE)

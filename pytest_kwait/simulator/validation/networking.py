@@ -27,7 +27,6 @@ from pytest_kwait.simulator.api_errors import (
     invalid_value,
     not_supported,
     required,
-    too_long,
 )
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.addresses import (
@@ -42,12 +41,12 @@ from pytest_kwait.simulator.validation.core.services import (
     get_load_balancer_ingress_points,
     validate_hostname,
 )
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 from pytest_kwait.simulator.validation.objectmeta import selector_errors
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -75,25 +74,25 @@ _INVALID_PATH_SUFFIXES = ("/..", "/.")
 _MAX_CONTROLLER_LENGTH = 250
 
 
-def validate_ingress_create(ingress: Obj) -> list[FieldError]:
+def validate_ingress_create(ingress: Obj) -> ErrorList:
     """What is wrong with a new ingress."""
     errors = validate_ingress(ingress)
     annotation = annotations_of(ingress).get(CLASS_ANNOTATION)
     name = (ingress.get("spec") or {}).get("ingressClassName")
     if annotation is not None and name is not None and annotation != name:
         text = "must match `ingressClassName` when both are specified"
-        errors.append(invalid_value(f"annotations.{CLASS_ANNOTATION}", annotation, text))
+        errors.invalid(f"annotations.{CLASS_ANNOTATION}", annotation, text)
     return errors
 
 
-def validate_ingress(ingress: Obj) -> list[FieldError]:
+def validate_ingress(ingress: Obj) -> ErrorList:
     """What is wrong with any ingress."""
     spec = ingress.get("spec") or {}
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
-    errors: list[FieldError] = []
+    errors = ErrorList()
     if not rules and backend is None:
         text = "either `defaultBackend` or `rules` must be specified"
-        errors.append(invalid_value("spec", spec.get("rules"), text))
+        errors.invalid("spec", spec.get("rules"), text)
     if backend is not None:
         errors += _validate_backend(backend, "spec.defaultBackend")
     for index, rule in enumerate(rules):
@@ -103,106 +102,106 @@ def validate_ingress(ingress: Obj) -> list[FieldError]:
     name = spec.get("ingressClassName")
     if name is not None:
         at = "spec.ingressClassName"
-        errors += [invalid_value(at, name, text) for text in dns_subdomain_texts(name)]
+        errors.invalid_each(at, name, dns_subdomain_texts(name))
     return errors
 
 
-def _validate_host(host: str, at: str) -> list[FieldError]:
+def _validate_host(host: str, at: str) -> ErrorList:
     texts = wildcard_subdomain_texts(host) if "*" in host else dns_subdomain_texts(host)
-    return [invalid_value(at, host, text) for text in texts]
+    return ErrorList([invalid_value(at, host, text) for text in texts])
 
 
-def _validate_ingress_rule(rule: Obj, at: str) -> list[FieldError]:
-    host, errors = rule.get("host", ""), []
+def _validate_ingress_rule(rule: Obj, at: str) -> ErrorList:
+    host, errors = rule.get("host", ""), ErrorList()
     if host:
         if is_ip(host):
             text = "must be a DNS name, not an IP address"
-            errors.append(invalid_value(f"{at}.host", host, text))
+            errors.invalid(f"{at}.host", host, text)
         errors += _validate_host(host, f"{at}.host")
     http = rule.get("http")
     if http is not None:
         paths = http.get("paths") or []
         if not paths:
-            errors.append(required(f"{at}.http.paths"))
+            errors.required(f"{at}.http.paths")
         for index, path in enumerate(paths):
             errors += _validate_path(path, f"{at}.http.paths[{index}]")
     return errors
 
 
-def _validate_path(path: Obj, at: str) -> list[FieldError]:
+def _validate_path(path: Obj, at: str) -> ErrorList:
     kind, value = path.get("pathType"), path.get("path", "")
     if kind is None:
-        return [required(f"{at}.pathType", "pathType must be specified")]
-    errors: list[FieldError] = []
+        return ErrorList([required(f"{at}.pathType", "pathType must be specified")])
+    errors = ErrorList()
     if kind not in _PATH_TYPES:
-        errors.append(not_supported(f"{at}.pathType", kind, _PATH_TYPES))
+        errors.not_supported(f"{at}.pathType", kind, _PATH_TYPES)
     elif not value.startswith("/") and (value or kind != "ImplementationSpecific"):
-        errors.append(invalid_value(f"{at}.path", value, "must be an absolute path"))
+        errors.invalid(f"{at}.path", value, "must be an absolute path")
     if kind in ("Exact", "Prefix"):
         texts = [f"must not contain '{part}'" for part in _INVALID_PATH_SEQUENCES if part in value]
         texts += [
             f"cannot end with '{end}'" for end in _INVALID_PATH_SUFFIXES if value.endswith(end)
         ]
-        errors += [invalid_value(f"{at}.path", value, text) for text in texts]
+        errors.invalid_each(f"{at}.path", value, texts)
     return errors + _validate_backend(path.get("backend") or {}, f"{at}.backend")
 
 
-def _validate_backend(backend: Obj, at: str) -> list[FieldError]:
+def _validate_backend(backend: Obj, at: str) -> ErrorList:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
-        return [invalid_value(at, "", "cannot set both resource and service backends")]
+        return ErrorList([invalid_value(at, "", "cannot set both resource and service backends")])
     if resource is not None:
         return _validate_resource_reference(resource, f"{at}.resource")
     if service is None:
-        return [invalid_value(at, "", "resource or service backend is required")]
-    name, port, errors = service.get("name", ""), service.get("port") or {}, []
+        return ErrorList([invalid_value(at, "", "resource or service backend is required")])
+    name, port, errors = service.get("name", ""), service.get("port") or {}, ErrorList()
     if not name:
-        errors.append(required(f"{at}.service.name"))
+        errors.required(f"{at}.service.name")
     else:
         place = f"{at}.service.name"
-        errors += [invalid_value(place, name, text) for text in dns_label_texts(name)]
+        errors.invalid_each(place, name, dns_label_texts(name))
     label, number = port.get("name", ""), port.get("number", 0)
     place = f"{at}.service.port"
     if label and number:
-        errors.append(invalid_value(at, "", "cannot set both port name & port number"))
+        errors.invalid(at, "", "cannot set both port name & port number")
     elif label:
-        errors += [invalid_value(f"{place}.name", label, text) for text in port_name_texts(label)]
+        errors.invalid_each(f"{place}.name", label, port_name_texts(label))
     elif number:
         texts = port_number_texts(number)
-        errors += [invalid_value(f"{place}.number", number, text) for text in texts]
+        errors.invalid_each(f"{place}.number", number, texts)
     else:
-        errors.append(required(at, "port name or number is required"))
+        errors.required(at, "port name or number is required")
     return errors
 
 
-def _validate_resource_reference(reference: Obj, at: str) -> list[FieldError]:
-    group, errors = reference.get("apiGroup"), []
+def _validate_resource_reference(reference: Obj, at: str) -> ErrorList:
+    group, errors = reference.get("apiGroup"), ErrorList()
     if group is not None:
         texts = dns_subdomain_texts(group)
-        errors += [invalid_value(f"{at}.apiGroup", group, text) for text in texts]
+        errors.invalid_each(f"{at}.apiGroup", group, texts)
     for field in ("kind", "name"):
         value = reference.get(field, "")
         if not value:
-            errors.append(required(f"{at}.{field}"))
+            errors.required(f"{at}.{field}")
         texts = path_segment_texts(value)
-        errors += [invalid_value(f"{at}.{field}", value, text) for text in texts]
+        errors.invalid_each(f"{at}.{field}", value, texts)
     return errors
 
 
-def _validate_tls(entry: Obj, at: str) -> list[FieldError]:
-    errors = []
+def _validate_tls(entry: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     for index, host in enumerate(entry.get("hosts") or []):
         errors += _validate_host(host, f"{at}.hosts[{index}]")
     if name := entry.get("secretName", ""):
         texts = dns_subdomain_texts(name)
-        errors += [invalid_value(f"{at}.secretName", name, text) for text in texts]
+        errors.invalid_each(f"{at}.secretName", name, texts)
     return errors
 
 
-def validate_ingress_status_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_ingress_status_update(new: Obj, old: Obj) -> ErrorList:
     """What is wrong with what an ingress is said to answer at."""
     kept = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
-    errors: list[FieldError] = []
+    errors = ErrorList()
     for index, point in enumerate(get_load_balancer_ingress_points(new)):
         at = f"status.loadBalancer.ingress[{index}]"
         if point.get("ip"):
@@ -211,42 +210,42 @@ def validate_ingress_status_update(new: Obj, old: Obj) -> list[FieldError]:
     return errors
 
 
-def validate_ingress_class(found: Obj) -> list[FieldError]:
+def validate_ingress_class(found: Obj) -> ErrorList:
     """What is wrong with an ingress class."""
     spec = found.get("spec") or {}
     controller, at = spec.get("controller", ""), "spec.controller"
-    errors = []
+    errors = ErrorList()
     if len(controller) > _MAX_CONTROLLER_LENGTH:
-        errors.append(too_long(at, _MAX_CONTROLLER_LENGTH))
+        errors.too_long(at, _MAX_CONTROLLER_LENGTH)
     errors += validate_domain_prefixed_path(at, controller)
     parameters = spec.get("parameters")
     return errors if parameters is None else errors + _validate_class_parameters(parameters)
 
 
-def _validate_class_parameters(parameters: Obj) -> list[FieldError]:
+def _validate_class_parameters(parameters: Obj) -> ErrorList:
     at = "spec.parameters"
     errors = _validate_resource_reference(parameters, at)
     scope, namespace = parameters.get("scope"), parameters.get("namespace")
     place = f"{at}.namespace"
     if scope is None:
-        errors.append(required(f"{at}.scope"))
+        errors.required(f"{at}.scope")
     elif scope not in ("Cluster", "Namespace"):
-        errors.append(not_supported(f"{at}.scope", scope, ("Cluster", "Namespace")))
+        errors.not_supported(f"{at}.scope", scope, ("Cluster", "Namespace"))
     elif scope == "Cluster" and namespace is not None:
-        errors.append(forbidden_field(place, "`parameters.scope` is set to 'Cluster'"))
+        errors.forbidden(place, "`parameters.scope` is set to 'Cluster'")
     elif scope == "Namespace" and namespace is None:
-        errors.append(required(place, "`parameters.scope` is set to 'Namespace'"))
+        errors.required(place, "`parameters.scope` is set to 'Namespace'")
     elif namespace is not None:
-        errors += [invalid_value(place, namespace, text) for text in dns_label_texts(namespace)]
+        errors.invalid_each(place, namespace, dns_label_texts(namespace))
     return errors
 
 
-def validate_ingress_class_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_ingress_class_update(new: Obj, old: Obj) -> ErrorList:
     """What of an ingress class never changes."""
     controller = (new.get("spec") or {}).get("controller", "")
     if controller != (old.get("spec") or {}).get("controller", ""):
-        return [invalid_value("spec.controller", controller, "field is immutable")]
-    return []
+        return ErrorList([invalid_value("spec.controller", controller, "field is immutable")])
+    return ErrorList()
 
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -254,7 +253,7 @@ _POLICY_TYPES = ("Ingress", "Egress")
 _DIRECTIONS = (("ingress", "from"), ("egress", "to"))
 
 
-def validate_network_policy(policy: Obj, old: Obj | None = None) -> list[FieldError]:
+def validate_network_policy(policy: Obj, old: Obj | None = None) -> ErrorList:
     """What is wrong with a policy; networks that were in the `old` one are not looked at."""
     spec = policy.get("spec") or {}
     kept = {block for _, block in _list_ip_blocks(old)} if old is not None else ()
@@ -269,7 +268,7 @@ def validate_network_policy(policy: Obj, old: Obj | None = None) -> list[FieldEr
     types = spec.get("policyTypes") or []
     if len(types) > len(_POLICY_TYPES):
         text = "may not specify more than two policyTypes"
-        return [*errors, invalid_value("spec.policyTypes", types, text)]
+        return ErrorList([*errors, invalid_value("spec.policyTypes", types, text)])
     errors += [
         not_supported(f"spec.policyTypes[{index}]", kind, _POLICY_TYPES)
         for index, kind in enumerate(types)
@@ -297,34 +296,34 @@ def _list_ip_blocks(policy: Obj) -> Iterator[tuple[str, str]]:
                         yield f"{at}.except[{place}]", value
 
 
-def _validate_network_policy_port(port: Obj, at: str) -> list[FieldError]:
+def _validate_network_policy_port(port: Obj, at: str) -> ErrorList:
     protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
-    errors: list[FieldError] = []
+    errors = ErrorList()
     if protocol is not None and protocol not in _PROTOCOLS:
-        errors.append(not_supported(f"{at}.protocol", protocol, _PROTOCOLS))
+        errors.not_supported(f"{at}.protocol", protocol, _PROTOCOLS)
     if isinstance(number, int):
         texts = port_number_texts(number)
-        errors += [invalid_value(f"{at}.port", number, text) for text in texts]
+        errors.invalid_each(f"{at}.port", number, texts)
         if end is not None:
             if end < number:
                 # The server shows the port and not its end.
                 text = "must be greater than or equal to `port`"
-                errors.append(invalid_value(f"{at}.endPort", number, text))
+                errors.invalid(f"{at}.endPort", number, text)
             texts = port_number_texts(end)
-            errors += [invalid_value(f"{at}.endPort", end, text) for text in texts]
+            errors.invalid_each(f"{at}.endPort", end, texts)
         return errors
     if end is not None:
         why = "not specified" if number is None else "non-numeric"
         text = f"may not be specified when `port` is {why}"
-        errors.append(invalid_value(f"{at}.endPort", end, text))
+        errors.invalid(f"{at}.endPort", end, text)
     if number is not None:
         texts = port_name_texts(number)
-        errors += [invalid_value(f"{at}.port", number, text) for text in texts]
+        errors.invalid_each(f"{at}.port", number, texts)
     return errors
 
 
-def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> list[FieldError]:
-    block, errors, count = peer.get("ipBlock"), [], 0
+def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> ErrorList:
+    block, errors, count = peer.get("ipBlock"), ErrorList(), 0
     for field in ("podSelector", "namespaceSelector"):
         selector = peer.get(field)
         if selector is not None:
@@ -333,16 +332,16 @@ def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> l
     if block is not None:
         errors += _validate_ip_block(block, f"{at}.ipBlock", kept)
         if count:
-            errors.append(forbidden_field(at, "may not specify both ipBlock and another peer"))
+            errors.forbidden(at, "may not specify both ipBlock and another peer")
     elif not count:
-        errors.append(required(at, "must specify a peer"))
+        errors.required(at, "must specify a peer")
     return errors
 
 
-def _validate_ip_block(block: Obj, at: str, kept: Container[str]) -> list[FieldError]:
+def _validate_ip_block(block: Obj, at: str, kept: Container[str]) -> ErrorList:
     value = block.get("cidr", "")
     if not value:
-        return [required(f"{at}.cidr")]
+        return ErrorList([required(f"{at}.cidr")])
     errors = validate_cidr(f"{at}.cidr", value, kept)
     whole = parse_cidr(value)
     for index, left_out in enumerate(block.get("except") or [] if whole else []):
@@ -352,7 +351,7 @@ def _validate_ip_block(block: Obj, at: str, kept: Container[str]) -> list[FieldE
             continue
         inside = part.version == whole.version and part.network_address in whole
         if not inside or whole.prefixlen >= part.prefixlen:
-            errors.append(invalid_value(place, left_out, "must be a strict subset of `cidr`"))
+            errors.invalid(place, left_out, "must be a strict subset of `cidr`")
     return errors
 
 
@@ -360,37 +359,37 @@ _CIDRS_PATH = "spec.cidrs"
 _FIELD_IMMUTABLE = "field is immutable"
 
 
-def validate_ip_address(address: Obj) -> list[FieldError]:
+def validate_ip_address(address: Obj) -> ErrorList:
     """What is wrong with the one who holds an address."""
     parent, at = (address.get("spec") or {}).get("parentRef"), "spec.parentRef"
     if parent is None:
-        return [required(at)]
-    errors = []
+        return ErrorList([required(at)])
+    errors = ErrorList()
     if group := parent.get("group", ""):
-        errors += [invalid_value(f"{at}.group", group, text) for text in dns_subdomain_texts(group)]
+        errors.invalid_each(f"{at}.group", group, dns_subdomain_texts(group))
     for field in ("resource", "name", "namespace"):
         value = parent.get(field, "")
         if not value and field != "namespace":
-            errors.append(required(f"{at}.{field}"))
-        errors += [
-            invalid_value(f"{at}.{field}", value, text) for text in path_segment_texts(value)
-        ]
+            errors.required(f"{at}.{field}")
+        errors.invalid_each(f"{at}.{field}", value, path_segment_texts(value))
     return errors
 
 
-def validate_service_cidr(found: Obj) -> list[FieldError]:
+def validate_service_cidr(found: Obj) -> ErrorList:
     """What is wrong with ranges of addresses for services."""
     ranges = (found.get("spec") or {}).get("cidrs") or []
     if not ranges:
-        return [required(_CIDRS_PATH, "at least one CIDR required")]
+        return ErrorList([required(_CIDRS_PATH, "at least one CIDR required")])
     if len(ranges) > 2:
-        return [invalid_value(_CIDRS_PATH, {"CIDRs": ranges}, "may only hold up to 2 values")]
-    errors: list[FieldError] = []
+        return ErrorList(
+            [invalid_value(_CIDRS_PATH, {"CIDRs": ranges}, "may only hold up to 2 values")]
+        )
+    errors = ErrorList()
     for index, value in enumerate(ranges):
         at, whole = f"{_CIDRS_PATH}[{index}]", parse_cidr(value)
         wrong = validate_cidr(at, value)
         if not wrong and str(whole) != value:
-            wrong = [invalid_value(at, value, f'must be in canonical form ("{whole}")')]
+            wrong.invalid(at, value, f'must be in canonical form ("{whole}")')
         errors += wrong
     families = [one.version for one in map(parse_cidr, ranges) if one is not None]
     if len(families) == 2 and families[0] == families[1]:
@@ -398,61 +397,62 @@ def validate_service_cidr(found: Obj) -> list[FieldError]:
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
             "2001:db8::/64"
         )
-        errors.append(invalid_value(_CIDRS_PATH, ranges, text))
+        errors.invalid(_CIDRS_PATH, ranges, text)
     return errors
 
 
-def validate_service_cidr_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_service_cidr_update(new: Obj, old: Obj) -> ErrorList:
     """What is wrong with a change of ranges: a second one may come, and no more."""
     now, then = ((obj.get("spec") or {}).get("cidrs") or [] for obj in (new, old))
     if len(now) == len(then):
-        return [
-            invalid_value(f"{_CIDRS_PATH}[{index}]", value, _FIELD_IMMUTABLE)
-            for index, value in enumerate(now)
-            if value != then[index]
-        ]
-    if len(then) == 1 and len(now) == 2:
-        errors = (
-            []
-            if now[0] == then[0]
-            else [invalid_value(f"{_CIDRS_PATH}[0]", now[0], _FIELD_IMMUTABLE)]
+        return ErrorList(
+            [
+                invalid_value(f"{_CIDRS_PATH}[{index}]", value, _FIELD_IMMUTABLE)
+                for index, value in enumerate(now)
+                if value != then[index]
+            ]
         )
+    if len(then) == 1 and len(now) == 2:
+        errors = ErrorList()
+        if now[0] != then[0]:
+            errors.invalid(f"{_CIDRS_PATH}[0]", now[0], _FIELD_IMMUTABLE)
         return errors + validate_service_cidr(new)
-    return [invalid_value(_CIDRS_PATH, now or None, _FIELD_IMMUTABLE)]
+    return ErrorList([invalid_value(_CIDRS_PATH, now or None, _FIELD_IMMUTABLE)])
 
 
-def validate_volume_attributes_class(found: Obj) -> list[FieldError]:
+def validate_volume_attributes_class(found: Obj) -> ErrorList:
     """What is wrong with a class of attributes."""
     driver, parameters = found.get("driverName", "").lower(), found.get("parameters") or {}
-    errors = [] if driver else [required("driverName")]
-    texts = label_key_texts(driver) if driver else []
-    errors += [invalid_value("driverName", driver, text) for text in texts]
+    errors = ErrorList()
+    if not driver:
+        errors.required("driverName")
+    else:
+        errors.invalid_each("driverName", driver, label_key_texts(driver))
     if "" in parameters:
-        errors.append(invalid_value("parameters", "", "field can not be empty."))
+        errors.invalid("parameters", "", "field can not be empty.")
     if not parameters:
-        errors.append(required("parameters", "must contain at least one key/value pair"))
+        errors.required("parameters", "must contain at least one key/value pair")
     return errors
 
 
-def validate_volume_attributes_class_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_volume_attributes_class_update(new: Obj, old: Obj) -> ErrorList:
     """What of a class of attributes never changes: all of it."""
-    return [
-        forbidden_field(field, f"updates to {field} are forbidden.")
-        for field in ("driverName", "parameters")
-        if new.get(field) != old.get(field)
-    ]
+    return ErrorList(
+        [
+            forbidden_field(field, f"updates to {field} are forbidden.")
+            for field in ("driverName", "parameters")
+            if new.get(field) != old.get(field)
+        ]
+    )
 
 
-def validate_csi_storage_capacity(found: Obj) -> list[FieldError]:
+def validate_csi_storage_capacity(found: Obj) -> ErrorList:
     """What is wrong with a capacity."""
     name, amount, nodes = (
         found.get(part) for part in ("storageClassName", "capacity", "nodeTopology")
     )
-    errors = [] if nodes is None else selector_errors(nodes, "nodeTopology")
-    errors += [
-        invalid_value("storageClassName", name or "", text)
-        for text in dns_subdomain_texts(name or "")
-    ]
+    errors = ErrorList() if nodes is None else selector_errors(nodes, "nodeTopology")
+    errors.invalid_each("storageClassName", name or "", dns_subdomain_texts(name or ""))
     if amount is not None and parse_quantity(amount).amount < 0:
-        errors.append(invalid_value("capacity", amount, NEGATIVE))
+        errors.invalid("capacity", amount, NEGATIVE)
     return errors

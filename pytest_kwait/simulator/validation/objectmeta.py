@@ -23,14 +23,10 @@ from pytest_kwait.apimachinery.validation import (
     path_segment_texts,
 )
 from pytest_kwait.simulator.api_errors import (
-    FieldError,
-    forbidden_field,
     invalid_value,
-    not_supported,
     render_json,
-    required,
-    too_long,
 )
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,12 +54,12 @@ __all__ = [
 _STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
 
-def validate_finalizer_name(name: str, path: str) -> list[FieldError]:
+def validate_finalizer_name(name: str, path: str) -> ErrorList:
     """Why `name` is no name of a finalizer."""
     texts = label_key_texts(name)
     if "/" not in name and name not in _STANDARD_FINALIZER_NAMES:
         texts.append("name is neither a standard finalizer name nor is it fully qualified")
-    return [invalid_value(path, name, text) for text in texts]
+    return ErrorList([invalid_value(path, name, text) for text in texts])
 
 
 _OWNER_REFERENCES_PATH = "metadata.ownerReferences"
@@ -71,15 +67,15 @@ _OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "b
 _BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
 
 
-def validate_owner_references(references: Sequence[Obj]) -> list[FieldError]:
+def validate_owner_references(references: Sequence[Obj]) -> ErrorList:
     """What is wrong with the owners that an object names."""
-    errors: list[FieldError] = []
+    errors = ErrorList()
     controller = ""
     for reference in references:
         version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
         if not version or version.count("/") > 1 or version.endswith("/"):
             text = "version must not be empty"
-            errors.append(invalid_value(f"{_OWNER_REFERENCES_PATH}.apiVersion", version, text))
+            errors.invalid(f"{_OWNER_REFERENCES_PATH}.apiVersion", version, text)
         errors += [
             invalid_value(f"{_OWNER_REFERENCES_PATH}.{field}", "", "must not be empty")
             for field in ("kind", "name", "uid")
@@ -87,9 +83,7 @@ def validate_owner_references(references: Sequence[Obj]) -> list[FieldError]:
         ]
         if (version, kind) in _BANNED_OWNERS:
             text = f"{_BANNED_OWNERS[version, kind]} is disallowed from being an owner"
-            errors.append(
-                invalid_value(_OWNER_REFERENCES_PATH, render_json(_order_fields(reference)), text)
-            )
+            errors.invalid(_OWNER_REFERENCES_PATH, render_json(_order_fields(reference)), text)
         if reference.get("controller"):
             this = f"{kind}/{reference.get('name', '')}"
             if controller:
@@ -98,7 +92,7 @@ def validate_owner_references(references: Sequence[Obj]) -> list[FieldError]:
                     f'"true" in references for {controller} and {this}'
                 )
                 shown = render_json([_order_fields(one) for one in references])
-                errors.append(invalid_value(_OWNER_REFERENCES_PATH, shown, text))
+                errors.invalid(_OWNER_REFERENCES_PATH, shown, text)
             controller = controller or this
     return errors
 
@@ -171,46 +165,39 @@ def _name_texts_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[
 qualified_name_texts = label_key_texts
 
 
-def label_errors(labels: dict[str, str], path: str) -> list[FieldError]:
+def label_errors(labels: dict[str, str], path: str) -> ErrorList:
     """What is wrong with a mapping of labels."""
-    errors = []
+    errors = ErrorList()
     for key, value in sorted(labels.items()):
-        errors += [invalid_value(path, key, text) for text in label_key_texts(key)]
-        errors += [invalid_value(path, value, text) for text in label_value_texts(value)]
+        errors.invalid_each(path, key, label_key_texts(key))
+        errors.invalid_each(path, value, label_value_texts(value))
     return errors
 
 
 _OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
 
 
-def selector_errors(selector: Obj, path: str) -> list[FieldError]:
+def selector_errors(selector: Obj, path: str) -> ErrorList:
     """What is wrong with a label selector object."""
     errors = label_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions", ())):
         at = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator", ""), expression.get("values", [])
         if operator in ("In", "NotIn") and not values:
-            errors.append(
-                required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-            )
+            errors.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         elif operator in ("Exists", "DoesNotExist") and values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden_field(f"{at}.values", text))
+            errors.forbidden(f"{at}.values", text)
         elif operator not in _OPERATORS:
-            errors.append(
-                invalid_value(f"{at}.operator", operator, "not a valid selector operator")
-            )
+            errors.invalid(f"{at}.operator", operator, "not a valid selector operator")
         key = expression.get("key", "")
-        errors += [invalid_value(f"{at}.key", key, text) for text in label_key_texts(key)]
+        errors.invalid_each(f"{at}.key", key, label_key_texts(key))
         for place, value in enumerate(values):
-            errors += [
-                invalid_value(f"{at}.values[{place}]", value, text)
-                for text in label_value_texts(value)
-            ]
+            errors.invalid_each(f"{at}.values[{place}]", value, label_value_texts(value))
     return errors
 
 
-def metadata_errors(obj: Obj, kind: Kind) -> list[FieldError]:
+def metadata_errors(obj: Obj, kind: Kind) -> ErrorList:
     """What is wrong with a new object's metadata, whatever the object is."""
     metadata = obj["metadata"]
 
@@ -251,28 +238,23 @@ _LENIENT_FINALIZER_GROUPS = frozenset(
 
 def _object_meta_errors(
     metadata: Obj, kind: Kind, names: Callable[[str, bool], list[str]]
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+) -> ErrorList:
+    errors = ErrorList()
     if prefix := metadata.get("generateName"):
-        errors += [
-            invalid_value("metadata.generateName", prefix, text) for text in names(prefix, True)
-        ]
+        errors.invalid_each("metadata.generateName", prefix, names(prefix, True))
     if name := metadata.get("name"):
-        errors += [invalid_value("metadata.name", name, text) for text in names(name, False)]
+        errors.invalid_each("metadata.name", name, names(name, False))
     else:
-        errors.append(required("metadata.name", "name or generateName is required"))
+        errors.required("metadata.name", "name or generateName is required")
     if not kind.namespaced:
         if metadata.get("namespace"):
-            errors.append(forbidden_field("metadata.namespace", "not allowed on this type"))
+            errors.forbidden("metadata.namespace", "not allowed on this type")
     elif namespace := metadata.get("namespace"):
-        errors += [
-            invalid_value("metadata.namespace", namespace, text)
-            for text in dns_label_texts(namespace)
-        ]
+        errors.invalid_each("metadata.namespace", namespace, dns_label_texts(namespace))
     else:
-        errors.append(required("metadata.namespace"))
+        errors.required("metadata.namespace")
     if metadata.get("generation", 0) < 0:
-        errors.append(invalid_value("metadata.generation", metadata["generation"], NEGATIVE))
+        errors.invalid("metadata.generation", metadata["generation"], NEGATIVE)
     errors += _immutable_field_errors(metadata)
     finalizers = metadata.get("finalizers", ())
     errors += [
@@ -282,43 +264,47 @@ def _object_meta_errors(
     ]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         text = "finalizer orphan and foregroundDeletion cannot be both set"
-        errors.append(invalid_value("metadata.finalizers", finalizers, text))
+        errors.invalid("metadata.finalizers", finalizers, text)
     return errors
 
 
-def _immutable_field_errors(metadata: Obj) -> list[FieldError]:
+def _immutable_field_errors(metadata: Obj) -> ErrorList:
     """What is looked at again whenever metadata is looked at."""
     if "labels" not in metadata and "annotations" not in metadata:
         return validate_owner_references(metadata.get("ownerReferences", ()))
-    return [
-        *label_errors(metadata.get("labels", {}), "metadata.labels"),
-        *annotation_errors(metadata.get("annotations", {}), "metadata.annotations"),
-        *validate_owner_references(metadata.get("ownerReferences", ())),
-    ]
+    return ErrorList(
+        [
+            *label_errors(metadata.get("labels", {}), "metadata.labels"),
+            *annotation_errors(metadata.get("annotations", {}), "metadata.annotations"),
+            *validate_owner_references(metadata.get("ownerReferences", ())),
+        ]
+    )
 
 
-def _finalizer_errors(metadata: Obj) -> list[FieldError]:
+def _finalizer_errors(metadata: Obj) -> ErrorList:
     text = "name is neither a standard finalizer name nor is it fully qualified"
-    return [
-        invalid_value(f"metadata.finalizers[{index}]", finalizer, text)
-        for index, finalizer in enumerate(metadata.get("finalizers", ()))
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
-    ]
+    return ErrorList(
+        [
+            invalid_value(f"metadata.finalizers[{index}]", finalizer, text)
+            for index, finalizer in enumerate(metadata.get("finalizers", ()))
+            if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+        ]
+    )
 
 
-def annotation_errors(annotations: dict[str, str], path: str) -> list[FieldError]:
+def annotation_errors(annotations: dict[str, str], path: str) -> ErrorList:
     """What is wrong with a mapping of annotations."""
-    errors = []
+    errors = ErrorList()
     size = 0
     for key, value in sorted(annotations.items()):
         size += len(key.encode()) + len(value.encode())
-        errors += [invalid_value(path, key, text) for text in label_key_texts(key.lower())]
+        errors.invalid_each(path, key, label_key_texts(key.lower()))
     if size > _MAX_ANNOTATIONS_SIZE:
-        errors.append(too_long(path, _MAX_ANNOTATIONS_SIZE))
+        errors.too_long(path, _MAX_ANNOTATIONS_SIZE)
     return errors
 
 
-def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
+def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> ErrorList:
     """What a kind's own rules find wrong with a change of an object's metadata."""
     errors = _change_errors(new, old)
     if _validates_finalizers(kind):
@@ -326,53 +312,49 @@ def metadata_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
     return errors
 
 
-def shared_create_errors(new: Obj, kind: Kind) -> list[FieldError]:
+def shared_create_errors(new: Obj, kind: Kind) -> ErrorList:
     """What is found wrong with any new object's metadata, after the kind's own rules."""
     return _object_meta_errors(
         new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
     )
 
 
-def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> list[FieldError]:
+def shared_update_errors(new: Obj, old: Obj, kind: Kind) -> ErrorList:
     """What is found wrong with a change of any object's metadata, before the kind's own rules."""
     return shared_create_errors(new, kind) + _change_errors(new, old)
 
 
-def _change_errors(new: Obj, old: Obj) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _change_errors(new: Obj, old: Obj) -> ErrorList:
+    errors = ErrorList()
     metadata, before = new["metadata"], old["metadata"]
     if before.get("deletionTimestamp"):
         extra = sorted(set(metadata.get("finalizers", ())) - set(before.get("finalizers", ())))
         if extra:
             listed = ", ".join(f'"{name}"' for name in extra)
-            errors.append(
-                forbidden_field(
-                    "metadata.finalizers",
-                    "no new finalizers can be added if the object is being deleted, found new "
-                    f"finalizers []string{{{listed}}}",
-                )
+            errors.forbidden(
+                "metadata.finalizers",
+                "no new finalizers can be added if the object is being deleted, found new "
+                f"finalizers []string{{{listed}}}",
             )
     for field in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if field in ("name", "namespace", "uid") or field in metadata:
             value = metadata.get(field)
             if value != before.get(field):
-                errors.append(invalid_value(f"metadata.{field}", value, "field is immutable"))
+                errors.invalid(f"metadata.{field}", value, "field is immutable")
     return errors + _immutable_field_errors(metadata)
 
 
-def delete_option_errors(options: Obj) -> list[FieldError]:
+def delete_option_errors(options: Obj) -> ErrorList:
     """What is wrong with the options of a deletion."""
-    errors = []
+    errors = ErrorList()
     policy = options.get("propagationPolicy")
     if policy is not None and options.get("orphanDependents") is not None:
-        errors.append(
-            invalid_value(
-                "propagationPolicy",
-                policy,
-                "orphanDependents and deletionPropagation cannot be both set",
-            )
+        errors.invalid(
+            "propagationPolicy",
+            policy,
+            "orphanDependents and deletionPropagation cannot be both set",
         )
     valid = ("Foreground", "Background", "Orphan", "nil")
     if policy is not None and policy not in valid[:3]:
-        errors.append(not_supported("propagationPolicy", policy, valid))
+        errors.not_supported("propagationPolicy", policy, valid)
     return errors

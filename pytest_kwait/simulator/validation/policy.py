@@ -36,14 +36,14 @@ def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:
         errors += selector_errors(spec["selector"], "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
     if policy is not None and policy not in _POLICIES:
-        errors.unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)
+        errors.not_supported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)
     return errors
 
 
 def validate_pod_disruption_budget_status(status: Obj) -> ErrorList:
     """A budget's status."""
     errors = ErrorList()
-    errors.not_negative(
+    errors.require_not_negative(
         status, "status", "disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"
     )
     return errors

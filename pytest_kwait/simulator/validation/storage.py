@@ -22,7 +22,6 @@ from pytest_kwait.simulator.validation.core.volumes.sources import validate_csi_
 from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -42,47 +41,51 @@ _MIN_TOKEN, _MAX_TOKEN, _MIN_PERIOD = 600, 1 << 32, 10
 _MAX_NODE_ID_LENGTH = 256
 
 
-def validate_immutable_fields(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
+def validate_immutable_fields(new: Obj, old: Obj, *fields: str) -> ErrorList:
     """Which of these fields changed, and never may."""
-    return [
-        invalid_value(field, new.get(field), "field is immutable")
-        for field in fields
-        if new.get(field) != old.get(field)
-    ]
+    return ErrorList(
+        [
+            invalid_value(field, new.get(field), "field is immutable")
+            for field in fields
+            if new.get(field) != old.get(field)
+        ]
+    )
 
 
-def validate_storage_class(found: Obj) -> list[FieldError]:
+def validate_storage_class(found: Obj) -> ErrorList:
     """What is wrong with a storage class."""
     provisioner, parameters = found.get("provisioner", ""), found.get("parameters") or {}
     policy, binding = found.get("reclaimPolicy"), found.get("volumeBindingMode")
-    errors = [
-        invalid_value("provisioner", provisioner.lower(), text)
-        for text in (label_key_texts(provisioner.lower()) if provisioner else ())
-    ]
+    errors = ErrorList()
+    errors.invalid_each(
+        "provisioner",
+        provisioner.lower(),
+        label_key_texts(provisioner.lower()) if provisioner else (),
+    )
     errors += _validate_parameters(parameters)
     if policy and policy not in _RECLAIM_POLICIES:
-        errors.append(not_supported("reclaimPolicy", policy, _RECLAIM_POLICIES))
+        errors.not_supported("reclaimPolicy", policy, _RECLAIM_POLICIES)
     if binding is None:
-        errors.append(required("volumeBindingMode"))
+        errors.required("volumeBindingMode")
     elif binding not in _BINDING_MODES:
-        errors.append(not_supported("volumeBindingMode", binding, _BINDING_MODES))
+        errors.not_supported("volumeBindingMode", binding, _BINDING_MODES)
     errors += _validate_allowed_topologies(found.get("allowedTopologies") or [])
-    return errors if provisioner else [*errors, required("provisioner")]
+    return errors if provisioner else ErrorList([*errors, required("provisioner")])
 
 
-def _validate_parameters(parameters: dict[str, str]) -> list[FieldError]:
+def _validate_parameters(parameters: dict[str, str]) -> ErrorList:
     if len(parameters) > _MAX_PARAMETERS:
-        return [too_long("parameters", _MAX_PARAMETERS)]
-    errors = []
+        return ErrorList([too_long("parameters", _MAX_PARAMETERS)])
+    errors = ErrorList()
     if "" in parameters:
-        errors.append(invalid_value("parameters", "", "field can not be empty."))
+        errors.invalid("parameters", "", "field can not be empty.")
     if sum(len(key.encode()) + len(text.encode()) for key, text in parameters.items()) > _MAX_BYTES:
-        errors.append(too_long("parameters", _MAX_BYTES))
+        errors.too_long("parameters", _MAX_BYTES)
     return errors
 
 
-def _validate_allowed_topologies(terms: list[Obj]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_allowed_topologies(terms: list[Obj]) -> ErrorList:
+    errors = ErrorList()
     # The server compares with as many empty terms as there are terms, too.
     seen: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
@@ -90,22 +93,22 @@ def _validate_allowed_topologies(terms: list[Obj]) -> list[FieldError]:
         for number, rule in enumerate(term.get("matchLabelExpressions") or []):
             place, key, values = f"{at}[{number}]", rule.get("key", ""), rule.get("values") or []
             if not values:
-                errors.append(required(f"{place}.values"))
+                errors.required(f"{place}.values")
             errors += [
                 duplicate(f"{place}.values[{position}]", value)
                 for position, value in enumerate(values)
                 if value in values[:position]
             ]
-            errors += [invalid_value(f"{place}.key", key, text) for text in label_key_texts(key)]
+            errors.invalid_each(f"{place}.key", key, label_key_texts(key))
             if key in found:
-                errors.append(duplicate(f"{place}.key", key))
+                errors.duplicate(f"{place}.key", key)
             found[key] = set(values)
         errors += [duplicate(at, "") for one in seen if one == found]
         seen.append(found)
     return errors
 
 
-def validate_volume_attachment(attachment: Obj) -> list[FieldError]:
+def validate_volume_attachment(attachment: Obj) -> ErrorList:
     """What is wrong with the attachment of a volume."""
     spec = attachment.get("spec") or {}
     source, node = spec.get("source") or {}, spec.get("nodeName", "")
@@ -122,34 +125,34 @@ def validate_volume_attachment(attachment: Obj) -> list[FieldError]:
         errors += validate_persistent_volume_spec(inline, "", here, inline=True)
     elif volume == "":
         errors.required(at, "must specify non empty persistentVolumeName")
-    errors.texts("spec.nodeName", node, dns_subdomain_texts(node))
+    errors.invalid_each("spec.nodeName", node, dns_subdomain_texts(node))
     if volume is not None:
-        errors.texts(at, volume, dns_subdomain_texts(volume))
+        errors.invalid_each(at, volume, dns_subdomain_texts(volume))
     return errors
 
 
-def validate_csi_driver(driver: Obj) -> list[FieldError]:
+def validate_csi_driver(driver: Obj) -> ErrorList:
     """What is wrong with a CSI driver."""
     spec = driver.get("spec") or {}
     policy, requests = spec.get("fsGroupPolicy"), spec.get("tokenRequests") or []
-    errors = []
+    errors = ErrorList()
     if policy is not None and policy not in _FS_GROUP_POLICIES:
-        errors.append(not_supported("spec.fsGroupPolicy", policy, _FS_GROUP_POLICIES))
+        errors.not_supported("spec.fsGroupPolicy", policy, _FS_GROUP_POLICIES)
     audiences: set[str] = set()
     for index, request in enumerate(requests):
         at, audience = f"spec.tokenRequests[{index}]", request.get("audience", "")
         seconds = request.get("expirationSeconds")
         if audience in audiences:
-            errors.append(duplicate(f"{at}.audience", audience))
+            errors.duplicate(f"{at}.audience", audience)
             continue
         audiences.add(audience)
         place = f"{at}.expirationSeconds"
         if seconds is not None and seconds < _MIN_TOKEN:
             text = "may not specify a duration less than 10 minutes"
-            errors.append(invalid_value(place, seconds, text))
+            errors.invalid(place, seconds, text)
         elif seconds is not None and seconds > _MAX_TOKEN:
             text = "may not specify a duration larger than 2^32 seconds"
-            errors.append(invalid_value(place, seconds, text))
+            errors.invalid(place, seconds, text)
     errors += [
         not_supported("spec.volumeLifecycleModes", mode, _LIFECYCLES)
         for mode in spec.get("volumeLifecycleModes") or []
@@ -159,15 +162,15 @@ def validate_csi_driver(driver: Obj) -> list[FieldError]:
     if period is not None and period < _MIN_PERIOD:
         at = "spec.nodeAllocatableUpdatePeriodSeconds"
         text = f"must be greater than or equal to {_MIN_PERIOD} seconds"
-        errors.append(invalid_value(at, period, text))
+        errors.invalid(at, period, text)
     secrets = spec.get("serviceAccountTokenInSecrets")
     if secrets is not None and not requests:
         text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
-        errors.append(invalid_value("spec.serviceAccountTokenInSecrets", secrets, text))
+        errors.invalid("spec.serviceAccountTokenInSecrets", secrets, text)
     return errors
 
 
-def validate_csi_node(node: Obj) -> list[FieldError]:
+def validate_csi_node(node: Obj) -> ErrorList:
     """What is wrong with the drivers of a node."""
     errors = ErrorList()
     names: set[str] = set()
@@ -175,26 +178,26 @@ def validate_csi_node(node: Obj) -> list[FieldError]:
         at, name, own = f"spec.drivers[{index}]", driver.get("name", ""), driver.get("nodeID", "")
         errors += validate_csi_driver_name(name, f"{at}.name")
         if not own:
-            errors.append(required(f"{at}.nodeID"))
+            errors.required(f"{at}.nodeID")
         if len(own) > _MAX_NODE_ID_LENGTH:
             text = f"must be {_MAX_NODE_ID_LENGTH} characters or less"
-            errors.append(invalid_value(f"{at}.nodeID", own, text))
+            errors.invalid(f"{at}.nodeID", own, text)
         count = (driver.get("allocatable") or {}).get("count")
         if count is not None and count < 0:
-            errors.append(invalid_value(f"{at}.allocatable.count", count, NEGATIVE))
+            errors.invalid(f"{at}.allocatable.count", count, NEGATIVE)
         if name in names:
-            errors.append(duplicate(f"{at}.name", name))
+            errors.duplicate(f"{at}.name", name)
         names.add(name)
         errors += _validate_topology_keys(driver.get("topologyKeys") or [], at)
     return errors
 
 
-def _validate_topology_keys(keys: list[str], at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_topology_keys(keys: list[str], at: str) -> ErrorList:
+    errors = ErrorList()
     for index, key in enumerate(keys):
         if not key:
-            errors.append(required(at))
+            errors.required(at)
         if key in keys[:index]:
-            errors.append(duplicate(at, key))
-        errors += [invalid_value(at, key, text) for text in label_key_texts(key)]
+            errors.duplicate(at, key)
+        errors.invalid_each(at, key, label_key_texts(key))
     return errors

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from pytest_kwait.apimachinery.validation import dns_subdomain_texts
 from pytest_kwait.simulator.api_errors import invalid_value, required
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["webhook_service_errors", "webhook_url_errors"]
@@ -21,46 +21,48 @@ __all__ = ["webhook_service_errors", "webhook_url_errors"]
 _FORM = "; desired format: https://host[/path]"
 
 
-def webhook_url_errors(url: str, at: str) -> list[FieldError]:
+def webhook_url_errors(url: str, at: str) -> ErrorList:
     """What keeps `url` from being called."""
     try:
         split = urlsplit(url)
         user, _, _ = split.netloc.rpartition("@")
     except ValueError as error:
-        return [required(at, f"url must be a valid URL: {error}{_FORM}")]
-    errors = []
+        return ErrorList([required(at, f"url must be a valid URL: {error}{_FORM}")])
+    errors = ErrorList()
     if split.scheme != "https":
         text = f"'https' is the only allowed URL scheme{_FORM}"
-        errors.append(invalid_value(at, split.scheme, text))
+        errors.invalid(at, split.scheme, text)
     if not split.netloc:
-        errors.append(invalid_value(at, "", f"host must be specified{_FORM}"))
+        errors.invalid(at, "", f"host must be specified{_FORM}")
     if user:
         text = "user information is not permitted in the URL"
-        errors.append(invalid_value(at, user, text))
+        errors.invalid(at, user, text)
     if split.fragment:
         text = "fragments are not permitted in the URL"
-        errors.append(invalid_value(at, split.fragment, text))
+        errors.invalid(at, split.fragment, text)
     if split.query:
         text = "query parameters are not permitted in the URL"
-        errors.append(invalid_value(at, split.query, text))
+        errors.invalid(at, split.query, text)
     return errors
 
 
-def webhook_service_errors(service: Obj, at: str) -> list[FieldError]:
+def webhook_service_errors(service: Obj, at: str) -> ErrorList:
     """What keeps a service from being called."""
     unnamed = [field for field in ("name", "namespace") if not service.get(field)]
-    errors = [required(f"{at}.{field}") for field in unnamed]
+    errors = ErrorList([required(f"{at}.{field}") for field in unnamed])
     port = service.get("port", 443)
     if not 1 <= port <= 65535:
         text = "port is not valid: must be between 1 and 65535, inclusive"
-        errors.append(invalid_value(f"{at}.port", port, text))
+        errors.invalid(f"{at}.port", port, text)
     path = service.get("path", "")
     if path in ("", "/"):
         return errors
     if path == "//":
-        return [*errors, invalid_value(f"{at}.path", path, "segment[0] may not be empty")]
+        return ErrorList(
+            [*errors, invalid_value(f"{at}.path", path, "segment[0] may not be empty")]
+        )
     if not path.startswith("/"):
-        errors.append(invalid_value(f"{at}.path", path, "must start with a '/'"))
+        errors.invalid(f"{at}.path", path, "must start with a '/'")
     for index, step in enumerate(path[1:].removesuffix("/").split("/")):
         texts = dns_subdomain_texts(step) if step else ["may not be empty"]
         sign = ":" if step else ""

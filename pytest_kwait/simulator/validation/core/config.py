@@ -15,11 +15,11 @@ from pytest_kwait.apimachinery.validation import NEGATIVE, config_key_texts
 from pytest_kwait.simulator.api_errors import forbidden_field, invalid_value, required, too_long
 from pytest_kwait.simulator.codec.json_yaml import find_json_error
 from pytest_kwait.simulator.objects import annotations_of
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -43,19 +43,23 @@ _JSON_KEYS = {".dockercfg", ".dockerconfigjson"}
 _PEM_BEGIN = re.compile(r"^-----BEGIN (.*)-----$", re.MULTILINE)
 
 
-def _validate_keys(keys: Iterable[str], field: str) -> list[FieldError]:
-    return [
-        invalid_value(f"{field}[{key}]", key, text)
-        for key in keys
-        for text in config_key_texts(key)
-    ]
+def _validate_keys(keys: Iterable[str], field: str) -> ErrorList:
+    return ErrorList(
+        [
+            invalid_value(f"{field}[{key}]", key, text)
+            for key in keys
+            for text in config_key_texts(key)
+        ]
+    )
 
 
-def validate_immutable_data(new: Obj, old: Obj, *fields: str) -> list[FieldError]:
+def validate_immutable_data(new: Obj, old: Obj, *fields: str) -> ErrorList:
     """What of an immutable config map or secret was changed."""
     if not old.get("immutable"):
-        return []
-    errors = [] if new.get("immutable") else [forbidden_field("immutable", _DATA_IMMUTABLE)]
+        return ErrorList()
+    errors = ErrorList()
+    if not new.get("immutable"):
+        errors.forbidden("immutable", _DATA_IMMUTABLE)
     errors += [
         forbidden_field(field, _DATA_IMMUTABLE)
         for field in fields
@@ -64,43 +68,47 @@ def validate_immutable_data(new: Obj, old: Obj, *fields: str) -> list[FieldError
     return errors
 
 
-def validate_config_map(obj: Obj) -> list[FieldError]:
+def validate_config_map(obj: Obj) -> ErrorList:
     """What is wrong with a config map."""
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
-    errors: list[FieldError] = []
+    errors = ErrorList()
     for key in data:
         errors += _validate_keys([key], "data")
         if key in binary:
             text = "duplicate of key present in binaryData"
-            errors.append(invalid_value(f"data[{key}]", key, text))
+            errors.invalid(f"data[{key}]", key, text)
     errors += _validate_keys(binary, "binaryData")
     size = sum(len(text.encode()) for text in data.values())
     size += sum(len(base64.b64decode(text)) for text in binary.values())
-    return errors if size <= _MAX_SECRET_SIZE else [*errors, too_long("[]", _MAX_SECRET_SIZE)]
+    return (
+        errors
+        if size <= _MAX_SECRET_SIZE
+        else ErrorList([*errors, too_long("[]", _MAX_SECRET_SIZE)])
+    )
 
 
-def validate_secret(obj: Obj) -> list[FieldError]:
+def validate_secret(obj: Obj) -> ErrorList:
     """What is wrong with a secret."""
     data, kind = obj.get("data") or {}, obj.get("type", "")
     errors = _validate_keys(data, "data")
     if sum(len(base64.b64decode(text or "")) for text in data.values()) > _MAX_SECRET_SIZE:
-        errors.append(too_long("data", _MAX_SECRET_SIZE))
+        errors.too_long("data", _MAX_SECRET_SIZE)
     if kind == "kubernetes.io/service-account-token" and not annotations_of(obj).get(
         _SERVICE_ACCOUNT_ANNOTATION
     ):
-        errors.append(required(f"metadata.annotations[{_SERVICE_ACCOUNT_ANNOTATION}]"))
+        errors.required(f"metadata.annotations[{_SERVICE_ACCOUNT_ANNOTATION}]")
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         errors += [required("data[username]"), required("data[password]")]
     if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
-        errors.append(required("data[ssh-privatekey]"))
+        errors.required("data[ssh-privatekey]")
     for key in _REQUIRED_KEYS.get(kind, ()):
         if key not in data:
-            errors.append(required(f"data[{key}]"))
+            errors.required(f"data[{key}]")
         elif key in _JSON_KEYS and (
             why := _find_json_object_error(base64.b64decode(data[key] or ""))
         ):
             at = f"data[{key}]"
-            errors.append(invalid_value(at, "<secret contents redacted>", why))
+            errors.invalid(at, "<secret contents redacted>", why)
     return errors
 
 
@@ -139,14 +147,14 @@ def get_secret_warnings(obj: Obj) -> list[str]:
     return []
 
 
-def validate_lease(obj: Obj) -> list[FieldError]:
+def validate_lease(obj: Obj) -> ErrorList:
     """What is wrong with a lease."""
     spec = obj.get("spec") or {}
     seconds, changes = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-    errors = []
+    errors = ErrorList()
     if seconds is not None and seconds <= 0:
         at = "spec.leaseDurationSeconds"
-        errors.append(invalid_value(at, seconds, "must be greater than 0"))
+        errors.invalid(at, seconds, "must be greater than 0")
     if changes is not None and changes < 0:
-        errors.append(invalid_value("spec.leaseTransitions", changes, NEGATIVE))
+        errors.invalid("spec.leaseTransitions", changes, NEGATIVE)
     return errors

@@ -17,10 +17,7 @@ from pytest_kwait.apimachinery.validation import (
     port_number_texts,
 )
 from pytest_kwait.simulator.api_errors import (
-    duplicate,
     invalid_value,
-    not_supported,
-    required,
     too_many,
 )
 from pytest_kwait.simulator.validation.addresses import (
@@ -30,11 +27,11 @@ from pytest_kwait.simulator.validation.addresses import (
     validate_ip,
 )
 from pytest_kwait.simulator.validation.core.services import PROTOCOLS
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["validate_endpoint_slice", "validate_endpoint_subsets"]
@@ -43,19 +40,21 @@ _TYPES = ("FQDN", "IPv4", "IPv6")
 _MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
 
 
-def _validate_text(
-    at: str, value: str | None, texts: Callable[[str], list[str]]
-) -> list[FieldError]:
-    return [] if value is None else [invalid_value(at, value, text) for text in texts(value)]
+def _validate_text(at: str, value: str | None, texts: Callable[[str], list[str]]) -> ErrorList:
+    return (
+        ErrorList()
+        if value is None
+        else ErrorList([invalid_value(at, value, text) for text in texts(value)])
+    )
 
 
-def validate_endpoint_subsets(subsets: list[Obj]) -> list[FieldError]:
+def validate_endpoint_subsets(subsets: list[Obj]) -> ErrorList:
     """What is wrong with the subsets of an Endpoints object."""
-    errors: list[FieldError] = []
+    errors = ErrorList()
     for index, subset in enumerate(subsets):
         at, ports = f"subsets[{index}]", subset.get("ports") or []
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            errors.append(required(at, "must specify `addresses` or `notReadyAddresses`"))
+            errors.required(at, "must specify `addresses` or `notReadyAddresses`")
         for field in ("addresses", "notReadyAddresses"):
             for number, address in enumerate(subset.get(field) or []):
                 errors += _validate_endpoint_address(address, f"{at}.{field}[{number}]")
@@ -64,72 +63,74 @@ def validate_endpoint_subsets(subsets: list[Obj]) -> list[FieldError]:
     return errors
 
 
-def _validate_endpoint_address(address: Obj, at: str) -> list[FieldError]:
+def _validate_endpoint_address(address: Obj, at: str) -> ErrorList:
     value = address.get("ip", "")
-    return [
-        *validate_ip(f"{at}.ip", value),
-        *_validate_text(f"{at}.hostname", address.get("hostname") or None, dns_label_texts),
-        *_validate_text(f"{at}.nodeName", address.get("nodeName"), dns_subdomain_texts),
-        *validate_endpoint_ip(f"{at}.ip", value),
-    ]
+    return ErrorList(
+        [
+            *validate_ip(f"{at}.ip", value),
+            *_validate_text(f"{at}.hostname", address.get("hostname") or None, dns_label_texts),
+            *_validate_text(f"{at}.nodeName", address.get("nodeName"), dns_subdomain_texts),
+            *validate_endpoint_ip(f"{at}.ip", value),
+        ]
+    )
 
 
-def _validate_endpoint_port(port: Obj, at: str, *, named: bool) -> list[FieldError]:
+def _validate_endpoint_port(port: Obj, at: str, *, named: bool) -> ErrorList:
     number, protocol, name = port.get("port", 0), port.get("protocol", ""), port.get("name", "")
     errors = _validate_text(f"{at}.name", name or None, dns_label_texts)
     if named and not name:
-        errors.append(required(f"{at}.name"))
-    errors += [invalid_value(f"{at}.port", number, text) for text in port_number_texts(number)]
+        errors.required(f"{at}.name")
+    errors.invalid_each(f"{at}.port", number, port_number_texts(number))
     if protocol not in PROTOCOLS:
-        errors.append(not_supported(f"{at}.protocol", protocol, PROTOCOLS))
+        errors.not_supported(f"{at}.protocol", protocol, PROTOCOLS)
     return errors + _validate_text(f"{at}.appProtocol", port.get("appProtocol"), label_key_texts)
 
 
-def validate_endpoint_slice(part: Obj, old: Obj | None = None) -> list[FieldError]:
+def validate_endpoint_slice(part: Obj, old: Obj | None = None) -> ErrorList:
     """What is wrong with an endpoint slice; endpoints that stayed are not looked at."""
-    kind, errors = part.get("addressType", ""), []
+    kind, errors = part.get("addressType", ""), ErrorList()
     if kind and kind not in _TYPES:
-        errors.append(not_supported("addressType", kind, _TYPES))
+        errors.not_supported("addressType", kind, _TYPES)
     elif not kind:
-        errors.append(required("addressType"))
+        errors.required("addressType")
     errors += _validate_slice_ports(part.get("ports") or [])
     endpoints = part.get("endpoints") or []
     if old is None or endpoints != (old.get("endpoints") or []):
         errors += _validate_slice_endpoints(endpoints, kind)
     if old is not None and kind != old.get("addressType"):
-        errors.append(invalid_value("addressType", kind, "field is immutable"))
+        errors.invalid("addressType", kind, "field is immutable")
     return errors
 
 
-def _validate_slice_ports(ports: list[Obj]) -> list[FieldError]:
+def _validate_slice_ports(ports: list[Obj]) -> ErrorList:
     if len(ports) > _MAX_PORTS:
-        return [too_many("ports", len(ports), _MAX_PORTS)]
-    errors: list[FieldError] = []
+        return ErrorList([too_many("ports", len(ports), _MAX_PORTS)])
+    errors = ErrorList()
     names: set[str] = set()
     for index, port in enumerate(ports):
         at, name, protocol = f"ports[{index}]", port.get("name") or "", port.get("protocol")
         errors += _validate_text(f"{at}.name", name or None, dns_label_texts)
         if name in names:
-            errors.append(duplicate(f"{at}.name", name))
+            errors.duplicate(f"{at}.name", name)
         names.add(name)
         if protocol is None:
-            errors.append(required(f"{at}.protocol"))
+            errors.required(f"{at}.protocol")
         elif protocol not in PROTOCOLS:
-            errors.append(not_supported(f"{at}.protocol", protocol, PROTOCOLS))
+            errors.not_supported(f"{at}.protocol", protocol, PROTOCOLS)
         errors += _validate_text(f"{at}.appProtocol", port.get("appProtocol"), label_key_texts)
     return errors
 
 
-def _validate_slice_endpoints(endpoints: list[Obj], kind: str) -> list[FieldError]:
+def _validate_slice_endpoints(endpoints: list[Obj], kind: str) -> ErrorList:
     if len(endpoints) > _MAX_ENDPOINTS:
-        return [too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)]
-    errors: list[FieldError] = []
+        return ErrorList([too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)])
+    errors = ErrorList()
     for index, endpoint in enumerate(endpoints):
         at, addresses = f"endpoints[{index}]", endpoint.get("addresses") or []
         if not addresses:
-            errors.append(required(f"{at}.addresses", "must contain at least 1 address"))
+            errors.required(f"{at}.addresses", "must contain at least 1 address")
         elif len(addresses) > _MAX_ADDRESSES:
-            errors.append(too_many(f"{at}.addresses", len(addresses), _MAX_ADDRESSES))
+            errors.too_many(f"{at}.addresses", len(addresses), _MAX_ADDRESSES)
         for number, address in enumerate(addresses):
             errors += _validate_address_value(address, kind, f"{at}.addresses", number)
         errors += _validate_text(f"{at}.nodeName", endpoint.get("nodeName"), dns_subdomain_texts)
@@ -138,12 +139,12 @@ def _validate_slice_endpoints(endpoints: list[Obj], kind: str) -> list[FieldErro
     return errors
 
 
-def _validate_address_value(address: str, kind: str, at: str, number: int) -> list[FieldError]:
+def _validate_address_value(address: str, kind: str, at: str, number: int) -> ErrorList:
     place = f"{at}[{number}]"
     if kind == "FQDN":
         return validate_fqdn(place, address)
     if kind not in ("IPv4", "IPv6"):
-        return []
+        return ErrorList()
     if kind == "IPv4":
         errors = validate_ip(place, address)
     else:
@@ -151,21 +152,21 @@ def _validate_address_value(address: str, kind: str, at: str, number: int) -> li
     if errors:
         return errors
     if get_ip_family(address) != kind:
-        errors.append(invalid_value(at, address, f"must be an {kind} address"))
+        errors.invalid(at, address, f"must be an {kind} address")
     return errors + validate_endpoint_ip(place, address)
 
 
-def _validate_hints(hints: Obj, at: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_hints(hints: Obj, at: str) -> ErrorList:
+    errors = ErrorList()
     for field, texts in (("forZones", label_value_texts), ("forNodes", dns_subdomain_texts)):
         found = hints.get(field) or []
         if len(found) > _MAX_HINTS:
-            return [*errors, too_many(f"{at}.{field}", len(found), _MAX_HINTS)]
+            return ErrorList([*errors, too_many(f"{at}.{field}", len(found), _MAX_HINTS)])
         names: set[str] = set()
         for index, hint in enumerate(found):
             place, name = f"{at}.{field}[{index}].name", hint.get("name", "")
             if name in names:
-                errors.append(duplicate(place, name))
+                errors.duplicate(place, name)
             names.add(name)
             errors += _validate_text(place, name, texts)
     return errors

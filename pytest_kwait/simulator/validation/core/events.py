@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import dns_subdomain_texts, label_key_texts
-from pytest_kwait.simulator.api_errors import invalid_value, render_json, required
+from pytest_kwait.simulator.api_errors import invalid_value, render_json
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = ["validate_event", "validate_event_update"]
@@ -31,19 +31,19 @@ _MAX_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128}
 _MAX_NOTE_LENGTH = 1024
 
 
-def validate_event(event: Obj, *, newer: bool) -> list[FieldError]:
+def validate_event(event: Obj, *, newer: bool) -> ErrorList:
     """What is wrong with an event, which is in the older form; `newer` if it was sent as newer."""
     errors = _validate_common_fields(event, newer=newer)
     if not newer:
         return errors
     name = event["metadata"].get("name", "")
-    errors += [invalid_value("metadata.name", name, text) for text in dns_subdomain_texts(name)]
+    errors.invalid_each("metadata.name", name, dns_subdomain_texts(name))
     errors += _validate_series(event)
     if not event.get("eventTime"):
-        errors.append(required("eventTime"))
+        errors.required("eventTime")
     kind = event.get("type", "")
     if kind not in ("Normal", "Warning"):
-        errors.append(invalid_value("type", "", f"has invalid value: {kind}"))
+        errors.invalid("type", "", f"has invalid value: {kind}")
     source = event.get("source") or {}
     unset = [field for field in ("firstTimestamp", "lastTimestamp", "count") if event.get(field)]
     unset += ["source"] if source.get("component") or source.get("host") else []
@@ -51,45 +51,45 @@ def validate_event(event: Obj, *, newer: bool) -> list[FieldError]:
     return errors
 
 
-def _validate_common_fields(event: Obj, *, newer: bool) -> list[FieldError]:
+def _validate_common_fields(event: Obj, *, newer: bool) -> ErrorList:
     about = (event.get("involvedObject") or {}).get("namespace", "")
     namespace, at = event["metadata"].get("namespace", ""), "involvedObject.namespace"
     if not event.get("eventTime"):
         astray = namespace not in ("", "default") if not about else namespace != about
-        return [invalid_value(at, about, _NAMESPACE_MISMATCH)] if astray else []
-    errors: list[FieldError] = []
+        return ErrorList([invalid_value(at, about, _NAMESPACE_MISMATCH)]) if astray else ErrorList()
+    errors = ErrorList()
     if not about and namespace not in ("default", "kube-system"):
-        errors.append(invalid_value(at, about, _NAMESPACE_MISMATCH))
+        errors.invalid(at, about, _NAMESPACE_MISMATCH)
     reporter = event.get("reportingComponent", "")
     at = "reportingController" if newer else "reportingComponent"
     if not reporter:
-        errors.append(required(at))
-    errors += [invalid_value(at, reporter, text) for text in label_key_texts(reporter)]
+        errors.required(at)
+    errors.invalid_each(at, reporter, label_key_texts(reporter))
     for field, most in _MAX_LENGTHS.items():
         value = event.get(field, "")
         if not value:
-            errors.append(required(field))
+            errors.required(field)
         if len(value.encode()) > most:
-            errors.append(invalid_value(field, "", f"can have at most {most} characters"))
+            errors.invalid(field, "", f"can have at most {most} characters")
     if len(event.get("message", "").encode()) > _MAX_NOTE_LENGTH:
         text = f"can have at most {_MAX_NOTE_LENGTH} characters"
-        errors.append(invalid_value("message", "", text))
+        errors.invalid("message", "", text)
     return errors
 
 
-def _validate_series(event: Obj) -> list[FieldError]:
+def _validate_series(event: Obj) -> ErrorList:
     series = event.get("series")
     if series is None:
-        return []
-    errors = []
+        return ErrorList()
+    errors = ErrorList()
     if series.get("count", 0) < 2:
-        errors.append(invalid_value("series.count", "", "should be at least 2"))
+        errors.invalid("series.count", "", "should be at least 2")
     if not series.get("lastObservedTime"):
-        errors.append(required("series.lastObservedTime"))
+        errors.required("series.lastObservedTime")
     return errors
 
 
-def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> list[FieldError]:
+def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> ErrorList:
     """What is wrong with a change of an event: the newer version lets only the series change."""
     errors = _validate_common_fields(new, newer=newer)
     if not newer:
@@ -113,7 +113,7 @@ def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> list[FieldError
         ("reportingInstance", "reportingInstance"),
     ):
         if (new.get(field) or None) != (old.get(field) or None):
-            errors.append(invalid_value(shown, _render_field(field, new), "field is immutable"))
+            errors.invalid(shown, _render_field(field, new), "field is immutable")
     return errors
 
 

@@ -12,13 +12,11 @@ from pytest_kwait.apimachinery.validation import label_key_texts, label_value_te
 from pytest_kwait.simulator.api_errors import (
     FieldError,
     forbidden_field,
-    invalid_value,
-    not_supported,
     render_json,
-    required,
 )
 from pytest_kwait.simulator.validation.addresses import get_cidr_warnings, parse_cidr, validate_cidr
 from pytest_kwait.simulator.validation.core.resources import validate_resource_quantity
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import Rendered
@@ -68,7 +66,7 @@ _TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UPDATE_FORBIDDEN = 'node updates may not change {} except from "" to valid'
 
 
-def validate_node(node: Obj) -> list[FieldError]:
+def validate_node(node: Obj) -> ErrorList:
     """What is wrong with any node."""
     spec = node.get("spec") or {}
     errors = _validate_taints(spec.get("taints") or []) + _validate_node_resources(node)
@@ -86,11 +84,11 @@ def validate_node(node: Obj) -> list[FieldError]:
         errors.append(FieldError("InternalError", "spec.podCIDRs", text))
     if len(networks) > 1 and (len(families) < 2 or len(networks) > 2):
         text = "may specify no more than one CIDR for each IP family"
-        errors.append(invalid_value("spec.podCIDRs", networks, text))
+        errors.invalid("spec.podCIDRs", networks, text)
     return errors
 
 
-def validate_node_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_node_update(new: Obj, old: Obj) -> ErrorList:
     """What is wrong with a change of a node or of its status."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     errors = _validate_node_resources(new)
@@ -103,15 +101,15 @@ def validate_node_update(new: Obj, old: Obj) -> list[FieldError]:
         addresses.append(pair)
     now, then = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
     if then and len(now) != len(then):
-        errors.append(forbidden_field("spec.podCIDRs", _UPDATE_FORBIDDEN.format("podCIDR")))
+        errors.forbidden("spec.podCIDRs", _UPDATE_FORBIDDEN.format("podCIDR"))
     elif then:
         changed = sum(new != old for new, old in zip(now, then, strict=True))
         errors += [forbidden_field("spec.podCIDRs", _UPDATE_FORBIDDEN.format("podCIDR"))] * changed
     if before.get("providerID") and spec.get("providerID") != before["providerID"]:
-        errors.append(forbidden_field("spec.providerID", _UPDATE_FORBIDDEN.format("providerID")))
+        errors.forbidden("spec.providerID", _UPDATE_FORBIDDEN.format("providerID"))
     errors += _validate_taints(spec.get("taints") or [])
     if spec.get("externalID", "") != before.get("externalID", ""):
-        errors.append(forbidden_field("spec.externalID", "may not be updated"))
+        errors.forbidden("spec.externalID", "may not be updated")
     return errors
 
 
@@ -126,29 +124,31 @@ def get_node_warnings(node: Obj) -> list[str]:
     return texts
 
 
-def _validate_node_resources(node: Obj) -> list[FieldError]:
+def _validate_node_resources(node: Obj) -> ErrorList:
     status = node.get("status") or {}
-    return [
-        error
-        for field in ("capacity", "allocatable")
-        for name, amount in sorted((status.get(field) or {}).items())
-        for error in validate_resource_quantity(name, amount, f"status.{field}.{name}")
-    ]
+    return ErrorList(
+        [
+            error
+            for field in ("capacity", "allocatable")
+            for name, amount in sorted((status.get(field) or {}).items())
+            for error in validate_resource_quantity(name, amount, f"status.{field}.{name}")
+        ]
+    )
 
 
-def _validate_taints(taints: list[Obj]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_taints(taints: list[Obj]) -> ErrorList:
+    errors = ErrorList()
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         at = f"metadata.taints[{index}]"
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
-        errors += [invalid_value(f"{at}.key", key, text) for text in label_key_texts(key)]
+        errors.invalid_each(f"{at}.key", key, label_key_texts(key))
         if texts := label_value_texts(value):
-            errors.append(invalid_value(f"{at}.value", value, ";".join(texts)))
+            errors.invalid(f"{at}.value", value, ";".join(texts))
         if not effect:
-            errors.append(required(f"{at}.effect"))
+            errors.required(f"{at}.effect")
         elif effect not in _TAINT_EFFECTS:
-            errors.append(not_supported(f"{at}.effect", effect, _TAINT_EFFECTS))
+            errors.not_supported(f"{at}.effect", effect, _TAINT_EFFECTS)
         if (key, effect) in seen:
             added = taint.get("timeAdded")
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": added}

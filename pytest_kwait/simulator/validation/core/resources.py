@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity, sum_quantities
 from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, label_key_texts
-from pytest_kwait.simulator.api_errors import invalid_value
 from pytest_kwait.simulator.validation.field_errors import ErrorList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -54,14 +52,16 @@ def is_domain_prefixed_resource(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def validate_resource_quantity(name: str, text: str, at: str) -> list[FieldError]:
+def validate_resource_quantity(name: str, text: str, at: str) -> ErrorList:
     """Why there cannot be so much of the resource `name`."""
     amount = parse_quantity(text)
-    errors = [invalid_value(at, str(amount), NEGATIVE)] if amount.amount < 0 else []
+    errors = ErrorList()
+    if amount.amount < 0:
+        errors.invalid(at, str(amount), NEGATIVE)
     if (name in INTEGER_RESOURCES or is_domain_prefixed_resource(name)) and (
         amount.amount * 1000
     ) % 1000 != 0:
-        errors.append(invalid_value(at, str(amount), "must be an integer"))
+        errors.invalid(at, str(amount), "must be an integer")
     return errors
 
 
@@ -121,7 +121,7 @@ def _is_extended_resource(name: str) -> bool:
 
 def _validate_resource_name(name: str, at: str) -> ErrorList:
     errors = ErrorList()
-    errors.texts(at, name, label_key_texts(name))
+    errors.invalid_each(at, name, label_key_texts(name))
     if errors:
         return errors
     if (
@@ -152,7 +152,7 @@ def _validate_pod_resource_name(name: str, at: str) -> ErrorList:
         return ErrorList()
     errors = _validate_resource_name(name, at)
     if not errors and not name.startswith(_HUGE_PAGES_PREFIX):
-        errors.unsupported(at, name, ("cpu", "hugepages-", "memory"))
+        errors.not_supported(at, name, ("cpu", "hugepages-", "memory"))
     return errors
 
 
@@ -242,7 +242,7 @@ def _validate_resource_claim_names(claims: Iterable[Obj], known: list[str], at: 
             errors.duplicate(here, name)
         else:
             if request:
-                errors.texts(f"{here}.request", request, dns_label_texts(request))
+                errors.invalid_each(f"{here}.request", request, dns_label_texts(request))
             if key in taken:
                 errors.duplicate(here, key)
             elif not request:
@@ -253,7 +253,7 @@ def _validate_resource_claim_names(claims: Iterable[Obj], known: list[str], at: 
         if name not in known:
             names = f": {', '.join(known)}" if known else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{names}"
-            errors.unknown(here, name, detail)
+            errors.not_found(here, name, detail)
     return errors
 
 

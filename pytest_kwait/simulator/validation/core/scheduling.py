@@ -115,9 +115,9 @@ def _validate_node_selector_requirement(rule: Obj, at: str, *, values: bool) -> 
     else:
         errors.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
     key = rule.get("key", "")
-    errors.texts(f"{at}.key", key, label_key_texts(key))
+    errors.invalid_each(f"{at}.key", key, label_key_texts(key))
     for index, value in enumerate(given if values else ()):
-        errors.texts(f"{at}.values[{index}]", value, label_value_texts(value))
+        errors.invalid_each(f"{at}.values[{index}]", value, label_value_texts(value))
     return errors
 
 
@@ -133,7 +133,7 @@ def _validate_node_field_selector_requirement(rule: Obj, at: str) -> ErrorList:
         errors.invalid(f"{at}.key", key, "not a valid field selector key")
         return errors
     for index, value in enumerate(values):
-        errors.texts(f"{at}.values[{index}]", value, dns_subdomain_texts(value))
+        errors.invalid_each(f"{at}.values[{index}]", value, dns_subdomain_texts(value))
     return errors
 
 
@@ -143,12 +143,12 @@ def _validate_pod_affinity_term(term: Obj, at: str) -> ErrorList:
         if field in term:
             errors += selector_errors(term[field], f"{at}.{field}")
     for name in term.get("namespaces", ()):
-        errors.texts(f"{at}.namespace", name, dns_label_texts(name))
+        errors.invalid_each(f"{at}.namespace", name, dns_label_texts(name))
     errors += _validate_match_label_keys(term, at)
     key = term.get("topologyKey", "")
     if not key:
         errors.required(f"{at}.topologyKey", "can not be empty")
-    errors.texts(f"{at}.topologyKey", key, label_key_texts(key))
+    errors.invalid_each(f"{at}.topologyKey", key, label_key_texts(key))
     return errors
 
 
@@ -162,7 +162,7 @@ def _validate_match_label_keys(term: Obj, at: str) -> ErrorList:
             errors.forbidden(f"{at}.{field}", _NO_SELECTOR)
             continue
         for index, key in enumerate(keys):
-            errors.texts(f"{at}.{field}[{index}]", key, label_key_texts(key))
+            errors.invalid_each(f"{at}.{field}[{index}]", key, label_key_texts(key))
     seen = set((selector or {}).get("matchLabels", {}))
     for rule in (selector or {}).get("matchExpressions", ()):
         key = rule.get("key", "")
@@ -188,7 +188,7 @@ def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> Err
         if not topology:
             errors.required(f"{here}.topologyKey", "can not be empty")
         if action not in _UNSATISFIABLE_ACTIONS:
-            errors.unsupported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE_ACTIONS)
+            errors.not_supported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE_ACTIONS)
         for other in constraints[index + 1 :]:
             if (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) == (
                 topology,
@@ -207,7 +207,7 @@ def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> Err
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(field)
             if policy is not None and policy not in _NODE_INCLUSION_POLICIES:
-                errors.unsupported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
+                errors.not_supported(f"{here}.{field}", policy, _NODE_INCLUSION_POLICIES)
         errors += _validate_match_label_keys({**constraint, "mismatchLabelKeys": []}, here)
         if "labelSelector" in constraint:
             errors += selector_errors(constraint["labelSelector"], f"{here}.labelSelector")
@@ -229,7 +229,7 @@ def validate_tolerations(tolerations: list[Obj], at: str) -> ErrorList:
         key, operator = toleration.get("key", ""), toleration.get("operator", "")
         value, effect = toleration.get("value", ""), toleration.get("effect", "")
         if key:
-            errors.texts(f"{here}.key", key, label_key_texts(key))
+            errors.invalid_each(f"{here}.key", key, label_key_texts(key))
         elif operator != "Exists":
             text = (
                 'operator must be Exists when `key` is empty, which means "match all values and '
@@ -253,9 +253,9 @@ def validate_tolerations(tolerations: list[Obj], at: str) -> ErrorList:
                 if operator in _TOLERATION_OPERATORS
                 else _TOLERATION_OPERATORS[:2]
             )
-            errors.unsupported(f"{here}.operator", operator, valid)
+            errors.not_supported(f"{here}.operator", operator, valid)
         if effect and effect not in _TAINT_EFFECTS:
-            errors.unsupported(f"{here}.effect", effect, _TAINT_EFFECTS)
+            errors.not_supported(f"{here}.effect", effect, _TAINT_EFFECTS)
     if not errors:
         _RECENTLY_VALID.add(tolerations)
     return errors

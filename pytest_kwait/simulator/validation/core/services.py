@@ -18,12 +18,10 @@ from pytest_kwait.apimachinery.validation import (
     port_number_texts,
 )
 from pytest_kwait.simulator.api_errors import (
-    duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
     render_json,
-    required,
 )
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.addresses import (
@@ -35,12 +33,12 @@ from pytest_kwait.simulator.validation.addresses import (
     validate_endpoint_ip,
     validate_ip,
 )
+from pytest_kwait.simulator.validation.field_errors import ErrorList
 from pytest_kwait.simulator.validation.objectmeta import label_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -70,53 +68,53 @@ def is_headless(spec: Obj) -> bool:
     return bool(spec.get("clusterIPs") == ["None"])
 
 
-def validate_cluster_ips(spec: Obj, before: Obj | None) -> list[FieldError]:
+def validate_cluster_ips(spec: Obj, before: Obj | None) -> ErrorList:
     """What contradicts itself among addresses, families and policy; `before` is the old spec."""
     if spec.get("type") == "ExternalName":
-        return []
+        return ErrorList()
     address, addresses = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
-    errors: list[FieldError] = []
+    errors = ErrorList()
     if address and not addresses:
-        errors.append(required(_IPS))
+        errors.required(_IPS)
     elif address and addresses[0] != address:
-        errors.append(invalid_value(_IPS, addresses, "first value must match `clusterIP`"))
+        errors.invalid(_IPS, addresses, "first value must match `clusterIP`")
     elif addresses and not address:
         text = "must be empty when `clusterIP` is not specified"
-        errors.append(invalid_value(_IPS, addresses, text))
+        errors.invalid(_IPS, addresses, text)
     families = spec.get("ipFamilies") or []
     for index, family in enumerate(families):
         if family not in _KNOWN_FAMILIES:
-            errors.append(not_supported(f"{_FAMILIES}[{index}]", family, _KNOWN_FAMILIES))
+            errors.not_supported(f"{_FAMILIES}[{index}]", family, _KNOWN_FAMILIES)
         if family in families[:index]:
-            errors.append(duplicate(f"{_FAMILIES}[{index}]", family))
+            errors.duplicate(f"{_FAMILIES}[{index}]", family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:
-        errors.append(not_supported(_POLICY, policy, _FAMILY_POLICIES))
+        errors.not_supported(_POLICY, policy, _FAMILY_POLICIES)
     return errors + _validate_cluster_ip_list(spec, (before or {}).get("clusterIPs") or [])
 
 
-def _validate_cluster_ip_list(spec: Obj, kept: list[str]) -> list[FieldError]:
+def _validate_cluster_ip_list(spec: Obj, kept: list[str]) -> ErrorList:
     addresses = spec.get("clusterIPs") or []
-    errors: list[FieldError] = []
+    errors = ErrorList()
     broken = False
     for index, address in enumerate(addresses):
         if index == 0 and address == "None":
             if len(addresses) > 1:
                 broken = True
                 text = "'None' must be the first and only value"
-                errors.append(invalid_value(_IPS, addresses, text))
+                errors.invalid(_IPS, addresses, text)
             continue
         found = validate_ip(f"{_IPS}[{index}]", address, kept)
         broken = broken or bool(found)
         errors += found
     if len(addresses) > 2:
-        errors.append(invalid_value(_IPS, addresses, "may only hold up to 2 values"))
+        errors.invalid(_IPS, addresses, "may only hold up to 2 values")
     if broken:
         return errors
     families = {get_ip_family(address) for address in addresses}
     if len(addresses) > 1 and len(families) < 2:
         text = "may specify no more than one IP for each IP family"
-        errors.append(invalid_value(_IPS, addresses, text))
+        errors.invalid(_IPS, addresses, text)
     if not is_headless(spec):
         pairs = zip(addresses, spec.get("ipFamilies") or [], strict=False)
         errors += [
@@ -131,9 +129,7 @@ def _validate_cluster_ip_list(spec: Obj, kept: list[str]) -> list[FieldError]:
     return errors
 
 
-def init_ip_family_fields(
-    spec: Obj, before: Obj | None, served: Collection[str]
-) -> list[FieldError]:
+def init_ip_family_fields(spec: Obj, before: Obj | None, served: Collection[str]) -> ErrorList:
     """Set the families and the policy that follow from the rest, in place.
 
     Args:
@@ -145,7 +141,7 @@ def init_ip_family_fields(
         What is asked for and cannot be had.
     """
     if spec["type"] == "ExternalName":
-        return []
+        return ErrorList()
     selected = bool(spec.get("selector"))
     if spec.get("ipFamilyPolicy") is None:
         if before is not None and before.get("ipFamilyPolicy") is not None:
@@ -164,7 +160,7 @@ def init_ip_family_fields(
             families.append(next(iter(served)))
         if len(families) < 2 and not single:
             families.append("IPv6" if families[0] == "IPv4" else "IPv4")
-        return []
+        return ErrorList()
     if not errors:
         errors = _validate_served_families(spec, served)
     if not families and not errors:
@@ -174,10 +170,8 @@ def init_ip_family_fields(
     return errors
 
 
-def _validate_family_policy(
-    spec: Obj, before: Obj | None, served: Collection[str]
-) -> list[FieldError]:
-    policy, errors = spec["ipFamilyPolicy"], []
+def _validate_family_policy(spec: Obj, before: Obj | None, served: Collection[str]) -> ErrorList:
+    policy, errors = spec["ipFamilyPolicy"], ErrorList()
     parts = (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family"))
     for field, words in parts if before is not None else ():
         now, then = spec.get(field) or [], (before or {}).get(field) or []
@@ -186,12 +180,12 @@ def _validate_family_policy(
                 spec[field] = now[:1]
         elif now and len(now) < len(then):
             text = f"must be 'SingleStack' to release the secondary {words}"
-            errors.append(invalid_value(_POLICY, policy, text))
+            errors.invalid(_POLICY, policy, text)
     if policy == "SingleStack":
         for field, words in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
             if len(spec.get(field) or []) == 2:
                 text = "must be 'RequireDualStack' or 'PreferDualStack' when multiple "
-                errors.append(invalid_value(_POLICY, policy, f"{text}{words} are specified"))
+                errors.invalid(_POLICY, policy, f"{text}{words} are specified")
     addresses = spec.get("clusterIPs") or []
     for index, address in enumerate(addresses):
         if address == "None":
@@ -203,15 +197,15 @@ def _validate_family_policy(
                 families.append(family)
             else:
                 text = f"{family} is not configured on this cluster"
-                errors.append(invalid_value(f"{_IPS}[{index}]", addresses, text))
+                errors.invalid(f"{_IPS}[{index}]", addresses, text)
     return errors
 
 
-def _validate_served_families(spec: Obj, served: Collection[str]) -> list[FieldError]:
-    errors = []
+def _validate_served_families(spec: Obj, served: Collection[str]) -> ErrorList:
+    errors = ErrorList()
     if spec["ipFamilyPolicy"] == "RequireDualStack" and len(served) < 2:
         text = "this cluster is not configured for dual-stack services"
-        errors.append(invalid_value(_POLICY, spec["ipFamilyPolicy"], text))
+        errors.invalid(_POLICY, spec["ipFamilyPolicy"], text)
     errors += [
         invalid_value(f"{_FAMILIES}[{index}]", family, "not configured on this cluster")
         for index, family in enumerate(spec.get("ipFamilies") or [])
@@ -220,37 +214,37 @@ def _validate_served_families(spec: Obj, served: Collection[str]) -> list[FieldE
     return errors
 
 
-def validate_cluster_ip_update(spec: Obj, before: Obj) -> list[FieldError]:
+def validate_cluster_ip_update(spec: Obj, before: Obj) -> ErrorList:
     """Which addresses and families cannot be changed the way they are."""
     if "ExternalName" in (spec.get("type"), before.get("type")):
-        return []
+        return ErrorList()
     if is_headless(spec) and is_headless(before):
-        return []
+        return ErrorList()
     errors = _validate_field_update(spec, before, "clusterIPs", "clusterIP")
     if is_headless(spec) != is_headless(before):
         return errors
     return errors + _validate_field_update(spec, before, "ipFamilies", "ipFamily")
 
 
-def _validate_field_update(spec: Obj, before: Obj, field: str, words: str) -> list[FieldError]:
+def _validate_field_update(spec: Obj, before: Obj, field: str, words: str) -> ErrorList:
     now, then = spec.get(field) or [], before.get(field) or []
-    path, errors = f"spec.{field}", []
+    path, errors = f"spec.{field}", ErrorList()
     families = field == "ipFamilies"
     if len(now) == len(then):
         for index, (new, old) in enumerate(zip(now, then, strict=True)):
             if new != old:
                 at = f"{path}[0]" if families else f"{path}[{index}]"
-                errors.append(invalid_value(at, now, _SET_ONCE))
+                errors.invalid(at, now, _SET_ONCE)
         return errors
     if len(now) < len(then) and not (spec.get("clusterIPs") or []):
-        errors.append(invalid_value(f"{path}[0]", now, f"primary {words} can not be unset"))
+        errors.invalid(f"{path}[0]", now, f"primary {words} can not be unset")
     if now and then and now[0] != then[0]:
         shown = spec.get("clusterIPs") if families else now
-        errors.append(invalid_value(f"{path}[0]", shown, _SET_ONCE))
+        errors.invalid(f"{path}[0]", shown, _SET_ONCE)
     policy = spec.get("ipFamilyPolicy")
     if len(now) < len(then) and len(now) == 1 and policy != "SingleStack":
         text = f"must be set to 'SingleStack' when releasing the secondary {words}"
-        errors.append(invalid_value(_POLICY, policy, text))
+        errors.invalid(_POLICY, policy, text)
     return errors
 
 
@@ -280,43 +274,45 @@ def needs_health_check(spec: Obj) -> bool:
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
-def validate_service(service: Obj, old: Obj | None = None) -> list[FieldError]:
+def validate_service(service: Obj, old: Obj | None = None) -> ErrorList:
     """What is wrong with a service; `old` is the one that it takes the place of."""
     spec = service["spec"]
     before = None if old is None else old["spec"]
-    return [
-        *_validate_topology_hints(service),
-        *_validate_type(spec),
-        *_validate_ports(spec),
-        *label_errors(spec.get("selector") or {}, "spec.selector"),
-        *_validate_session_affinity(spec),
-        *validate_cluster_ips(spec, before),
-        *_validate_external_ips(spec, before),
-        *_validate_type_fields(spec),
-        *_find_port_conflicts(spec),
-        *_validate_source_ranges(service, old),
-        *_validate_load_balancer_ip(spec),
-        *_validate_traffic_policies(spec),
-    ]
+    return ErrorList(
+        [
+            *_validate_topology_hints(service),
+            *_validate_type(spec),
+            *_validate_ports(spec),
+            *label_errors(spec.get("selector") or {}, "spec.selector"),
+            *_validate_session_affinity(spec),
+            *validate_cluster_ips(spec, before),
+            *_validate_external_ips(spec, before),
+            *_validate_type_fields(spec),
+            *_find_port_conflicts(spec),
+            *_validate_source_ranges(service, old),
+            *_validate_load_balancer_ip(spec),
+            *_validate_traffic_policies(spec),
+        ]
+    )
 
 
-def validate_service_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_service_update(new: Obj, old: Obj) -> ErrorList:
     """What is wrong with a change of a service."""
     spec, before = new["spec"], old["spec"]
     errors = validate_cluster_ip_update(spec, before)
     now, then = spec.get("loadBalancerClass"), before.get("loadBalancerClass")
     balancers = spec.get("type") == before.get("type") == "LoadBalancer"
     if balancers and now != then:
-        errors.append(invalid_value("spec.loadBalancerClass", now, "may not change once set"))
+        errors.invalid("spec.loadBalancerClass", now, "may not change once set")
     errors += _validate_load_balancer_class(spec)
     if needs_health_check(spec) and needs_health_check(before):
         field = "healthCheckNodePort"
         if spec.get(field) != before.get(field):
-            errors.append(forbidden_field(f"spec.{field}", "field is immutable"))
+            errors.forbidden(f"spec.{field}", "field is immutable")
     return errors + validate_service(new, old)
 
 
-def _validate_topology_hints(service: Obj) -> list[FieldError]:
+def _validate_topology_hints(service: Obj) -> ErrorList:
     annotations = annotations_of(service)
     if (
         _TOPOLOGY_HINTS_ANNOTATION in annotations
@@ -324,23 +320,25 @@ def _validate_topology_hints(service: Obj) -> list[FieldError]:
         != annotations[_TOPOLOGY_HINTS_ANNOTATION]
     ):
         text = f"must match annotations[{_TOPOLOGY_HINTS_ANNOTATION}] when both are specified"
-        return [
-            invalid_value(
-                f"metadata.annotations[{_TOPOLOGY_MODE_ANNOTATION}]",
-                annotations[_TOPOLOGY_MODE_ANNOTATION],
-                text,
-            )
-        ]
-    return []
+        return ErrorList(
+            [
+                invalid_value(
+                    f"metadata.annotations[{_TOPOLOGY_MODE_ANNOTATION}]",
+                    annotations[_TOPOLOGY_MODE_ANNOTATION],
+                    text,
+                )
+            ]
+        )
+    return ErrorList()
 
 
-def _validate_type(spec: Obj) -> list[FieldError]:
-    kind, errors = spec.get("type"), []
+def _validate_type(spec: Obj) -> ErrorList:
+    kind, errors = spec.get("type"), ErrorList()
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
-        errors.append(required("spec.ports"))
+        errors.required("spec.ports")
     if kind in ("LoadBalancer", "NodePort") and is_headless(spec):
         text = f"may not be set to 'None' for {kind} services"
-        errors.append(invalid_value("spec.clusterIPs[0]", "None", text))
+        errors.invalid("spec.clusterIPs[0]", "None", text)
     if kind == "ExternalName":
         errors += [
             forbidden_field(f"spec.{field}", "may not be set for ExternalName services")
@@ -350,109 +348,114 @@ def _validate_type(spec: Obj) -> list[FieldError]:
         name = spec.get("externalName", "").removesuffix(".")
         if name:
             at = "spec.externalName"
-            errors += [invalid_value(at, name, text) for text in dns_subdomain_texts(name)]
+            errors.invalid_each(at, name, dns_subdomain_texts(name))
         else:
-            errors.append(required("spec.externalName"))
+            errors.required("spec.externalName")
     return errors
 
 
-def _validate_ports(spec: Obj) -> list[FieldError]:
+def _validate_ports(spec: Obj) -> ErrorList:
     ports = spec.get("ports") or []
     names: set[str] = set()
-    errors: list[FieldError] = []
+    errors = ErrorList()
     for index, port in enumerate(ports):
         at, name = f"spec.ports[{index}]", port.get("name", "")
         if name:
-            errors += [invalid_value(f"{at}.name", name, text) for text in dns_label_texts(name)]
+            errors.invalid_each(f"{at}.name", name, dns_label_texts(name))
             if name in names:
-                errors.append(duplicate(f"{at}.name", name))
+                errors.duplicate(f"{at}.name", name)
             names.add(name)
         elif len(ports) > 1:
-            errors.append(required(f"{at}.name"))
+            errors.required(f"{at}.name")
         errors += _validate_port(port, at)
     return errors
 
 
-def _validate_port(port: Obj, at: str) -> list[FieldError]:
+def _validate_port(port: Obj, at: str) -> ErrorList:
     number, target = port.get("port", 0), port.get("targetPort", 0)
-    errors = [invalid_value(f"{at}.port", number, text) for text in port_number_texts(number)]
+    errors = ErrorList()
+    errors.invalid_each(f"{at}.port", number, port_number_texts(number))
     if port.get("protocol") not in PROTOCOLS:
-        errors.append(not_supported(f"{at}.protocol", port.get("protocol"), PROTOCOLS))
+        errors.not_supported(f"{at}.protocol", port.get("protocol"), PROTOCOLS)
     texts = port_name_texts(target) if isinstance(target, str) else port_number_texts(target)
-    errors += [invalid_value(f"{at}.targetPort", target, text) for text in texts]
+    errors.invalid_each(f"{at}.targetPort", target, texts)
     application = port.get("appProtocol")
     if application is not None:
         at = f"{at}.appProtocol"
-        errors += [invalid_value(at, application, text) for text in label_key_texts(application)]
+        errors.invalid_each(at, application, label_key_texts(application))
     return errors
 
 
-def _validate_session_affinity(spec: Obj) -> list[FieldError]:
+def _validate_session_affinity(spec: Obj) -> ErrorList:
     affinity, config = spec.get("sessionAffinity", ""), spec.get("sessionAffinityConfig")
     at = "spec.sessionAffinityConfig"
     if affinity not in ("ClientIP", "None"):
-        return [not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))]
+        return ErrorList([not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None"))])
     if affinity == "None":
         text = "must not be set when session affinity is None"
-        return [] if config is None else [forbidden_field(at, text)]
+        return ErrorList() if config is None else ErrorList([forbidden_field(at, text)])
     seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
     if seconds is None or 0 < seconds <= _MAX_AFFINITY_SECONDS:
-        return []
+        return ErrorList()
     text = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
-    return [invalid_value(f"{at}.clientIP.timeoutSeconds", seconds, text)]
+    return ErrorList([invalid_value(f"{at}.clientIP.timeoutSeconds", seconds, text)])
 
 
-def _validate_external_ips(spec: Obj, before: Obj | None) -> list[FieldError]:
+def _validate_external_ips(spec: Obj, before: Obj | None) -> ErrorList:
     kept = (before or {}).get("externalIPs") or []
-    return [
-        error
-        for index, address in enumerate(spec.get("externalIPs") or [])
-        for error in validate_ip(f"spec.externalIPs[{index}]", address, kept)
-        or validate_endpoint_ip(f"spec.externalIPs[{index}]", address)
-    ]
+    return ErrorList(
+        [
+            error
+            for index, address in enumerate(spec.get("externalIPs") or [])
+            for error in validate_ip(f"spec.externalIPs[{index}]", address, kept)
+            or validate_endpoint_ip(f"spec.externalIPs[{index}]", address)
+        ]
+    )
 
 
-def _validate_type_fields(spec: Obj) -> list[FieldError]:
+def _validate_type_fields(spec: Obj) -> ErrorList:
     kind = spec.get("type", "")
     if kind not in _TYPES:
-        return [not_supported("spec.type", kind, _TYPES)]
+        return ErrorList([not_supported("spec.type", kind, _TYPES)])
     if kind != "ClusterIP":
-        return []
+        return ErrorList()
     text = "may not be used when `type` is 'ClusterIP'"
-    return [
-        forbidden_field(f"spec.ports[{index}].nodePort", text)
-        for index, port in enumerate(spec.get("ports") or [])
-        if port.get("nodePort")
-    ]
+    return ErrorList(
+        [
+            forbidden_field(f"spec.ports[{index}].nodePort", text)
+            for index, port in enumerate(spec.get("ports") or [])
+            if port.get("nodePort")
+        ]
+    )
 
 
-def _find_port_conflicts(spec: Obj) -> list[FieldError]:
+def _find_port_conflicts(spec: Obj) -> ErrorList:
     ports = spec.get("ports") or []
-    errors: list[FieldError] = []
+    errors = ErrorList()
     seen: set[tuple[str, str, int]] = set()
     for field in ("nodePort", "port"):
         for index, port in enumerate(ports):
             number = port.get(field, 0)
             key = (field, port.get("protocol", ""), number)
             if key in seen and field == "nodePort":
-                errors.append(duplicate(f"spec.ports[{index}].nodePort", number))
+                errors.duplicate(f"spec.ports[{index}].nodePort", number)
             elif key in seen:
                 shown = {"Name": "", "Protocol": key[1], "AppProtocol": None, "Port": number}
                 whole = render_json({**shown, "TargetPort": 0, "NodePort": 0})
-                errors.append(duplicate(f"spec.ports[{index}]", whole))
+                errors.duplicate(f"spec.ports[{index}]", whole)
             if field == "port" or number:
                 seen.add(key)
     return errors
 
 
-def _validate_source_ranges(service: Obj, old: Obj | None) -> list[FieldError]:
-    spec, errors = service["spec"], []
+def _validate_source_ranges(service: Obj, old: Obj | None) -> ErrorList:
+    spec, errors = service["spec"], ErrorList()
     ranges = spec.get("loadBalancerSourceRanges")
     balancer = spec.get("type") == "LoadBalancer"
     if ranges:
         at = "spec.LoadBalancerSourceRanges"
         if not balancer:
-            errors.append(forbidden_field(at, _LOAD_BALANCERS_ONLY))
+            errors.forbidden(at, _LOAD_BALANCERS_ONLY)
         before = (old or {"spec": {}})["spec"].get("loadBalancerSourceRanges") or []
         kept = [value.strip() for value in before]
         for index, value in enumerate(ranges):
@@ -460,10 +463,10 @@ def _validate_source_ranges(service: Obj, old: Obj | None) -> list[FieldError]:
         return errors
     value = annotations_of(service).get(_SOURCE_RANGES_ANNOTATION)
     if value is None:
-        return []
+        return ErrorList()
     at = f"metadata.annotations[{_SOURCE_RANGES_ANNOTATION}]"
     if not balancer:
-        errors.append(forbidden_field(at, _LOAD_BALANCERS_ONLY))
+        errors.forbidden(at, _LOAD_BALANCERS_ONLY)
     if (
         old is None or annotations_of(old).get(_SOURCE_RANGES_ANNOTATION) != value
     ) and value.strip():
@@ -472,73 +475,75 @@ def _validate_source_ranges(service: Obj, old: Obj | None) -> list[FieldError]:
     return errors
 
 
-def _validate_load_balancer_ip(spec: Obj) -> list[FieldError]:
-    errors = []
+def _validate_load_balancer_ip(spec: Obj) -> ErrorList:
+    errors = ErrorList()
     if spec.get("allocateLoadBalancerNodePorts") is not None and spec["type"] != "LoadBalancer":
-        errors.append(forbidden_field("spec.allocateLoadBalancerNodePorts", _LOAD_BALANCERS_ONLY))
+        errors.forbidden("spec.allocateLoadBalancerNodePorts", _LOAD_BALANCERS_ONLY)
     return errors + _validate_load_balancer_class(spec)
 
 
-def _validate_load_balancer_class(spec: Obj) -> list[FieldError]:
+def _validate_load_balancer_class(spec: Obj) -> ErrorList:
     at, name = "spec.loadBalancerClass", spec.get("loadBalancerClass")
     if name is None:
-        return []
+        return ErrorList()
     if spec.get("type") != "LoadBalancer":
-        return [forbidden_field(at, _LOAD_BALANCERS_ONLY)]
-    return [invalid_value(at, name, text) for text in label_key_texts(name)]
+        return ErrorList([forbidden_field(at, _LOAD_BALANCERS_ONLY)])
+    return ErrorList([invalid_value(at, name, text) for text in label_key_texts(name)])
 
 
-def _validate_traffic_policies(spec: Obj) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _validate_traffic_policies(spec: Obj) -> ErrorList:
+    errors = ErrorList()
     policy, at = spec.get("externalTrafficPolicy", ""), "spec.externalTrafficPolicy"
     if not is_externally_accessible(spec):
         if policy:
             text = "may only be set for externally-accessible services"
-            errors.append(invalid_value(at, policy, text))
+            errors.invalid(at, policy, text)
     elif not policy:
-        errors.append(required(at))
+        errors.required(at)
     elif policy not in _TRAFFIC_POLICIES:
-        errors.append(not_supported(at, policy, _TRAFFIC_POLICIES))
+        errors.not_supported(at, policy, _TRAFFIC_POLICIES)
     number, at = spec.get("healthCheckNodePort", 0), "spec.healthCheckNodePort"
     if needs_health_check(spec):
         texts = port_number_texts(number) if number else []
-        errors += [invalid_value(at, number, text) for text in texts]
+        errors.invalid_each(at, number, texts)
         if not number:
-            errors.append(required(at))
+            errors.required(at)
     elif number:
         text = (
             "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         )
-        errors.append(invalid_value(at, number, text))
+        errors.invalid(at, number, text)
     inner, at = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
     if inner is not None and inner not in _TRAFFIC_POLICIES:
-        errors.append(not_supported(at, inner, _TRAFFIC_POLICIES))
+        errors.not_supported(at, inner, _TRAFFIC_POLICIES)
     spread = spec.get("trafficDistribution")
     if spread is not None and spread not in _TRAFFIC_DISTRIBUTIONS:
-        errors.append(not_supported("spec.trafficDistribution", spread, _TRAFFIC_DISTRIBUTIONS))
+        errors.not_supported("spec.trafficDistribution", spread, _TRAFFIC_DISTRIBUTIONS)
     return errors
 
 
-def validate_service_status_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_service_status_update(new: Obj, old: Obj) -> ErrorList:
     """What is wrong with what a load balancer is said to answer at."""
     path = "status.loadBalancer.ingress"
     found = get_load_balancer_ingress_points(new)
     if found and new["spec"].get("type") != "LoadBalancer":
-        return [forbidden_field(path, "may only be used when `spec.type` is 'LoadBalancer'")]
+        return ErrorList(
+            [forbidden_field(path, "may only be used when `spec.type` is 'LoadBalancer'")]
+        )
     kept = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
-    errors: list[FieldError] = []
+    errors = ErrorList()
     for index, point in enumerate(found):
         at, address, mode = f"{path}[{index}]", point.get("ip", ""), point.get("ipMode")
         if address:
             errors += validate_ip(f"{at}.ip", address, kept)
         if mode is None:
             if address:
-                errors.append(required(f"{at}.ipMode", "must be specified when `ip` is set"))
+                errors.required(f"{at}.ipMode", "must be specified when `ip` is set")
         elif not address:
             text = "may not be specified when `ip` is not set"
-            errors.append(forbidden_field(f"{at}.ipMode", text))
+            errors.forbidden(f"{at}.ipMode", text)
         elif mode not in _IP_MODES:
-            errors.append(not_supported(f"{at}.ipMode", mode, _IP_MODES))
+            errors.not_supported(f"{at}.ipMode", mode, _IP_MODES)
         errors += validate_hostname(point.get("hostname", ""), f"{at}.hostname")
     return errors
 
@@ -549,13 +554,14 @@ def get_load_balancer_ingress_points(obj: Obj) -> list[Obj]:
     return points
 
 
-def validate_hostname(name: str, at: str) -> list[FieldError]:
+def validate_hostname(name: str, at: str) -> ErrorList:
     """Why `name` is no host's, where it is given at all."""
     if not name:
-        return []
-    errors = [invalid_value(at, name, text) for text in dns_subdomain_texts(name)]
+        return ErrorList()
+    errors = ErrorList()
+    errors.invalid_each(at, name, dns_subdomain_texts(name))
     if is_ip(name):
-        errors.append(invalid_value(at, name, "must be a DNS name, not an IP address"))
+        errors.invalid(at, name, "must be a DNS name, not an IP address")
     return errors
 
 

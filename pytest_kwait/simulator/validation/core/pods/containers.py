@@ -59,7 +59,7 @@ def validate_probes(container: Obj, grace: int | None, at: str) -> ErrorList:
 
 def _validate_probe(probe: Obj, field: str, grace: int | None, at: str) -> ErrorList:
     errors = _validate_handler(probe, _PROBE_HANDLERS, grace, at)
-    errors.not_negative(
+    errors.require_not_negative(
         probe,
         at,
         "initialDelaySeconds",
@@ -128,17 +128,17 @@ def _validate_http_get(action: Obj, at: str) -> ErrorList:
     errors += _validate_handler_port(action.get("port", 0), f"{at}.port")
     scheme = action.get("scheme", "")
     if scheme not in _SCHEMES:
-        errors.unsupported(f"{at}.scheme", scheme, _SCHEMES)
+        errors.not_supported(f"{at}.scheme", scheme, _SCHEMES)
     for header in action.get("httpHeaders", ()):
         name = header.get("name", "")
-        errors.texts(f"{at}.httpHeaders", name, header_name_texts(name))
+        errors.invalid_each(f"{at}.httpHeaders", name, header_name_texts(name))
     return errors
 
 
 def _validate_handler_port(port: int | str, at: str) -> ErrorList:
     errors = ErrorList()
     texts = port_name_texts(port) if isinstance(port, str) else port_number_texts(port)
-    errors.texts(at, port, texts)
+    errors.invalid_each(at, port, texts)
     return errors
 
 
@@ -157,7 +157,7 @@ def validate_volume_mounts(container: Obj, volumes: Mapping[str, Obj], at: str) 
         if not name:
             errors.required(f"{at}[{index}].name")
         if name not in volumes:
-            errors.unknown(f"{at}[{index}].name", name)
+            errors.not_found(f"{at}[{index}].name", name)
         if not path:
             errors.required(f"{at}[{index}].mountPath")
         if path in paths:
@@ -185,7 +185,7 @@ def _validate_mount_options(container: Obj, mount: Obj, index: int, at: str) -> 
     propagation, here = mount.get("mountPropagation"), f"{at}.mountPropagation"
     if propagation is not None:
         if propagation not in _MOUNT_PROPAGATIONS:
-            errors.unsupported(here, propagation, _MOUNT_PROPAGATIONS)
+            errors.not_supported(here, propagation, _MOUNT_PROPAGATIONS)
         privileged = (container.get("securityContext") or {}).get("privileged")
         if propagation == "Bidirectional" and not privileged:
             errors.forbidden(
@@ -195,7 +195,7 @@ def _validate_mount_options(container: Obj, mount: Obj, index: int, at: str) -> 
     if recursive is None or recursive == "Disabled":
         return errors
     if recursive not in _RECURSIVE_READ_ONLY_MODES:
-        errors.unsupported(here, recursive, _RECURSIVE_READ_ONLY_MODES)
+        errors.not_supported(here, recursive, _RECURSIVE_READ_ONLY_MODES)
         return errors
     if not mount.get("readOnly"):
         errors.forbidden(here, "may only be specified when readOnly is true")
@@ -229,7 +229,7 @@ def validate_volume_devices(container: Obj, volumes: Mapping[str, Obj], at: str)
                 "mode",
             )
         if volume is None:
-            errors.unknown(at_name, name)
+            errors.not_found(at_name, name)
         if not path:
             errors.required(at_path)
         if path in paths:
@@ -265,20 +265,20 @@ def validate_restart_policy(container: Obj, at: str) -> ErrorList:
             text = "must specify restartPolicy when restart rules are used"
             errors.required(f"{at}.restartPolicy", text)
     elif policy not in _CONTAINER_RESTART_POLICIES:
-        errors.unsupported(f"{at}.restartPolicy", policy, _CONTAINER_RESTART_POLICIES)
+        errors.not_supported(f"{at}.restartPolicy", policy, _CONTAINER_RESTART_POLICIES)
     if len(rules) > _MAX_RULES:
         errors.too_many(f"{at}.restartPolicyRules", len(rules), _MAX_RULES)
     for index, rule in enumerate(rules):
         here = f"{at}.restartPolicyRules[{index}]"
         action, codes = rule.get("action", ""), rule.get("exitCodes")
         if action not in _ACTIONS:
-            errors.unsupported(f"{here}.action", action, _ACTIONS)
+            errors.not_supported(f"{here}.action", action, _ACTIONS)
         if codes is None:
             errors.required(f"{here}.exitCodes", "must be specified")
             continue
         operator, values = codes.get("operator", ""), codes.get("values", [])
         if operator not in _OPERATORS:
-            errors.unsupported(f"{here}.exitCodes.operator", operator, _OPERATORS)
+            errors.not_supported(f"{here}.exitCodes.operator", operator, _OPERATORS)
         if len(values) > _MAX_CODES:
             errors.too_many(f"{here}.exitCodes.values", len(values), _MAX_CODES)
     return errors
@@ -293,8 +293,8 @@ def validate_resize_policy(policies: list[Obj], of_pod: str, at: str) -> ErrorLi
         if resource in seen:
             errors.duplicate(f"{here}[{index}]", resource)
         seen.add(resource)
-        errors.one_of(here, resource, _RESIZABLE_RESOURCES)
-        errors.one_of(here, policy, _RESIZE_POLICIES)
+        errors.require_one_of(here, resource, _RESIZABLE_RESOURCES)
+        errors.require_one_of(here, policy, _RESIZE_POLICIES)
         if of_pod == "Never" and policy != "NotRequired":
             text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             errors.invalid(here, policy, text)
@@ -410,7 +410,7 @@ def validate_ephemeral_containers(spec: Obj, around: ContainerContext, at: str) 
             errors.duplicate(f"{here}.name", name)
         names.add(name)
         if target and target not in others:
-            errors.unknown(f"{here}.targetContainerName", target)
+            errors.not_found(f"{here}.targetContainerName", target)
         text = "cannot be set for an Ephemeral Container"
         for field in _NOT_EPHEMERAL:
             if container.get(field) or (field in container and field != "resources"):
@@ -446,11 +446,11 @@ def _validate_container_common(container: Obj, around: ContainerContext, at: str
     if not name:
         errors.required(f"{at}.name")
     else:
-        errors.texts(f"{at}.name", name, dns_label_texts(name))
+        errors.invalid_each(f"{at}.name", name, dns_label_texts(name))
     if not container.get("image"):
         errors.required(f"{at}.image")
     policy = container.get("terminationMessagePolicy", "")
-    errors.one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+    errors.require_one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     if "ports" in container:
         errors += _validate_container_ports(container["ports"], f"{at}.ports")
     if "env" in container:
@@ -461,7 +461,9 @@ def _validate_container_common(container: Obj, around: ContainerContext, at: str
         errors += validate_volume_mounts(container, around.volumes, f"{at}.volumeMounts")
     if "volumeDevices" in container:
         errors += validate_volume_devices(container, around.volumes, f"{at}.volumeDevices")
-    errors.one_of(f"{at}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL_POLICIES)
+    errors.require_one_of(
+        f"{at}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL_POLICIES
+    )
     if container.get("resources"):
         errors += validate_resource_requirements(
             container["resources"], around.claims, f"{at}.resources"
@@ -486,7 +488,7 @@ def _validate_container_ports(ports: Iterable[Obj], at: str) -> ErrorList:
         if name:
             texts = port_name_texts(name)
             if texts:
-                errors.texts(f"{here}.name", name, texts)
+                errors.invalid_each(f"{here}.name", name, texts)
             elif name in names:
                 errors.duplicate(f"{here}.name", name)
             else:
@@ -495,12 +497,12 @@ def _validate_container_ports(ports: Iterable[Obj], at: str) -> ErrorList:
         if number == 0:
             errors.required(f"{here}.containerPort")
         elif not 0 < number < _PORT_COUNT:
-            errors.texts(f"{here}.containerPort", number, port_number_texts(number))
+            errors.invalid_each(f"{here}.containerPort", number, port_number_texts(number))
         if host and not 0 < host < _PORT_COUNT:
-            errors.texts(f"{here}.hostPort", host, port_number_texts(host))
+            errors.invalid_each(f"{here}.hostPort", host, port_number_texts(host))
         protocol = port.get("protocol", "")
         if protocol != "TCP":
-            errors.one_of(f"{here}.protocol", protocol, _PROTOCOLS)
+            errors.require_one_of(f"{here}.protocol", protocol, _PROTOCOLS)
     return errors
 
 

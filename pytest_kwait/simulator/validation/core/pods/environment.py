@@ -53,7 +53,7 @@ def validate_env(variables: Iterable[Obj], at: str) -> ErrorList:
         if not name:
             errors.required(f"{at}[{index}].name")
         elif not (name.isascii() and name.isidentifier()):
-            errors.texts(f"{at}[{index}].name", name, environment_name_texts(name))
+            errors.invalid_each(f"{at}[{index}].name", name, environment_name_texts(name))
         if "valueFrom" in variable:
             errors += _validate_env_source(variable, f"{at}[{index}].valueFrom")
     return errors
@@ -86,11 +86,11 @@ def _validate_env_source(variable: Obj, at: str) -> ErrorList:
 def _validate_key_ref(ref: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     name, key = ref.get("name", ""), ref.get("key", "")
-    errors.texts(f"{at}.name", name, dns_subdomain_texts(name))
+    errors.invalid_each(f"{at}.name", name, dns_subdomain_texts(name))
     if not key:
         errors.required(f"{at}.key")
     else:
-        errors.texts(f"{at}.key", key, config_key_texts(key))
+        errors.invalid_each(f"{at}.key", key, config_key_texts(key))
     return errors
 
 
@@ -100,11 +100,11 @@ def _validate_file_ref(ref: Obj, at: str) -> ErrorList:
     if not key:
         errors.required(f"{at}.key")
     else:
-        errors.texts(f"{at}.key", key, environment_name_texts(key))
+        errors.invalid_each(f"{at}.key", key, environment_name_texts(key))
     if not volume:
         errors.required(f"{at}.volumeName")
     else:
-        errors.texts(f"{at}.volumeName", volume, dns_label_texts(volume))
+        errors.invalid_each(f"{at}.volumeName", volume, dns_label_texts(volume))
     if not path:
         errors.required(f"{at}.path")
     else:
@@ -118,7 +118,7 @@ def validate_env_from(imports: Iterable[Obj], at: str) -> ErrorList:
     for index, entry in enumerate(imports):
         prefix = entry.get("prefix", "")
         if prefix:
-            errors.texts(f"{at}[{index}].prefix", prefix, environment_name_texts(prefix))
+            errors.invalid_each(f"{at}[{index}].prefix", prefix, environment_name_texts(prefix))
         sources = [field for field in ("configMapRef", "secretRef") if field in entry]
         for field in sources:
             name = entry[field].get("name", "")
@@ -127,7 +127,7 @@ def validate_env_from(imports: Iterable[Obj], at: str) -> ErrorList:
             else:
                 masked = f"{name[:-2]}a" if len(name) > 1 and name[-1] == "-" else name
                 texts = dns_subdomain_texts(masked)
-                errors.texts(f"{at}[{index}].{field}.name", name, texts)
+                errors.invalid_each(f"{at}[{index}].{field}.name", name, texts)
         if not sources:
             errors.invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(sources) > 1:
@@ -144,7 +144,7 @@ def validate_file_key_volumes(container: Obj, at: str, volumes: Mapping[str, Obj
             continue
         here, name = f"{at}.env[{index}].valueFrom.fileKeyRef.volumeName", ref.get("volumeName", "")
         if name not in volumes:
-            errors.unknown(here, name)
+            errors.not_found(here, name)
         elif "emptyDir" not in volumes[name]:
             errors.invalid(here, name, "referenced volume must be of type emptyDir")
     return errors

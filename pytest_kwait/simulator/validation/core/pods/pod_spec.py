@@ -84,7 +84,7 @@ def validate_dns_config(spec: Obj, at: str) -> ErrorList:
         text = f"must not have more than {_MAX_DNS_NAMESERVERS} nameservers"
         errors.invalid(f"{at}.nameservers", servers, text)
     for index, server in enumerate(servers):
-        errors.texts(f"{at}.nameservers[{index}]", server, ip_texts(server))
+        errors.invalid_each(f"{at}.nameservers[{index}]", server, ip_texts(server))
     if len(searches) > _MAX_DNS_SEARCHES:
         text = f"must not have more than {_MAX_DNS_SEARCHES} search paths"
         errors.invalid(f"{at}.searches", searches, text)
@@ -97,7 +97,7 @@ def validate_dns_config(spec: Obj, at: str) -> ErrorList:
     for index, search in enumerate(searches):
         if search != ".":
             name = search.removesuffix(".")
-            errors.texts(f"{at}.searches[{index}]", name, underscored_subdomain_texts(name))
+            errors.invalid_each(f"{at}.searches[{index}]", name, underscored_subdomain_texts(name))
     for index, option in enumerate(config.get("options", ())):
         if not option.get("name"):
             errors.required(f"{at}.options[{index}]", "must not be empty")
@@ -109,10 +109,10 @@ def validate_host_aliases(aliases: list[Obj], at: str) -> ErrorList:
     errors = ErrorList()
     for index, alias in enumerate(aliases):
         address = alias.get("ip", "")
-        errors.texts(f"{at}[{index}].ip", address, ip_texts(address))
+        errors.invalid_each(f"{at}[{index}].ip", address, ip_texts(address))
         for place, name in enumerate(alias.get("hostnames", ())):
             here = f"{at}[{index}].hostnames[{place}]"
-            errors.texts(here, name, dns_subdomain_texts(name))
+            errors.invalid_each(here, name, dns_subdomain_texts(name))
     return errors
 
 
@@ -126,7 +126,7 @@ def validate_host_name_override(spec: Obj, at: str) -> ErrorList:
         errors.forbidden(here, "may not be specified when hostNetwork is true")
     if len(name) > _MAX_HOST_NAME_LENGTH:
         errors.too_long(here, _MAX_HOST_NAME_LENGTH)
-    errors.texts(here, name, dns_subdomain_texts(name))
+    errors.invalid_each(here, name, dns_subdomain_texts(name))
     return errors
 
 
@@ -215,8 +215,8 @@ def validate_pod_spec(spec: Obj, at: str, *, metadata: Obj | None = None) -> Err
         errors += validate_pod_resources(spec, claims, f"{at}.resources")
     if spec.get("hostNetwork"):
         errors += _validate_host_network_ports(containers, f"{at}.containers", pod=pod)
-    errors.one_of(f"{at}.restartPolicy", around.restart_policy, _RESTART_POLICIES)
-    errors.one_of(f"{at}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES)
+    errors.require_one_of(f"{at}.restartPolicy", around.restart_policy, _RESTART_POLICIES)
+    errors.require_one_of(f"{at}.dnsPolicy", spec.get("dnsPolicy", ""), _DNS_POLICIES)
     if "nodeSelector" in spec:
         errors += label_errors(spec["nodeSelector"], f"{at}.nodeSelector")
     errors += validate_pod_security_context(spec, f"{at}.securityContext")
@@ -247,9 +247,9 @@ def _validate_pod_spec_fields(spec: Obj, at: str) -> ErrorList:
         errors += validate_host_aliases(spec["hostAliases"], f"{at}.hostAliases")
     for field in ("priorityClassName", "runtimeClassName"):
         if spec.get(field) or (field in spec and field == "runtimeClassName"):
-            errors.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
+            errors.invalid_each(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
     if "preemptionPolicy" in spec:
-        errors.one_of(f"{at}.preemptionPolicy", spec["preemptionPolicy"], _PREEMPTIONS)
+        errors.require_one_of(f"{at}.preemptionPolicy", spec["preemptionPolicy"], _PREEMPTIONS)
     if "overhead" in spec:
         errors += validate_overhead(spec["overhead"], f"{at}.overhead")
     if "os" in spec:
@@ -271,7 +271,7 @@ def _validate_resource_claims(claims: list[Obj], at: str) -> ErrorList:
         elif name in names:
             errors.duplicate(f"{here}.name", name)
         else:
-            errors.texts(f"{here}.name", name, dns_label_texts(name))
+            errors.invalid_each(f"{here}.name", name, dns_label_texts(name))
             names.add(name)
         fields = [
             field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim
@@ -285,7 +285,7 @@ def _validate_resource_claims(claims: list[Obj], at: str) -> ErrorList:
             )
             errors.invalid(here, format_internal("core.PodResourceClaim", claim), text)
         for field in fields:
-            errors.texts(f"{here}.{field}", claim[field], dns_subdomain_texts(claim[field]))
+            errors.invalid_each(f"{here}.{field}", claim[field], dns_subdomain_texts(claim[field]))
     return errors
 
 
@@ -304,11 +304,13 @@ def _validate_scheduling_gates(spec: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     for index, gate in enumerate(spec.get("readinessGates", ())):
         kind = gate.get("conditionType", "")
-        errors.texts(f"{at}.readinessGates[{index}].conditionType", kind, label_key_texts(kind))
+        errors.invalid_each(
+            f"{at}.readinessGates[{index}].conditionType", kind, label_key_texts(kind)
+        )
     names: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates", ())):
         name, here = gate.get("name", ""), f"{at}.schedulingGates[{index}]"
-        errors.texts(here, name, label_key_texts(name))
+        errors.invalid_each(here, name, label_key_texts(name))
         if name in names:
             errors.duplicate(here, name)
         names.add(name)
@@ -335,12 +337,12 @@ def _validate_name_fields(spec: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     for field in _SUBDOMAIN_FIELDS:
         if spec.get(field):
-            errors.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
+            errors.invalid_each(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None:
         here = f"{at}.activeDeadlineSeconds"
-        errors.texts(here, deadline, range_texts(deadline, 1, _MAX_SECONDS))
+        errors.invalid_each(here, deadline, range_texts(deadline, 1, _MAX_SECONDS))
     for field in ("hostname", "subdomain"):
         if spec.get(field):
-            errors.texts(f"{at}.{field}", spec[field], dns_label_texts(spec[field]))
+            errors.invalid_each(f"{at}.{field}", spec[field], dns_label_texts(spec[field]))
     return errors

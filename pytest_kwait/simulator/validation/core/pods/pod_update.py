@@ -54,11 +54,11 @@ def validate_pod_status_update(new: Obj, old: Obj) -> ErrorList:
             here = f"status.conditions[{index}].observedGeneration"
             errors.invalid(here, generation, _NOT_NEGATIVE)
         if kind not in _SYSTEM_CONDITIONS:
-            errors.texts(f"status.conditions[{index}].Type", kind, label_key_texts(kind))
+            errors.invalid_each(f"status.conditions[{index}].Type", kind, label_key_texts(kind))
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName"):
         here = "status.nominatedNodeName"
-        errors.texts(here, nominated, dns_subdomain_texts(nominated))
+        errors.invalid_each(here, nominated, dns_subdomain_texts(nominated))
     if status.get("observedGeneration", 0) < 0:
         errors.invalid("status.observedGeneration", status["observedGeneration"], _NOT_NEGATIVE)
     quality = status.get("qosClass", "")
@@ -81,7 +81,7 @@ def _validate_pod_ips(status: Obj, before: Obj, field: str) -> ErrorList:
         return errors
     for index, address in enumerate(addresses):
         if address not in known:
-            errors.texts(f"status.{field}[{index}]", address, ip_texts(address))
+            errors.invalid_each(f"status.{field}[{index}]", address, ip_texts(address))
     if len(addresses) > 1:
         families = {":" in address for address in addresses}
         if len(addresses) > len(families):
@@ -151,7 +151,7 @@ def _validate_deadline_update(spec: Obj, before: Obj) -> ErrorList:
     texts = range_texts(deadline, 0, _MAX_SECONDS)
     if not texts and earlier is not None and earlier < deadline:
         texts = ["must be less than or equal to previous value"]
-    errors.texts(at, deadline, texts)
+    errors.invalid_each(at, deadline, texts)
     return errors
 
 

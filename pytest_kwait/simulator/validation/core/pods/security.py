@@ -51,21 +51,21 @@ def validate_pod_security_context(spec: Obj, at: str) -> ErrorList:
         errors += _validate_sysctl(spec, context["sysctls"], index, sysctl.get("name", ""), at)
     change = context.get("fsGroupChangePolicy")
     if change is not None and change not in _GROUP_CHANGES:
-        errors.unsupported(f"{at}.fsGroupChangePolicy", change, _GROUP_CHANGES)
+        errors.not_supported(f"{at}.fsGroupChangePolicy", change, _GROUP_CHANGES)
     errors += _validate_profiles(context, at)
     policy = context.get("supplementalGroupsPolicy")
     if policy is not None and policy not in _GROUP_POLICIES:
-        errors.unsupported(f"{at}.supplementalGroupsPolicy", policy, _GROUP_POLICIES)
+        errors.not_supported(f"{at}.supplementalGroupsPolicy", policy, _GROUP_POLICIES)
     labels = context.get("seLinuxChangePolicy")
     if labels not in (None, "Recursive"):
-        errors.unsupported(f"{at}.seLinuxChangePolicy", labels, ("Recursive",))
+        errors.not_supported(f"{at}.seLinuxChangePolicy", labels, ("Recursive",))
     return errors
 
 
 def _validate_id(value: int | None, at: str) -> ErrorList:
     errors = ErrorList()
     if value is not None:
-        errors.texts(at, value, range_texts(value, 0, _MAX_ID))
+        errors.invalid_each(at, value, range_texts(value, 0, _MAX_ID))
     return errors
 
 
@@ -112,7 +112,7 @@ def _validate_seccomp_profile(profile: Obj, at: str) -> ErrorList:
     if not kind:
         errors.required(f"{at}.type", "type is required when seccompProfile is set")
     elif kind not in _PROFILES:
-        errors.unsupported(f"{at}.type", kind, _PROFILES)
+        errors.not_supported(f"{at}.type", kind, _PROFILES)
     here = f"{at}.localhostProfile"
     if kind != "Localhost":
         if local is not None:
@@ -132,7 +132,7 @@ def _validate_app_armor_profile(profile: Obj, at: str) -> ErrorList:
     if not kind:
         errors.required(f"{at}.type", "type is required when appArmorProfile is set")
     elif kind not in _PROFILES:
-        errors.unsupported(f"{at}.type", kind, _PROFILES)
+        errors.not_supported(f"{at}.type", kind, _PROFILES)
     elif kind != "Localhost":
         if local is not None:
             errors.invalid(here, local, "can only be set when AppArmor type is Localhost")
@@ -153,7 +153,7 @@ def validate_container_security_context(context: Obj, at: str, *, host_users: bo
         errors += _validate_id(context.get(field), f"{at}.{field}")
     mount = context.get("procMount")
     if mount is not None and mount not in _PROC_MOUNTS:
-        errors.unsupported(f"{at}.procMount", mount, _PROC_MOUNTS)
+        errors.not_supported(f"{at}.procMount", mount, _PROC_MOUNTS)
     if mount == "Unmasked" and host_users:
         errors.invalid(f"{at}.procMount", mount, "`hostUsers` must be false to use `Unmasked`")
     if "seccompProfile" in context:

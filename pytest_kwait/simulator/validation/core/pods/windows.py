@@ -78,7 +78,7 @@ def validate_windows_options(options: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     name, credentials = options.get("gmsaCredentialSpecName"), options.get("gmsaCredentialSpec")
     if name is not None:
-        errors.texts(f"{at}.gmsaCredentialSpecName", name, dns_subdomain_texts(name))
+        errors.invalid_each(f"{at}.gmsaCredentialSpecName", name, dns_subdomain_texts(name))
     if credentials is not None:
         here = f"{at}.gmsaCredentialSpec"
         if not credentials:
@@ -88,7 +88,7 @@ def validate_windows_options(options: Obj, at: str) -> ErrorList:
             errors.invalid(here, credentials, text)
     if "runAsUserName" in options:
         texts = _validate_user_name(options["runAsUserName"])
-        errors.texts(f"{at}.runAsUserName", options["runAsUserName"], texts)
+        errors.invalid_each(f"{at}.runAsUserName", options["runAsUserName"], texts)
     return errors
 
 
@@ -180,7 +180,7 @@ def validate_os_fields(spec: Obj, at: str) -> ErrorList:
     elif name == "windows":
         errors += _validate_windows_pod(spec, at)
     else:
-        errors.unsupported(f"{at}.os", name, ("linux", "windows"))
+        errors.not_supported(f"{at}.os", name, ("linux", "windows"))
     return errors
 
 

@@ -15,7 +15,6 @@ from pytest_kwait.simulator.api_errors import (
     Rendered,
     forbidden_field,
     invalid_value,
-    not_supported,
 )
 from pytest_kwait.simulator.objects import BETA_STORAGE_CLASS, annotations_of, clone
 from pytest_kwait.simulator.validation.core.resources import INTEGER_RESOURCES
@@ -31,7 +30,6 @@ from pytest_kwait.simulator.validation.objectmeta import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
@@ -62,9 +60,9 @@ def validate_persistent_volume_claim_spec(spec: Obj, at: str) -> ErrorList:
         if field == "volumeAttributesClassName":
             errors += _validate_data_sources(spec, at)
         if spec.get(field):
-            errors.texts(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
+            errors.invalid_each(f"{at}.{field}", spec[field], dns_subdomain_texts(spec[field]))
         if field == "storageClassName" and spec.get("volumeMode") not in (None, *VOLUME_MODES):
-            errors.unsupported(f"{at}.volumeMode", spec["volumeMode"], VOLUME_MODES)
+            errors.not_supported(f"{at}.volumeMode", spec["volumeMode"], VOLUME_MODES)
     return errors
 
 
@@ -95,9 +93,11 @@ def _validate_data_source(source: Obj, at: str) -> ErrorList:
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         errors.invalid(at, kind, text)
     if group:
-        errors.texts(f"{at}.apiGroup", group, dns_subdomain_texts(group))
+        errors.invalid_each(f"{at}.apiGroup", group, dns_subdomain_texts(group))
     if source.get("namespace"):
-        errors.texts(f"{at}.namespace", source["namespace"], dns_label_texts(source["namespace"]))
+        errors.invalid_each(
+            f"{at}.namespace", source["namespace"], dns_label_texts(source["namespace"])
+        )
     return errors
 
 
@@ -115,7 +115,7 @@ _RESIZE_STATUSES = (
 _NATIVE_RESOURCES = INTEGER_RESOURCES | {"cpu", "memory", "ephemeral-storage"}
 
 
-def validate_persistent_volume_claim(claim: Obj) -> list[FieldError]:
+def validate_persistent_volume_claim(claim: Obj) -> ErrorList:
     """What is wrong with a claim."""
     return validate_persistent_volume_claim_spec(claim.get("spec") or {}, "spec")
 
@@ -125,14 +125,14 @@ def _get_storage_text(spec: Obj, field: str) -> str | None:
     return found
 
 
-def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> list[FieldError]:
+def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> ErrorList:
     """What is wrong with a change of a claim, beyond what is wrong with the claim."""
     now, then = clone(new.get("spec") or {}), clone(old.get("spec") or {})
     annotation, before = (
         annotations_of(new).get(BETA_STORAGE_CLASS),
         annotations_of(old).get(BETA_STORAGE_CLASS),
     )
-    name, errors = now.get("storageClassName"), []
+    name, errors = now.get("storageClassName"), ErrorList()
     if not then.get("volumeName"):
         then["volumeName"] = now.get("volumeName")
     first = then.get("storageClassName") is None and name is not None
@@ -141,7 +141,7 @@ def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> list[FieldErr
     else:
         if annotation != before:
             at = f"metadata.annotations[{BETA_STORAGE_CLASS}]"
-            errors.append(invalid_value(at, annotation or "", "field is immutable"))
+            errors.invalid(at, annotation or "", "field is immutable")
         if first and before in (None, name):
             now["storageClassName"] = None
     status = new.get("status") or {}
@@ -154,63 +154,65 @@ def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> list[FieldErr
     held = parse_quantity((status.get("capacity") or {}).get("storage", "0")).amount
     if size < was and size <= held:
         at = "spec.resources.requests.storage"
-        errors.append(forbidden_field(at, "field can not be less than status.capacity"))
+        errors.forbidden(at, "field can not be less than status.capacity")
     mode = (new.get("spec") or {}).get("volumeMode")
     if mode != (old.get("spec") or {}).get("volumeMode"):
-        errors.append(invalid_value("volumeMode", mode, "field is immutable"))
+        errors.invalid("volumeMode", mode, "field is immutable")
     return errors + _validate_attributes_class_update(new, old)
 
 
-def _validate_attributes_class_update(new: Obj, old: Obj) -> list[FieldError]:
+def _validate_attributes_class_update(new: Obj, old: Obj) -> ErrorList:
     field, at = "volumeAttributesClassName", "spec.volumeAttributesClassName"
     name, before = (new.get("spec") or {}).get(field), (old.get("spec") or {}).get(field)
     current = (old.get("status") or {}).get("currentVolumeAttributesClassName")
     if name == before or current is None or name:
-        return []
+        return ErrorList()
     what = "nil" if name is None else "empty string"
     text = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
-    return [forbidden_field(at, text)]
+    return ErrorList([forbidden_field(at, text)])
 
 
 def _get_size(spec: Obj) -> Any:
     return parse_quantity(_get_storage_text(spec, "requests") or "0").amount
 
 
-def _validate_spec_unchanged(now: Obj, then: Obj) -> list[FieldError]:
+def _validate_spec_unchanged(now: Obj, then: Obj) -> ErrorList:
     for part in ("limits", "requests"):
         mine, theirs = ((spec.get("resources") or {}).get(part) or {} for spec in (now, then))
         for name, text in mine.items():
             if name in theirs and parse_quantity(text) == parse_quantity(theirs[name]):
                 mine[name] = theirs[name]
     changed = diff_internal("core.PersistentVolumeClaimSpec", then, now)
-    return [forbidden_field("spec", _SPEC_IMMUTABLE + changed)] if changed else []
+    return (
+        ErrorList([forbidden_field("spec", _SPEC_IMMUTABLE + changed)]) if changed else ErrorList()
+    )
 
 
-def validate_persistent_volume_claim_status_update(new: Obj) -> list[FieldError]:
+def validate_persistent_volume_claim_status_update(new: Obj) -> ErrorList:
     """What is wrong with what a claim is said to have."""
     status = new.get("status") or {}
-    errors = []
+    errors = ErrorList()
     for name, text in (status.get("capacity") or {}).items():
         errors += _validate_not_negative(f"status.capacity[{name}]", text)
     at = "status.allocatedResourceStatuses"
     for name, state in (status.get("allocatedResourceStatuses") or {}).items():
         if name in _NATIVE_RESOURCES:
-            errors.append(not_supported(at, name, ["storage"]))
+            errors.not_supported(at, name, ["storage"])
         if state not in _RESIZE_STATUSES:
-            errors.append(not_supported(at, name, _RESIZE_STATUSES))
+            errors.not_supported(at, name, _RESIZE_STATUSES)
     at = "status.allocatedResources"
     for name, text in (status.get("allocatedResources") or {}).items():
         if name in _NATIVE_RESOURCES:
-            errors.append(not_supported(at, name, ["storage"]))
+            errors.not_supported(at, name, ["storage"])
         else:
             errors += _validate_not_negative(f"{at}[{name}]", text)
     return errors
 
 
-def _validate_not_negative(at: str, text: str) -> list[FieldError]:
+def _validate_not_negative(at: str, text: str) -> ErrorList:
     amount = parse_quantity(text).amount
     reason = "must be a valid resource quantity"
-    return [invalid_value(at, int(amount), reason)] if amount < 0 else []
+    return ErrorList([invalid_value(at, int(amount), reason)]) if amount < 0 else ErrorList()
 
 
 def get_persistent_volume_claim_warnings(claim: Obj) -> list[str]:

@@ -87,9 +87,9 @@ def validate_object_field_selector(ref: Obj, fields: tuple[str, ...], at: str) -
         errors.invalid(f"{at}.fieldPath", path, f"error converting fieldPath: {problem}")
     elif key is not None:
         lowered = key.lower() if name == "metadata.annotations" else key
-        errors.texts(at, lowered, label_key_texts(lowered))
+        errors.invalid_each(at, lowered, label_key_texts(lowered))
     elif name not in fields:
-        errors.unsupported(f"{at}.fieldPath", name, fields)
+        errors.not_supported(f"{at}.fieldPath", name, fields)
     return errors
 
 
@@ -102,7 +102,7 @@ def validate_resource_field_selector(ref: Obj, at: str, *, of_volume: bool) -> E
     elif not resource:
         errors.required(f"{at}.resource")
     elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
-        errors.unsupported(f"{at}.resource", resource, _RESOURCES)
+        errors.not_supported(f"{at}.resource", resource, _RESOURCES)
     errors += _validate_divisor(resource, ref.get("divisor", "0"), f"{at}.divisor")
     return errors
 

@@ -92,7 +92,7 @@ def _validate_glusterfs(source: Obj, at: str) -> ErrorList:
     namespace = source.get("endpointsNamespace")
     if namespace is not None:
         texts = dns_label_texts(namespace) if namespace else [_INVALID_ENDPOINT_NAMESPACE]
-        errors.texts(f"{at}.endpointsNamespace", namespace, texts)
+        errors.invalid_each(f"{at}.endpointsNamespace", namespace, texts)
     return errors
 
 
@@ -122,7 +122,7 @@ def _validate_csi_persistent_volume(source: Obj, at: str) -> ErrorList:
         for field, texts in (("name", dns_subdomain_texts), ("namespace", dns_label_texts)):
             value = secret.get(field, "")
             if value:
-                errors.texts(f"{here}.{field}", value, texts(value))
+                errors.invalid_each(f"{here}.{field}", value, texts(value))
             else:
                 errors.required(f"{here}.{field}")
     return errors
@@ -179,7 +179,7 @@ def validate_access_modes(modes: list[str], at: str) -> ErrorList:
     errors = ErrorList()
     for mode in modes:
         if mode not in _ACCESS_MODES:
-            errors.unsupported(at, mode, _ACCESS_MODES)
+            errors.not_supported(at, mode, _ACCESS_MODES)
     if _SINGLE_POD_MODE in modes and any(
         mode in _ACCESS_MODES and mode != _SINGLE_POD_MODE for mode in modes
     ):
@@ -212,7 +212,7 @@ def validate_persistent_volume_spec(
     if policy and inline and policy != "Retain":
         errors.forbidden(at_policy, f"may only be Retain {_INLINE}")
     elif policy and not inline and policy not in _RECLAIM_POLICIES:
-        errors.unsupported(at_policy, policy, _RECLAIM_POLICIES)
+        errors.not_supported(at_policy, policy, _RECLAIM_POLICIES)
     if spec.get("nodeAffinity") is not None:
         if inline:
             errors.forbidden(f"{at}.nodeAffinity", f"may not be specified {_INLINE}")
@@ -254,19 +254,19 @@ def _validate_storage_classes(spec: Obj, at: str, *, inline: bool) -> ErrorList:
         if inline:
             errors.forbidden(f"{at}.storageClassName", f"may not be specified {_INLINE}")
         else:
-            errors.texts(f"{at}.storageClassName", name, dns_subdomain_texts(name))
+            errors.invalid_each(f"{at}.storageClassName", name, dns_subdomain_texts(name))
     mode = spec.get("volumeMode")
     if inline and mode not in (None, "Filesystem"):
         text = f"may not specify volumeMode other than Filesystem {_INLINE}"
         errors.forbidden(f"{at}.volumeMode", text)
     elif not inline and mode is not None and mode not in VOLUME_MODES:
-        errors.unsupported(f"{at}.volumeMode", mode, VOLUME_MODES)
+        errors.not_supported(f"{at}.volumeMode", mode, VOLUME_MODES)
     attributes = spec.get("volumeAttributesClassName")
     if attributes is None or inline:
         return errors
     at_attributes = f"{at}.volumeAttributesClassName"
     if attributes:
-        errors.texts(at_attributes, attributes, dns_subdomain_texts(attributes))
+        errors.invalid_each(at_attributes, attributes, dns_subdomain_texts(attributes))
     else:
         errors.required(at_attributes, "an empty string is disallowed")
     if spec.get("csi") is None:
@@ -280,7 +280,7 @@ def _validate_capacity(capacity: dict[str, str], at: str) -> ErrorList:
     if not capacity:
         errors.required(at)
     if capacity.keys() != {"storage"}:
-        errors.unsupported(at, capacity or None, ["storage"])
+        errors.not_supported(at, capacity or None, ["storage"])
     for name, text in capacity.items():
         amount = parse_quantity(text).amount
         if amount < 0:

@@ -196,7 +196,7 @@ def validate_volumes(
         if not name:
             volume_errors.required(f"{here}.name")
         else:
-            volume_errors.texts(f"{here}.name", name, dns_label_texts(name))
+            volume_errors.invalid_each(f"{here}.name", name, dns_label_texts(name))
         if name in valid:
             volume_errors.duplicate(f"{here}.name", name)
         if not volume_errors:
@@ -235,7 +235,9 @@ def _validate_volume_source(volume: Obj, name: str, owner: str, at: str, *, pod:
         elif source == "ephemeral" and owner and name:
             claim = f"{owner}-{name}"
             texts = dns_subdomain_texts(claim)
-            errors.texts(f"{at}.name", name, [f'PVC name "{claim}": {text}' for text in texts])
+            errors.invalid_each(
+                f"{at}.name", name, [f'PVC name "{claim}": {text}' for text in texts]
+            )
     if not taken:
         errors.required(at, "must specify a volume type")
     return errors
@@ -286,7 +288,7 @@ def _validate_csi_volume(source: Obj, at: str) -> ErrorList:
     if secret is not None and not secret.get("name"):
         errors.required(f"{at}.nodePublishSecretRef.name")
     elif secret is not None:
-        errors.texts(f"{at}.name", secret["name"], dns_subdomain_texts(secret["name"]))
+        errors.invalid_each(f"{at}.name", secret["name"], dns_subdomain_texts(secret["name"]))
     return errors
 
 
@@ -305,7 +307,7 @@ def _validate_image_volume(source: Obj, at: str, *, pod: bool = True) -> ErrorLi
     errors = ErrorList()
     if pod and not source.get("reference"):
         errors.required(f"{at}.reference")
-    errors.one_of(f"{at}.pullPolicy", source.get("pullPolicy", ""), _PULL_POLICIES)
+    errors.require_one_of(f"{at}.pullPolicy", source.get("pullPolicy", ""), _PULL_POLICIES)
     return errors
 
 

@@ -138,7 +138,7 @@ def _validate_host_path(source: Obj, at: str) -> ErrorList:
     errors += validate_path_no_backsteps(source["path"], f"{at}.path")
     kind = source.get("type")
     if kind is not None and kind not in _HOST_PATH_TYPES:
-        errors.unsupported(f"{at}.type", kind, _HOST_PATH_TYPES)
+        errors.not_supported(f"{at}.type", kind, _HOST_PATH_TYPES)
     return errors
 
 
@@ -181,7 +181,7 @@ def validate_iscsi(source: Obj, at: str, volume: str | None = None) -> ErrorList
     else:
         errors += _validate_iscsi_name(source["iqn"], f"{at}.iqn", pod=volume is None)
     lun = source.get("lun", 0)
-    errors.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+    errors.invalid_each(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
     authenticated = source.get("chapAuthDiscovery") or source.get("chapAuthSession")
     if authenticated and "secretRef" not in source:
         errors.required(f"{at}.secretRef")
@@ -272,7 +272,7 @@ def _validate_fibre_channel(source: Obj, at: str) -> ErrorList:
         if lun is None:
             errors.required(f"{at}.lun", "lun is required if targetWWNs is specified")
         else:
-            errors.texts(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
+            errors.invalid_each(f"{at}.lun", lun, range_texts(lun, 0, _BYTE))
     return errors
 
 
@@ -293,13 +293,13 @@ def _validate_azure_disk(source: Obj, at: str) -> ErrorList:
     uri = source.get("diskURI", "")
     caching, kind = source.get("cachingMode"), source.get("kind")
     if caching is not None and caching not in _CACHING:
-        errors.unsupported(f"{at}.cachingMode", caching, _CACHING)
+        errors.not_supported(f"{at}.cachingMode", caching, _CACHING)
     if kind is not None and kind not in _DISK_KINDS:
-        errors.unsupported(f"{at}.kind", kind, _DISK_KINDS)
+        errors.not_supported(f"{at}.kind", kind, _DISK_KINDS)
     if kind == "Managed" and not uri.startswith("/subscriptions/"):
-        errors.unsupported(f"{at}.diskURI", uri, [_MANAGED_URI])
+        errors.not_supported(f"{at}.diskURI", uri, [_MANAGED_URI])
     if kind not in (None, "Managed") and not uri.startswith("https://"):
-        errors.unsupported(f"{at}.diskURI", uri, [_BLOB_URI])
+        errors.not_supported(f"{at}.diskURI", uri, [_BLOB_URI])
     return errors
 
 
@@ -310,9 +310,9 @@ def validate_storage_os(source: Obj, at: str, *secret: str) -> ErrorList:
     if not name:
         errors.required(f"{at}.volumeName")
     else:
-        errors.texts(f"{at}.volumeName", name, dns_label_texts(name))
+        errors.invalid_each(f"{at}.volumeName", name, dns_label_texts(name))
     if namespace:
-        errors.texts(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
+        errors.invalid_each(f"{at}.volumeNamespace", namespace, dns_label_texts(namespace))
     errors += _validate_secret_reference(source, at, *(secret or ("name",)))
     return errors
 
@@ -325,7 +325,7 @@ def validate_csi_driver_name(name: str, at: str) -> ErrorList:
         return errors
     if len(name.encode()) > _LONGEST_DRIVER:
         errors.too_long(at, _LONGEST_DRIVER)
-    errors.texts(at, name, dns_subdomain_texts(name.lower()))
+    errors.invalid_each(at, name, dns_subdomain_texts(name.lower()))
     return errors
 
 
