@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import inspect
 import json
 import os
 import runpy
@@ -104,17 +105,18 @@ class _Tracer:
         if not self.on or event != "call":
             return
         name = self._name(frame)
-        if name is None or frame.f_code.co_name == "<module>":
-            return
-        order, calls = self._seen.setdefault(_task_name(), ({}, {}))
-        order.setdefault(name)
+        if name is None or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            return  # not of the package, or the body of a module or class
         caller = frame.f_back
         while caller is not None and self._name(caller) is None:
             caller = caller.f_back
-        if caller is not None and caller.f_code.co_name != "<module>":
-            above = self._name(caller)
-            if above is not None and above != name:
-                calls.setdefault((above, name))
+        if caller is not None and not caller.f_code.co_flags & inspect.CO_OPTIMIZED:
+            return  # called by an import
+        order, calls = self._seen.setdefault(_task_name(), ({}, {}))
+        order.setdefault(name)
+        above = None if caller is None else self._name(caller)
+        if above is not None and above != name:
+            calls.setdefault((above, name))
 
     def _name(self, frame: FrameType) -> str | None:
         path = frame.f_code.co_filename
