@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pytest_kwait.simulator.api_errors import StatusError, bad_request
-from pytest_kwait.simulator.codec.json_yaml import read_json
+from pytest_kwait.simulator.codec.json_yaml import not_a_map_message, read_json
 from pytest_kwait.simulator.codec.schema import Form, Shape, go_fields
 from pytest_kwait.simulator.managedfields.field_sets import (
     format_go_typed,
@@ -33,7 +33,6 @@ __all__ = [
     "apply_merge_patch",
     "apply_strategic_merge",
     "from_unstructured_error",
-    "not_a_map_message",
     "read_patch",
 ]
 
@@ -52,12 +51,6 @@ def read_patch(data: bytes, before: str = "error decoding patch: ") -> Any:
         return read_json(data)
     except ValueError as error:
         raise bad_request(f"{before}{error}") from None
-
-
-def not_a_map_message(value: object) -> str:
-    """What Go's JSON reader says of a value that is to be an object and is none."""
-    name = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-    return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:

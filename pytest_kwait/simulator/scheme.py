@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_kwait.simulator.api_errors import FieldError
-    from pytest_kwait.simulator.codec.schema import Shape
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.store import Change, Entry
@@ -59,8 +58,8 @@ class CustomKindSchema(Protocol):
     conversion: VersionWebhook | None
 
     @property
-    def shape(self) -> Shape:
-        """The type of its objects, for field ownership."""
+    def shape(self) -> Any:
+        """The type of its objects, for field ownership: a `codec.schema.Shape`."""
         ...
 
     def decode(self, obj: Obj, decoded: Any) -> Obj:

@@ -12,9 +12,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.codec.go_text import parse_int
-from pytest_kwait.simulator.validation.objectmeta import label_value_texts, qualified_name_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -198,7 +198,7 @@ class _Parser:
             key = self._take()
         if not _is_identifier(key):
             raise _SyntaxError(f"found '{key}', expected: identifier")
-        texts = qualified_name_texts(key)
+        texts = label_key_texts(key)
         if texts:
             told = "; ".join(texts).replace("a qualified name must", "a valid label key must", 1)
             raise _SyntaxError(f'<nil>: Invalid value: "{key}": {told}')

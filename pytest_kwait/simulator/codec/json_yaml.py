@@ -20,6 +20,7 @@ __all__ = [
     "MAX_DEPTH",
     "check_depth",
     "find_json_error",
+    "not_a_map_message",
     "quote_character",
     "read_json",
     "read_yaml",
@@ -444,3 +445,9 @@ def _dumper() -> type[yaml.SafeDumper]:
         if sign not in ("=", "<")
     }
     return Dumper
+
+
+def not_a_map_message(value: object) -> str:
+    """The message of Go's JSON reader on a value that must be an object."""
+    name = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    return f"json: cannot unmarshal {name} into Go value of type map[string]interface {{}}"

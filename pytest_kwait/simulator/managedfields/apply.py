@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import StatusError, bad_request
 from pytest_kwait.simulator.codec.decode import Decoder
-from pytest_kwait.simulator.codec.json_yaml import read_yaml
+from pytest_kwait.simulator.codec.json_yaml import not_a_map_message, read_yaml
 from pytest_kwait.simulator.codec.schema import Form, struct_of
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.field_manager import (
@@ -37,7 +37,6 @@ from pytest_kwait.simulator.managedfields.field_sets import (
     iter_children,
 )
 from pytest_kwait.simulator.objects import clone, name_of
-from pytest_kwait.simulator.patch import not_a_map_message
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:

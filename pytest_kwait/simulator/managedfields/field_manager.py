@@ -148,7 +148,8 @@ def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
 def object_shape(kind: Kind) -> Shape:
     """The type of the kind's objects."""
     if kind.structure is not None:
-        return kind.structure.shape
+        shape: Shape = kind.structure.shape
+        return shape
     return shape_of(kind.group, kind.version, kind.kind)
 
 

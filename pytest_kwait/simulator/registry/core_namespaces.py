@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
+from pytest_kwait.apimachinery.validation import label_key_texts
 from pytest_kwait.simulator.api_errors import duplicate, forbidden_field, invalid_value, required
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.resources import (
@@ -20,7 +21,6 @@ from pytest_kwait.simulator.validation.core.resources import (
     validate_resource_quantity,
 )
 from pytest_kwait.simulator.validation.objectmeta import (
-    qualified_name_texts,
     validate_finalizer_name,
 )
 
@@ -121,7 +121,7 @@ _EXISTS_RULE = (
 
 def resource_name_errors(name: str, path: str) -> list[FieldError]:
     """What is wrong with the name of a resource."""
-    texts = qualified_name_texts(name)
+    texts = label_key_texts(name)
     if not texts and "/" not in name and not _is_known_name(name, _STANDARD_RESOURCES):
         texts = ["must be a standard resource type or fully qualified"]
     return [invalid_value(path, name, text) for text in texts]
@@ -279,7 +279,7 @@ class LimitRangeStrategy(Strategy):
 
 
 def _type_errors(kind: str, at: str) -> list[FieldError]:
-    texts = qualified_name_texts(kind)
+    texts = label_key_texts(kind)
     if not texts and "/" not in kind and kind not in _TYPES:
         texts = ["must be a standard limit type or fully qualified"]
     return [invalid_value(at, kind, text) for text in texts]

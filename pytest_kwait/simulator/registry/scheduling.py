@@ -1,4 +1,4 @@
-"""The strategy of priority classes, and the system's own priority classes.
+"""The strategy of priority classes.
 
 Source: pkg/apis/scheduling/validation/validation.go, pkg/apis/scheduling/v1/helpers.go.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.admission.priority import SYSTEM_PRIORITY_CLASSES
 from pytest_kwait.simulator.api_errors import (
     forbidden_field,
     invalid_value,
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["SYSTEM_PRIORITY_CLASSES", "PriorityClassStrategy"]
-
-SYSTEM_PRIORITY_CLASSES = {
-    "system-node-critical": 2_000_001_000,
-    "system-cluster-critical": 2_000_000_000,
-}
-"""The priorities of the classes that every cluster has."""
+__all__ = ["PriorityClassStrategy"]
 
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 _SYSTEM_PREFIX = "system-"

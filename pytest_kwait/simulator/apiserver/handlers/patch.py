@@ -25,7 +25,7 @@ from pytest_kwait.simulator.apiserver.request_bodies import (
     run_in_thread_if_large,
 )
 from pytest_kwait.simulator.apiserver.responses import object_response, to_requested_version
-from pytest_kwait.simulator.codec.json_yaml import check_depth
+from pytest_kwait.simulator.codec.json_yaml import check_depth, not_a_map_message
 from pytest_kwait.simulator.codec.schema import shape_of
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
@@ -34,7 +34,6 @@ from pytest_kwait.simulator.patch import (
     apply_merge_patch,
     apply_strategic_merge,
     from_unstructured_error,
-    not_a_map_message,
     read_patch,
 )
 from pytest_kwait.simulator.store import key_of
