@@ -1,157 +1,52 @@
-"""Label and field selectors: validate, normalize, format and match.
+"""Label selectors: parse, normalize, format and match.
 
-A selector is a string or a mapping, as users write it; the API takes the string. `LabelSelector`
-objects, as they stand in a spec, are formatted to the same string. Matching is for readers of a
-cache, who do not ask the server.
+Users write a selector as text or as a mapping; the API takes the text. Specs hold it as a
+`LabelSelector` object with `matchLabels` and `matchExpressions`.
 
-Source: apimachinery/pkg/labels/selector.go, Parse and Requirement.Matches.
+Source: apimachinery/pkg/labels/selector.go; pkg/apis/meta/v1/helpers.go.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import starmap
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
+from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.errors import InvalidArgument
 
 __all__ = [
+    "LabelSelector",
     "LabeledObject",
     "Labels",
+    "Requirement",
     "Selector",
+    "SelectorError",
     "compile_label_selector",
     "format_label_selector",
     "get_labels",
-    "normalize_field_selector",
+    "matches_label_selector",
     "normalize_label_selector",
+    "normalize_selector_text",
+    "parse_label_selector",
 ]
 
+Labels: TypeAlias = Mapping[str, str]
 Selector: TypeAlias = str | Mapping[str, str | None]
 """The API's own text (`app=web,tier in (a,b)`), or a mapping of which every pair must hold."""
 
-
 _EXAMPLE = "a label selector is written like 'app=web,tier in (a,b),!old'"
-
-_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_PREFIX = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
-_KEY = re.compile(rf"(?:(?P<prefix>{_PREFIX})/)?{_NAME}")
-_VALUE = re.compile(rf"(?:{_NAME})?")
-_WORD = r"[^\s=!(),<>]*"
-_TERM = re.compile(
-    rf"""\s*(?:
-        !\s*(?P<absent>{_WORD})
-      | (?P<set>{_WORD})\s+(?:in|notin)\s*\((?P<values>[^()]*)\)
-      | (?P<compared>{_WORD})\s*[<>]\s*(?P<number>{_WORD})
-      | (?P<equal>{_WORD})\s*(?:==|=|!=)\s*(?P<value>{_WORD})
-      | (?P<present>{_WORD})
-    )\s*(?P<end>,|$)""",
-    re.VERBOSE,
-)
-
-
-def normalize_label_selector(selector: Selector | None, *, what: str = "selector") -> str | None:
-    """Return the text of a label selector; None for one that selects everything.
-
-    A pair of a mapping means equality, a label that only has to exist has the value None.
-
-    Args:
-        selector: text, mapping or None.
-        what: the name of the argument, for the error.
-
-    Raises:
-        InvalidArgument: neither text nor a mapping of texts, or none that the server would take.
-
-    Source: apimachinery/pkg/labels/selector.go, Parse; pkg/util/validation, IsQualifiedName,
-    IsValidLabelValue.
-    """
-    text = _normalize(selector, what)
-    if isinstance(selector, Mapping):
-        # Of a pair, too: what is joined to a text could mean something else there.
-        problems = (_find_problem_of_pair(key, value or "") for key, value in selector.items())
-        problem = next(filter(None, problems), None)
-        selector = dict(selector)
-    else:
-        problem = _find_problem(text) if text is not None else None
-    if problem is not None:
-        raise InvalidArgument(what, selector, f"{problem}; {_EXAMPLE}")
-    return text
-
-
-def normalize_field_selector(
-    selector: Selector | None, *, what: str = "field_selector"
-) -> str | None:
-    """Return the text of a field selector; None for one that selects everything.
-
-    Which fields there are is the server's to say: only the form of the value is looked at.
-
-    Args:
-        selector: text, mapping or None.
-        what: the name of the argument, for the error.
-
-    Raises:
-        InvalidArgument: neither text nor a mapping of texts.
-    """
-    return _normalize(selector, what)
-
-
-def _normalize(selector: Selector | None, what: str) -> str | None:
-    if selector is None or isinstance(selector, str):
-        return selector or None
-    # From a marker or a manifest anything may come, whatever the types say.
-    given: object = selector
-    if not isinstance(given, Mapping):
-        raise InvalidArgument(what, given, "a text like 'app=web' or a mapping of texts")
-    terms = []
-    for key, value in given.items():
-        if not isinstance(key, str) or not isinstance(value, str | None):
-            raise InvalidArgument(what, dict(given), "a mapping of texts to texts or None")
-        terms.append(key if value is None else f"{key}={value}")
-    return ",".join(terms) or None
-
-
-def _find_problem(text: str) -> str | None:
-    """Return why a text is no label selector; None where it is one."""
-    if not text.strip():
-        return None
-    at, more = 0, True
-    while more:
-        term = _TERM.match(text, at)
-        if term is None:
-            return f"{text[at:].strip()!r} is no requirement on a label"
-        problem = _find_problem_of_term(term)
-        if problem is not None:
-            return problem
-        at, more = term.end(), term["end"] == ","
-    return None
-
-
-def _find_problem_of_term(term: re.Match[str]) -> str | None:
-    names = ("absent", "set", "compared", "equal", "present")
-    key = next(term[name] for name in names if term[name] is not None)
-    values = (term["values"] or term["value"] or "").split(",")
-    for value in values:
-        problem = _find_problem_of_pair(key, value.strip())
-        if problem is not None:
-            return problem
-    if term["number"] is not None and not re.fullmatch(r"[+-]?[0-9]+", term["number"]):
-        return f"{term['number']!r} is no whole number"
-    return None
-
-
-def _find_problem_of_pair(key: str, value: str) -> str | None:
-    found = _KEY.fullmatch(key)
-    if found is None or len(found["prefix"] or "") > 253:
-        return f"{key!r} is no name of a label"
-    return None if _VALUE.fullmatch(value) else f"{value!r} is no value of a label"
-
-
-Labels: TypeAlias = Mapping[str, str]
-_Requirement: TypeAlias = Callable[[Labels], bool]
-
-_COMMA_OUTSIDE_A_SET = re.compile(r",(?![^(]*\))")
-_IN_A_SET = re.compile(r"(\S+)\s+(in|notin)\s*\((.*)\)")
-_COMPARED = re.compile(r"(.*?)\s*(==|!=|=|<|>)\s*(.*)")
+_OPERATORS = {
+    "=": "in", "==": "in", "in": "in", "!=": "notin", "notin": "notin", ">": "gt", "<": "lt",
+}  # fmt: skip
+_OBJECT_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+_EXPECTED_OPERATORS = "in, notin, =, ==, !=, gt, lt"
+_SPECIAL = "=!(),><"
+_END = ""
+_TOKEN = re.compile(r"==|!=|[=!(),><]|[^=!(),>< \t\r\n]+")
 
 
 class _LabeledMetadata(TypedDict, total=False):
@@ -159,7 +54,7 @@ class _LabeledMetadata(TypedDict, total=False):
 
 
 class LabeledObject(TypedDict, total=False):
-    """The fields by which a label selector judges an object."""
+    """The fields that a label selector reads."""
 
     metadata: _LabeledMetadata
 
@@ -171,78 +66,337 @@ def get_labels(obj: Mapping[str, Any]) -> Labels:
     return labels if isinstance(labels, Mapping) else {}
 
 
-def compile_label_selector(selector: Selector | None) -> Callable[[Labels], bool]:
-    """Return the function that says whether labels are selected; None and "" select everything.
+class SelectorError(ValueError):
+    """A text is not a label selector.
 
     Args:
-        selector: text or mapping, as for a list.
+        text: the server's words.
+        summary: the problem in short; the server's words by default.
+    """
+
+    def __init__(self, text: str, summary: str = "") -> None:
+        super().__init__(text)
+        self.summary = summary or text
+
+
+class Requirement(NamedTuple):
+    """One term of a label selector.
+
+    Args:
+        key: the label's key.
+        operator: `in`, `notin`, `exists`, `!`, `gt` or `lt`; equality is `in` with one value.
+        values: the values to compare with.
+    """
+
+    key: str
+    operator: str
+    values: Collection[str] = ()
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether labels satisfy the requirement."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "in":
+                return value is not None and value in self.values
+            case "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+            case "gt" | "lt":
+                number = _parse_integer(value or "")
+                bound = _parse_integer(next(iter(self.values)))
+                if number is None or bound is None:
+                    return False
+                return number > bound if self.operator == "gt" else number < bound
+            case _:
+                return False
+
+
+class LabelSelector:
+    """Requirements on labels that must all hold; without any, everything is selected.
+
+    Args:
+        requirements: the requirements.
+        nothing: whether nothing is selected, as by an absent `LabelSelector` object.
+    """
+
+    __slots__ = ("_exact", "_key", "nothing", "requirements")
+
+    def __init__(self, requirements: Sequence[Requirement] = (), *, nothing: bool = False) -> None:
+        self.requirements = tuple(requirements)
+        self.nothing = nothing
+        self._key = ""
+        # Most selectors compare labels with one value each.
+        self._exact: tuple[tuple[str, str], ...] | None = None
+        if all(one.operator == "in" and len(one.values) == 1 for one in requirements):
+            self._exact = tuple((one.key, next(iter(one.values))) for one in requirements)
+
+    @property
+    def everything(self) -> bool:
+        """Whether everything is selected."""
+        return not self.nothing and not self.requirements
+
+    @property
+    def key(self) -> str:
+        """A text that selectors with the same requirements share."""
+        if not self._key:
+            parts = sorted((key, how, sorted(values)) for key, how, values in self.requirements)
+            self._key = "nothing" if self.nothing else repr(parts)
+        return self._key
+
+    def narrowed(self, requirements: Sequence[Requirement]) -> LabelSelector:
+        """Return a selector with further requirements; nothing stays nothing."""
+        if self.nothing or not requirements:
+            return self
+        return LabelSelector((*self.requirements, *requirements))
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether an object with these labels is selected."""
+        if self.nothing:
+            return False
+        if self._exact is None:
+            return all(requirement.matches(labels) for requirement in self.requirements)
+        if len(self._exact) == 1:
+            key, value = self._exact[0]
+            return labels.get(key) == value
+        return all(labels.get(key) == value for key, value in self._exact)
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_label_selector(text: str) -> LabelSelector:
+    """Return the selector that a text spells.
 
     Raises:
-        InvalidArgument: none that the server would take.
+        SelectorError: the text is not a selector; in the server's own words.
+
+    Source: labels.Parse.
     """
-    return _compile(normalize_label_selector(selector) or "")
+    return LabelSelector(_Parser(text).parse())
 
 
-@functools.lru_cache(maxsize=256)
-def _compile(text: str) -> Callable[[Labels], bool]:
-    terms = [term.strip() for term in _COMMA_OUTSIDE_A_SET.split(text)]
-    requirements = [_parse_requirement(term) for term in terms if term]
+def compile_label_selector(selector: Selector | None) -> Callable[[Labels], bool]:
+    """Return the predicate of labels for a selector; None and "" select everything.
 
-    def matches(labels: Labels) -> bool:
-        return all(requirement(labels) for requirement in requirements)
-
-    return matches
+    Raises:
+        InvalidArgument: the server would refuse the selector.
+    """
+    return parse_label_selector(normalize_label_selector(selector) or "").matches
 
 
-def _parse_requirement(term: str) -> _Requirement:
-    """Return what one term, known to be well formed, asks of labels."""
-    if term.startswith("!"):
-        absent = term[1:].strip()
-        return lambda labels: absent not in labels
-    in_a_set = _IN_A_SET.fullmatch(term)
-    if in_a_set is not None:
-        key, operator, values = in_a_set.groups()
-        chosen = frozenset(value.strip() for value in values.split(","))
-        if operator == "in":
-            return lambda labels: key in labels and labels[key] in chosen
-        return lambda labels: key not in labels or labels[key] not in chosen
-    compared = _COMPARED.fullmatch(term)
-    if compared is None:
-        return lambda labels: term in labels
-    key, operator, value = compared.groups()
-    match operator:
-        case "!=":
-            return lambda labels: key not in labels or labels[key] != value
-        case "<" | ">":
-            return functools.partial(_is_beyond, key, operator, int(value))
-        case _:
-            return lambda labels: key in labels and labels[key] == value
-
-
-def _is_beyond(key: str, operator: str, limit: int, labels: Labels) -> bool:
-    try:
-        number = int(labels.get(key, ""))
-    except ValueError:
+def matches_label_selector(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
+    """Whether a valid `LabelSelector` object selects labels; None never does."""
+    if selector is None:
         return False
-    return number < limit if operator == "<" else number > limit
+    wanted = selector.get("matchLabels")
+    if wanted and not wanted.items() <= labels.items():
+        return False
+    return all(
+        Requirement(
+            expression["key"],
+            _OBJECT_OPERATORS.get(expression["operator"], ""),
+            expression.get("values") or (),
+        ).matches(labels)
+        for expression in selector.get("matchExpressions") or ()
+    )
 
 
-def format_label_selector(selector: dict[str, Any] | None) -> str | None:
-    """Return a `LabelSelector` as text; None for one that is missing or selects everything.
+def format_label_selector(selector: Mapping[str, Any] | None) -> str:
+    """Return a `LabelSelector` object as text; empty for one that selects everything.
 
-    Source: apimachinery/pkg/apis/meta/v1/helpers.go, LabelSelectorAsSelector.
+    Source: helpers.go, FormatLabelSelector.
     """
-    terms = [f"{key}={value}" for key, value in ((selector or {}).get("matchLabels") or {}).items()]
-    for expression in (selector or {}).get("matchExpressions") or ():
-        key, operator = expression.get("key"), expression.get("operator")
-        values = ",".join(expression.get("values") or ())
-        match operator:
-            case "In":
-                terms.append(f"{key} in ({values})")
-            case "NotIn":
-                terms.append(f"{key} notin ({values})")
-            case "Exists":
-                terms.append(f"{key}")
-            case "DoesNotExist":
-                terms.append(f"!{key}")
-    return ",".join(sorted(terms)) or None
+    given = selector or {}
+    terms = [(key, f"{key}={value}") for key, value in (given.get("matchLabels") or {}).items()]
+    for expression in given.get("matchExpressions") or ():
+        key = expression.get("key", "")
+        values = ",".join(sorted(expression.get("values") or ()))
+        form = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "DoesNotExist": f"!{key}",
+        }
+        terms.append((key, form.get(expression.get("operator"), key)))
+    return ",".join(term for _, term in sorted(terms, key=lambda pair: pair[0]))
+
+
+def normalize_label_selector(selector: Selector | None, *, what: str = "selector") -> str | None:
+    """Return a label selector as text; None for one that selects everything.
+
+    A pair of a mapping means equality; with the value None, the label only has to exist.
+
+    Args:
+        selector: text, mapping or None.
+        what: the name of the argument, for the error.
+
+    Raises:
+        InvalidArgument: the server would refuse the selector.
+    """
+    text = normalize_selector_text(selector, what)
+    problem = None
+    if isinstance(selector, Mapping):
+        # Each pair by itself: joined to a text, it could mean something else.
+        problem = next(filter(None, starmap(_find_problem_of_pair, selector.items())), None)
+        selector = dict(selector)
+    elif text is not None:
+        try:
+            parse_label_selector(text)
+        except SelectorError as error:
+            problem = error.summary
+    if problem is not None:
+        raise InvalidArgument(what, selector, f"{problem}; {_EXAMPLE}")
+    return text
+
+
+def normalize_selector_text(selector: Selector | None, what: str) -> str | None:
+    """Return a label or field selector as text, unchecked; None for an empty one.
+
+    Raises:
+        InvalidArgument: neither text nor a mapping of texts.
+    """
+    if selector is None or isinstance(selector, str):
+        return selector or None
+    # Markers and manifests may hold anything, whatever the types say.
+    given: object = selector
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(what, given, "a text like 'app=web' or a mapping of texts")
+    terms = []
+    for key, value in given.items():
+        if not isinstance(key, str) or not isinstance(value, str | None):
+            raise InvalidArgument(what, dict(given), "a mapping of texts to texts or None")
+        terms.append(key if value is None else f"{key}={value}")
+    return ",".join(terms) or None
+
+
+def _find_problem_of_pair(key: str, value: str | None) -> str | None:
+    if label_key_texts(key):
+        return f"{key!r} is not a label key"
+    return f"{value!r} is not a label value" if label_value_texts(value or "") else None
+
+
+class _Parser:
+    """A recursive descent over the tokens of one selector."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[str] = [*_TOKEN.findall(text), _END]
+        self._at = 0
+
+    def parse(self) -> list[Requirement]:
+        found: list[Requirement] = []
+        while True:
+            token = self._peek()
+            if token == _END:
+                return found
+            if not _is_identifier(token) and token != "!":
+                raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
+            try:
+                found.append(self._parse_requirement())
+            except SelectorError as error:
+                text = f"unable to parse requirement: {error}"
+                raise SelectorError(text, error.summary) from None
+            separator = self._take()
+            if separator == _END:
+                return found
+            if separator != ",":
+                raise SelectorError(f"found '{separator}', expected: ',' or 'end of string'")
+            after = self._peek()
+            if not _is_identifier(after) and after != "!":
+                raise SelectorError(f"found '{after}', expected: identifier after ','")
+
+    def _peek(self) -> str:
+        return self._tokens[min(self._at, len(self._tokens) - 1)]
+
+    def _take(self) -> str:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _parse_requirement(self) -> Requirement:
+        key = self._take()
+        absent = key == "!"
+        if absent:
+            key = self._take()
+        if not _is_identifier(key):
+            raise SelectorError(f"found '{key}', expected: identifier")
+        texts = label_key_texts(key)
+        if texts:
+            text = f'<nil>: Invalid value: "{key}": {"; ".join(texts)}'
+            raise SelectorError(text, f"{key!r} is not a label key")
+        if absent:
+            return Requirement(key, "!")
+        if self._peek() in (_END, ","):
+            return Requirement(key, "exists")
+        sign = self._take()
+        if sign not in _OPERATORS:
+            raise SelectorError(f"found '{sign}', expected: {_EXPECTED_OPERATORS}")
+        values = self._parse_values() if sign in ("in", "notin") else self._parse_exact_value()
+        errors, summary = [], ""
+        if sign in ("<", ">") and _parse_integer(values[0]) is None:
+            errors.append(
+                f"values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value "
+                "must be an integer"
+            )
+            summary = f"{values[0]!r} is not a whole number"
+        for index, value in enumerate(values):
+            texts = label_value_texts(value)
+            if texts:
+                shown = json.dumps(value, ensure_ascii=False)
+                errors.append(f"values[{index}][{key}]: Invalid value: {shown}: {'; '.join(texts)}")
+                summary = summary or f"{value!r} is not a label value"
+        if errors:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            raise SelectorError(text, summary)
+        return Requirement(key, _OPERATORS[sign], frozenset(values))
+
+    def _parse_exact_value(self) -> list[str]:
+        if self._peek() in (_END, ","):
+            return [""]
+        value = self._take()
+        if not _is_identifier(value):
+            raise SelectorError(f"found '{value}', expected: identifier")
+        return [value]
+
+    def _parse_values(self) -> list[str]:
+        opening = self._take()
+        if opening != "(":
+            raise SelectorError(f"found '{opening}' expected: '('")
+        first = self._peek()
+        if first == ")":
+            self._take()
+            return [""]
+        if not _is_identifier(first) and first != ",":
+            raise SelectorError(f"found '{first}', expected: ',', ')' or identifier")
+        values: set[str] = set()
+        is_value_expected = True
+        while True:
+            token = self._take()
+            if _is_identifier(token):
+                values.add(token)
+                after = self._peek()
+                if after not in (",", ")"):
+                    raise SelectorError(f"found '{after}', expected: ',' or ')'")
+                is_value_expected = False
+            elif token in (",", ")"):
+                if is_value_expected:
+                    values.add("")
+                if token == ")":
+                    return sorted(values)
+                is_value_expected = True
+            else:
+                raise SelectorError(f"found '{token}', expected: ',', or identifier")
+
+
+def _is_identifier(token: str) -> bool:
+    return bool(token) and token[0] not in _SPECIAL
+
+
+def _parse_integer(text: str) -> int | None:
+    """Return the 64-bit integer that a text spells; None for any other text.
+
+    Source: strconv.ParseInt of Go.
+    """
+    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII) or len(text.lstrip("+-0")) > 19:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from pytest_kwait import wait
-from pytest_kwait.apimachinery.labels import normalize_field_selector, normalize_label_selector
+from pytest_kwait.apimachinery.fields import normalize_field_selector
+from pytest_kwait.apimachinery.labels import normalize_label_selector
 from pytest_kwait.cache.handlers import parse_resync_period
 from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.cache.shared_informer import SharedInformer

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from pytest_kwait.apimachinery.labels import normalize_field_selector
+from pytest_kwait.apimachinery.fields import normalize_field_selector
 from pytest_kwait.cache.shared_watch import ResourceCollection
 
 if TYPE_CHECKING:

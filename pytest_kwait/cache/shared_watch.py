@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from pytest_kwait.apimachinery.fields import normalize_field_selector, parse_field_selector
 from pytest_kwait.apimachinery.labels import (
     LabeledObject,
     Labels,
     compile_label_selector,
     get_labels,
-    normalize_field_selector,
     normalize_label_selector,
 )
 from pytest_kwait.client.responses import WatchEvent, decode_object
@@ -47,8 +47,6 @@ __all__ = [
     "SharedWatches",
     "parse_resource_version",
 ]
-
-_BY_NAME = "metadata.name="
 
 
 class SharedEvent:
@@ -132,10 +130,8 @@ class ResourceCollection:
                 return None
             tests.append(_has_metadata("namespace", self.namespace))
         if self.fields != wider.fields:
-            name = (self.fields or "").removeprefix(_BY_NAME)
-            if wider.fields is not None or not name or f"{_BY_NAME}{name}" != self.fields:
-                return None
-            if not set(name).isdisjoint(",=!\\"):
+            name = _get_only_name(self.fields)
+            if wider.fields is not None or not name:
                 return None
             tests.append(_has_metadata("name", name))
         if self.labels == wider.labels:
@@ -143,6 +139,17 @@ class ResourceCollection:
         if wider.labels is not None or self.labels is None or not by_labels:
             return None
         return _LabelFilter(_combine_filters(tests), compile_label_selector(self.labels))
+
+
+def _get_only_name(fields: str | None) -> str:
+    """Return the name that a field selector selects by; empty for any other selector."""
+    try:
+        terms = parse_field_selector(fields or "")
+    except ValueError:
+        return ""
+    if len(terms) != 1 or terms[0].field != "metadata.name" or not terms[0].equal:
+        return ""
+    return terms[0].value
 
 
 def _has_metadata(key: str, value: str) -> Callable[[SharedEvent], bool]:

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.apimachinery.labels import (
-    Selector,
-    normalize_field_selector,
-    normalize_label_selector,
-)
+from pytest_kwait.apimachinery.fields import normalize_field_selector
+from pytest_kwait.apimachinery.labels import Selector, normalize_label_selector
 from pytest_kwait.client.discovery import Discovery
 from pytest_kwait.client.errors import make_unreadable_error, parse_warnings
 from pytest_kwait.client.exec import ExecResult, execute

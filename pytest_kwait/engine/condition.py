@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_kwait.apimachinery.fields import name_selector
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -76,7 +78,7 @@ class Source:
     @property
     def field_selector(self) -> str | None:
         """The field selector that leaves one object of the collection."""
-        return None if self.name is None else f"metadata.name={self.name}"
+        return None if self.name is None else name_selector(self.name)
 
     def __str__(self) -> str:
         which = self.name or (f"with {self.selector}" if self.selector else "")

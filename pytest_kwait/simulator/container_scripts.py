@@ -16,8 +16,8 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_kwait.apimachinery.labels import LabelSelector
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.selectors import LabelSelector
 
 __all__ = [
     "EMPTY",

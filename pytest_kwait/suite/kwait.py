@@ -8,13 +8,13 @@ Requests are retried within their limit. The verbs on workloads (`scale`, `resta
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from pytest_kwait.apimachinery.durations import Duration, to_seconds
+from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.client.resource import EVENTS, PODS
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
@@ -340,13 +340,6 @@ if TYPE_CHECKING:
     """Makes the namespace that is asked for, and gives a bench there."""
 
 
-_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
-_LABEL_PREFIX = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
-_LABEL_KEY = re.compile(
-    rf"(?:(?=.{{1,253}}/){_LABEL_PREFIX}/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class NamespaceRequest:
     """One more namespace.
@@ -379,10 +372,10 @@ def _check_labels(labels: Any) -> dict[str, str]:
     if not isinstance(labels, Mapping):
         raise InvalidArgument("labels", labels, valid)
     for key, value in labels.items():
-        if not (isinstance(key, str) and _LABEL_KEY.fullmatch(key)):
-            raise InvalidArgument("labels", key, f"no name of a label; {valid}")
-        if not (isinstance(value, str) and _LABEL_VALUE.fullmatch(value)):
-            raise InvalidArgument(f"labels {key}", value, f"no value of a label; {valid}")
+        if not (isinstance(key, str) and not label_key_texts(key)):
+            raise InvalidArgument("labels", key, f"not a label key; {valid}")
+        if not (isinstance(value, str) and not label_value_texts(value)):
+            raise InvalidArgument(f"labels {key}", value, f"not a label value; {valid}")
         if key == LABEL_MANAGED_BY or key.startswith(ANNOTATION_PREFIX):
             raise InvalidArgument("labels", key, "it says whose the namespace is; use another name")
     return dict(labels)

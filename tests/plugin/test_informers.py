@@ -72,8 +72,8 @@ def test_informers_of_a_test_start_synced_and_stop_with_it(
         ),
         (
             "('pods', label_selector='a in b')",
-            "InvalidArgument: label_selector='a in b' is not valid: 'a in b' is no requirement on"
-            " a label; a label selector is written like 'app=web,tier in (a,b),!old'",
+            "InvalidArgument: label_selector='a in b' is not valid: found 'b' expected: '('; "
+            "a label selector is written like 'app=web,tier in (a,b),!old'",
         ),
         (
             "('podz')",

@@ -4,14 +4,10 @@ from typing import Any
 
 import pytest
 
+from pytest_kwait.apimachinery.labels import format_label_selector, matches_label_selector
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.scheme import Scheme
-from pytest_kwait.simulator.selectors import (
-    format_selector,
-    matches_selector,
-    parse_fields,
-    parse_labels,
-)
+from pytest_kwait.simulator.selectors import parse_fields, parse_labels
 
 LABELS = {"tier": "front", "n": "5", "empty": ""}
 
@@ -86,10 +82,10 @@ def test_selector_objects_match_and_spell_themselves() -> None:
             {"key": "tier", "operator": "NotIn", "values": ["back"]},
         ],
     }
-    assert matches_selector(selector, LABELS)
-    assert not matches_selector(selector, {"tier": "front"})
-    assert not matches_selector(None, LABELS)
-    assert format_selector(selector) == "empty,n in (4,5),!none,tier=front,tier notin (back)"
+    assert matches_label_selector(selector, LABELS)
+    assert not matches_label_selector(selector, {"tier": "front"})
+    assert not matches_label_selector(None, LABELS)
+    assert format_label_selector(selector) == "empty,n in (4,5),!none,tier=front,tier notin (back)"
 
 
 KINDS = Scheme()

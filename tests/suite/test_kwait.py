@@ -263,11 +263,11 @@ def test_what_may_be_asked_for() -> None:
     ("labels", "message"),
     [
         (["a=b"], f"labels=['a=b'] is not valid: {_MAPPING}"),
-        ({"a b": "c"}, f"labels='a b' is not valid: no name of a label; {_MAPPING}"),
-        ({"x/": "c"}, f"labels='x/' is not valid: no name of a label; {_MAPPING}"),
-        ({1: "c"}, f"labels=1 is not valid: no name of a label; {_MAPPING}"),
-        ({"a": 1}, f"labels a=1 is not valid: no value of a label; {_MAPPING}"),
-        ({"a": "-b"}, f"labels a='-b' is not valid: no value of a label; {_MAPPING}"),
+        ({"a b": "c"}, f"labels='a b' is not valid: not a label key; {_MAPPING}"),
+        ({"x/": "c"}, f"labels='x/' is not valid: not a label key; {_MAPPING}"),
+        ({1: "c"}, f"labels=1 is not valid: not a label key; {_MAPPING}"),
+        ({"a": 1}, f"labels a=1 is not valid: not a label value; {_MAPPING}"),
+        ({"a": "-b"}, f"labels a='-b' is not valid: not a label value; {_MAPPING}"),
         (
             {"pytest-kwait/run": "x"},
             "labels='pytest-kwait/run' is not valid: it says whose the namespace is; use another "

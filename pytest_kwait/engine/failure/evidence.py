@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from pytest_kwait.apimachinery.fields import name_selector
 from pytest_kwait.client.resource import EVENTS, PODS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.clock import Deadline
@@ -264,7 +265,7 @@ def _gather_pods(
 ) -> list[PodReport]:
     if scope.pods is None and not scope.pod_names:
         return []
-    one = f"metadata.name={scope.pod_names[0]}" if len(scope.pod_names) == 1 else None
+    one = name_selector(scope.pod_names[0]) if len(scope.pod_names) == 1 else None
     try:
         listed = session.list(
             PODS,

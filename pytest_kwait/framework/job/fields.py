@@ -71,7 +71,7 @@ def pod_selector(job: dict[str, Any]) -> str:
 
     Source: kubernetes/pkg/registry/batch/job/strategy.go, generateSelector.
     """
-    selector = format_label_selector((job.get("spec") or {}).get("selector"))
+    selector = format_label_selector((job.get("spec") or {}).get("selector")) or None
     return selector or f"batch.kubernetes.io/controller-uid={job['metadata'].get('uid')}"
 
 

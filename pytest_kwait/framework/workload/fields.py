@@ -76,7 +76,7 @@ def selector_of(resource: Resource, spec: dict[str, Any]) -> str | None:
         return None
     if resource == REPLICATION_CONTROLLERS:
         selector = {"matchLabels": selector}
-    return format_label_selector(selector)
+    return format_label_selector(selector) or None
 
 
 def desired_pods(controller: SingleObject) -> int:

@@ -28,7 +28,7 @@ from pytest_kwait.scheduler.framework.tolerations import DO_NOT_SCHEDULE_EFFECTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
+    from pytest_kwait.apimachinery.labels import LabelSelector
     from pytest_kwait.scheduler.framework.pod_info import AffinityTerm
 
 __all__ = ["NodeInfo"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.labels import LabelSelector, Requirement
 from pytest_kwait.scheduler.framework.invalid_objects import (
     InvalidObject,
     InvalidPod,
@@ -19,7 +20,7 @@ from pytest_kwait.scheduler.framework.invalid_objects import (
     get_string,
     get_strings,
 )
-from pytest_kwait.scheduler.framework.label_selectors import LabelSelector, Requirement
+from pytest_kwait.scheduler.framework.label_selectors import read_label_selector
 from pytest_kwait.scheduler.framework.node_affinity import (
     NodeSelectorTerm,
     RequiredNodeAffinity,
@@ -192,13 +193,13 @@ def _term(
     named = get_strings(term, "namespaces", path)
     if not named and term.get("namespaceSelector") is None:
         named = (namespace,)
-    selector = LabelSelector.of(
+    selector = read_label_selector(
         get_mapping(term, "labelSelector", path) if term.get("labelSelector") is not None else None,
         f"{path}.labelSelector",
     )
     return AffinityTerm(
         frozenset(named),
-        LabelSelector.of(
+        read_label_selector(
             get_mapping(term, "namespaceSelector", path)
             if term.get("namespaceSelector") is not None
             else None,
@@ -220,8 +221,8 @@ def _key_requirements(
     """
     written = {(key, operator) for key, operator, _ in selector.requirements}
     return [
-        (key, operator, frozenset((labels[key],)))
-        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+        Requirement(key, operator, frozenset((labels[key],)))
+        for field, operator in (("matchLabelKeys", "in"), ("mismatchLabelKeys", "notin"))
         for key in get_strings(term, field, path)
         if key in labels and (key, operator) not in written
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.labels import LabelSelector, Requirement
 from pytest_kwait.scheduler.framework.invalid_objects import (
     InvalidObject,
     get_int,
@@ -17,7 +18,7 @@ from pytest_kwait.scheduler.framework.invalid_objects import (
     get_string,
     get_strings,
 )
-from pytest_kwait.scheduler.framework.label_selectors import LabelSelector, Requirement
+from pytest_kwait.scheduler.framework.label_selectors import read_label_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,14 +94,14 @@ def read_spread_constraints(
 def _constraint(
     given: Mapping[str, Any], path: str, labels: Mapping[str, str]
 ) -> TopologySpreadConstraint:
-    selector = LabelSelector.of(
+    selector = read_label_selector(
         get_mapping(given, "labelSelector", path)
         if given.get("labelSelector") is not None
         else None,
         f"{path}.labelSelector",
     )
     by_keys: list[Requirement] = [
-        (key, "In", frozenset((labels[key],)))
+        Requirement(key, "in", frozenset((labels[key],)))
         for key in get_strings(given, "matchLabelKeys", path)
         if key in labels
     ]
@@ -139,7 +140,7 @@ def build_default_constraints(
     `systemDefaultConstraints`; common.go, `buildDefaultConstraints`.
     """
     requirements = [
-        one for selector in selectors for one in LabelSelector.of(selector).requirements
+        one for selector in selectors for one in read_label_selector(selector).requirements
     ]
     if not requirements:
         return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.framework.cycle_state import Rejection
-from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
+from pytest_kwait.scheduler.framework.label_selectors import read_label_selector
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _is_covered_by_budget(budget: Mapping[str, Any], pod: Pod) -> bool:
         and selector
         and (selector.get("matchLabels") or selector.get("matchExpressions"))
         and metadata["name"] not in disrupted
-        and LabelSelector.of(selector).matches(metadata["labels"])
+        and read_label_selector(selector).matches(metadata["labels"])
     )
 
 

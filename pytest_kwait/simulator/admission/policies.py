@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.admission.webhooks.matching import ADMISSION_GROUP, match_kind
 from pytest_kwait.simulator.api_errors import StatusError, internal_error
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.objects import clone, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.request_info import Caller
-from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ def list_params(
         if (
             name_of(obj) == named
             if named
-            else matches_selector(reference.get("selector") or {}, labels_of(obj))
+            else matches_label_selector(reference.get("selector") or {}, labels_of(obj))
         ):
             found.append(obj)
     if found:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.simulator.api_errors import StatusError, not_found
 from pytest_kwait.simulator.authorization.attributes import Decision
 from pytest_kwait.simulator.generated_data import read_data
 from pytest_kwait.simulator.objects import labels_of, name_of, new_uid
 from pytest_kwait.simulator.request_info import MASTERS
-from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def aggregate_rules(role: Obj, roles: Iterable[Obj]) -> list[Obj]:
     others = sorted((other for other in roles if name_of(other) != name_of(role)), key=name_of)
     for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
         for other in others:
-            if matches_selector(selector, labels_of(other)):
+            if matches_label_selector(selector, labels_of(other)):
                 rules += [rule for rule in other.get("rules") or () if rule not in rules]
     return rules
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, owner_of, uid_of
-from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -137,7 +137,7 @@ class ControllerRefManager:
         claimed = []
         owner_uid = uid_of(owner)
         for obj in self.of(owner_uid):
-            if matches_selector(selector, obj["metadata"].get("labels") or {}) and (
+            if matches_label_selector(selector, obj["metadata"].get("labels") or {}) and (
                 only is None or only(obj)
             ):
                 claimed.append(obj)
@@ -149,7 +149,7 @@ class ControllerRefManager:
             metadata = obj["metadata"]
             if (
                 "deletionTimestamp" not in metadata
-                and matches_selector(selector, metadata.get("labels") or {})
+                and matches_label_selector(selector, metadata.get("labels") or {})
                 and (only is None or only(obj))
             ):
                 claimed.append(self._adopt(obj, make_controller_ref(owner, api_version, kind)))

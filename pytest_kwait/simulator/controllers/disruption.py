@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.apimachinery.quantities import resolve_int_or_percent
 from pytest_kwait.simulator.controllers.controller_refs import key_of, split_key
 from pytest_kwait.simulator.controllers.pod_control import is_ready
@@ -23,7 +24,6 @@ from pytest_kwait.simulator.objects import (
     uid_of,
 )
 from pytest_kwait.simulator.registry.subresources import read_scale
-from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ class DisruptionController:
             self._pods[key] = {
                 uid_of(pod): pod
                 for pod in self._api.list("pods", namespace)
-                if matches_selector(selector, labels_of(pod))
+                if matches_label_selector(selector, labels_of(pod))
             }
         self._queue.add(key)
 
@@ -118,7 +118,7 @@ class DisruptionController:
             key = f"{namespace_of(new)}/{name}"
             pods = self._pods.setdefault(key, {})
             known = pods.pop(uid, None) is not None
-            selected = change != "DELETED" and matches_selector(selector, labels_of(new))
+            selected = change != "DELETED" and matches_label_selector(selector, labels_of(new))
             if selected:
                 pods[uid] = new
                 chosen.append(name)

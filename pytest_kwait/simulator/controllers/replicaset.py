@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.simulator.controllers.controller_refs import PodOwnerIndex, key_of, split_key
 from pytest_kwait.simulator.controllers.pod_control import (
     PodControl,
@@ -27,7 +28,6 @@ from pytest_kwait.simulator.controllers.pod_control import (
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.event_recorder import EventRecorder
 from pytest_kwait.simulator.objects import is_being_deleted, labels_of, uid_of
-from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,7 +114,7 @@ class PodCounter:
 
     def _counts(self, pod: Obj) -> PodCounts:
         labels = labels_of(pod)
-        if not matches_selector(self.selector, labels):
+        if not matches_label_selector(self.selector, labels):
             return PodCounts(strangers=1)
         if not is_active(pod):
             return PodCounts(terminating=int(is_terminating(pod)))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
+from pytest_kwait.apimachinery.labels import format_label_selector
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -22,7 +23,6 @@ from pytest_kwait.simulator.api_errors import (
     too_many_requests,
 )
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
-from pytest_kwait.simulator.selectors import format_selector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def read_scale(kind: Kind, obj: Obj) -> Obj:
     elif isinstance(selector, dict):
         if kind.bucket == "replicationcontrollers":
             selector = {"matchLabels": selector}
-        status["selector"] = format_selector(selector)
+        status["selector"] = format_label_selector(selector)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

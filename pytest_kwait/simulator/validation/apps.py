@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.apimachinery.validation import NEGATIVE, dns_label_texts, percent_texts
-from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.validation.core.pods.annotations import validate_pod_annotations
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.core.volumes.claims import (
@@ -82,7 +82,7 @@ def validate_template_for_selector(spec: Obj) -> ErrorList:
     errors = ErrorList()
     template, selector = spec["template"], spec.get("selector")
     labels = template.get("metadata", {}).get("labels")
-    if selector != {} and not matches_selector(selector, labels or {}):
+    if selector != {} and not matches_label_selector(selector, labels or {}):
         errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
     errors += validate_pod_template_spec(template, "spec.template")
     return errors
@@ -296,7 +296,7 @@ def validate_daemon_set_spec(spec: Obj) -> ErrorList:
     wrong = [] if selector is None else selector_errors(selector, "spec.selector")
     errors += wrong
     labels = template.get("metadata", {}).get("labels")
-    if not wrong and selector != {} and not matches_selector(selector, labels or {}):
+    if not wrong and selector != {} and not matches_label_selector(selector, labels or {}):
         errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH)
     if selector is not None and not any(selector.values()):
         text = "empty selector is invalid for daemonset"

@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.apimachinery.validation import (
     dns_label_texts,
     dns_subdomain_texts,
@@ -24,7 +25,6 @@ from pytest_kwait.apimachinery.validation import (
 from pytest_kwait.simulator.api_errors import Rendered
 from pytest_kwait.simulator.cron import find_schedule_problem, find_time_zone_problem
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.selectors import matches_selector
 from pytest_kwait.simulator.validation.apps import SELECTOR_MISMATCH, render_selector
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.field_errors import ErrorList, format_internal
@@ -291,7 +291,7 @@ def _validate_generated_selector(metadata: Obj, spec: Obj) -> ErrorList:
         elif labels[key] != value:
             errors.invalid(at, labels, f"must be '{value}'")
     selector = spec["selector"]
-    if not selector_errors(selector, "") and not matches_selector(selector, expected):
+    if not selector_errors(selector, "") and not matches_label_selector(selector, expected):
         errors.invalid("spec.selector", render_selector(selector), "`selector` not auto-generated")
     return errors
 
@@ -305,7 +305,7 @@ def validate_job_spec(spec: Obj, at: str) -> ErrorList:
         errors.required(f"{at}.selector")
     errors += wrong
     labels = spec["template"].get("metadata", {}).get("labels")
-    if not wrong and selector != {} and not matches_selector(selector, labels or {}):
+    if not wrong and selector != {} and not matches_label_selector(selector, labels or {}):
         errors.invalid(f"{at}.template.metadata.labels", labels, SELECTOR_MISMATCH)
     return errors
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, NodeInfo
-from pytest_kwait.scheduler.framework.label_selectors import LabelSelector
+from pytest_kwait.scheduler.framework.label_selectors import read_label_selector
 from tests.scheduler.nodes import Nodes, node
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -115,7 +115,7 @@ def test_more_selectors_than_a_node_counts_for_are_answered_right() -> None:
         pods.append(made["metadata"])
         for _ in range(30):
             space, app = f"space-{random.randrange(20)}", f"a-{random.randrange(25)}"
-            selector = LabelSelector.of({"matchLabels": {"app": app}})
+            selector = read_label_selector({"matchLabels": {"app": app}})
             expected = [
                 one for one in pods if one["namespace"] == space and one["labels"]["app"] == app
             ]

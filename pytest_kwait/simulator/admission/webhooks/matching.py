@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.simulator.objects import labels_of, name_of
-from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,9 +129,9 @@ def _matches_namespace_selector(api: Cluster, webhook: Obj, attributes: Attribut
         return True
     obj = attributes.obj
     if attributes.kind.bucket == "namespaces" and not attributes.subresource and obj is not None:
-        return matches_selector(selector, labels_of(obj))
+        return matches_label_selector(selector, labels_of(obj))
     namespace = api.find("namespaces", attributes.namespace)
-    return namespace is not None and matches_selector(selector, labels_of(namespace))
+    return namespace is not None and matches_label_selector(selector, labels_of(namespace))
 
 
 def _matches_object_selector(webhook: Obj, attributes: Attributes) -> bool:
@@ -139,7 +139,9 @@ def _matches_object_selector(webhook: Obj, attributes: Attributes) -> bool:
     if not selector:
         return True
     shown = (attributes.obj, attributes.old)
-    return any(obj is not None and matches_selector(selector, labels_of(obj)) for obj in shown)
+    return any(
+        obj is not None and matches_label_selector(selector, labels_of(obj)) for obj in shown
+    )
 
 
 def _matches_rule(rule: Obj, attributes: Attributes, kind: Kind) -> bool:

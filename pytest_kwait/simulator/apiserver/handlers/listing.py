@@ -30,16 +30,12 @@ from pytest_kwait.simulator.api_errors import (
 from pytest_kwait.simulator.apiserver.responses import entries_to_requested_version
 from pytest_kwait.simulator.codec.go_text import parse_uint
 from pytest_kwait.simulator.codec.json_yaml import find_json_error
-from pytest_kwait.simulator.selectors import (
-    FieldSelector,
-    LabelSelector,
-    parse_fields,
-    parse_labels,
-)
+from pytest_kwait.simulator.selectors import FieldSelector, parse_fields, parse_labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_kwait.apimachinery.labels import LabelSelector
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
@@ -79,12 +75,12 @@ class ListOptions:
     @property
     def is_selective(self) -> bool:
         """Whether a selector may leave objects out."""
-        return bool(self.labels) or bool(self.fields)
+        return not self.labels.everything or bool(self.fields)
 
     def selects(self, entry: Entry) -> bool:
         """Whether the selectors match."""
         obj = entry.obj
-        if self.labels and not self.labels.matches(obj["metadata"].get("labels") or {}):
+        if not self.labels.matches(obj["metadata"].get("labels") or {}):
             return False
         return not self.fields or self.fields.matches(obj)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.labels import format_label_selector
 from pytest_kwait.simulator.apiserver.printers.workload_cells import (
     NONE,
     UNKNOWN,
@@ -18,7 +19,6 @@ from pytest_kwait.simulator.apiserver.printers.workload_cells import (
     selector_cell,
 )
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of, storage_class_of
-from pytest_kwait.simulator.selectors import format_selector
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -564,7 +564,7 @@ def policy_binding_cells(obj: Obj) -> list[Any]:
     if reference and reference.get("name"):
         shown = f"{reference.get('namespace') or '*'}/{reference['name']}"
     elif reference and reference.get("selector"):
-        shown = format_selector(reference["selector"])
+        shown = format_label_selector(reference["selector"])
     return [name_of(obj), spec.get("policyName", ""), shown, age_cell(obj)]
 
 

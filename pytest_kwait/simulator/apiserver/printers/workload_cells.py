@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
+from pytest_kwait.apimachinery.labels import format_label_selector
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.simulator.objects import name_of
-from pytest_kwait.simulator.selectors import format_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ def format_labels(labels: dict[str, str] | None) -> str:
 
 def selector_cell(selector: Obj | None) -> str:
     """A selector object in the query parameter's grammar."""
-    return (format_selector(selector) if selector else "") or NONE
+    return (format_label_selector(selector) if selector else "") or NONE
 
 
 def _container_cells(spec: Obj) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.admission.webhooks.webhook_client import await_webhooks
 from pytest_kwait.simulator.api_errors import bad_request, invalid, invalid_value
@@ -23,7 +24,6 @@ from pytest_kwait.simulator.registry.subresources import (
     decrement_budget,
     find_disruption_budget,
 )
-from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -89,7 +89,7 @@ def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
         guards = [
             budget
             for budget in api.list(_BUDGETS, namespace)
-            if matches_selector(budget["spec"].get("selector"), labels_of(pod))
+            if matches_label_selector(budget["spec"].get("selector"), labels_of(pod))
         ]
         budget = find_disruption_budget(pod, guards)
         if budget is not None and not dry_run:

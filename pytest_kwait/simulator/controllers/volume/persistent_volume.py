@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.labels import matches_label_selector
 from pytest_kwait.apimachinery.quantities import parse_value
 from pytest_kwait.simulator.admission.volume_claims import find_default_class, has_no_class
 from pytest_kwait.simulator.api_errors import StatusError
@@ -26,7 +27,6 @@ from pytest_kwait.simulator.objects import (
     storage_class_of,
     uid_of,
 )
-from pytest_kwait.simulator.selectors import matches_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,7 +101,7 @@ def find_matching_volume(
             continue
         if delayed or (volume.get("status") or {}).get("phase") != "Available":
             continue
-        if selector is not None and not matches_selector(selector, labels_of(volume)):
+        if selector is not None and not matches_label_selector(selector, labels_of(volume)):
             continue
         if find_mismatch(volume, claim) is None and (
             best is None
