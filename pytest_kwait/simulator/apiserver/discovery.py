@@ -31,10 +31,10 @@ __all__ = ["list_groups", "serve_discovery", "to_aggregated"]
 
 
 def serve_discovery(request: ApiRequest, kinds: Scheme) -> web.Response | None:
-    """The answer to a discovery path, None for any other path.
+    """Serve a discovery path; None for any other path.
 
     Raises:
-        StatusError: 404 for a version that a known group does not have.
+        StatusError: 404 for an unknown version of a known group.
     """
     parts = request.path.removeprefix("/").rstrip("/").split("/")
     accept = request.header("Accept")
@@ -78,10 +78,10 @@ def serve_discovery(request: ApiRequest, kinds: Scheme) -> web.Response | None:
 
 
 def _check_route(request: ApiRequest, produced: tuple[str, ...]) -> None:
-    """Hold method and Accept header to those of a route.
+    """Check the method and the Accept header of a route.
 
     Raises:
-        StatusError: 405 for anything but GET, 406 for a form that it does not have.
+        StatusError: 405 for another method than GET, 406 for an unsupported form.
     """
     if request.method != "GET":
         raise method_not_allowed()
@@ -89,7 +89,7 @@ def _check_route(request: ApiRequest, produced: tuple[str, ...]) -> None:
 
 
 def list_groups(kinds: Scheme) -> list[Obj]:
-    """The groups that are served, custom ones and those of others last."""
+    """List the served groups: built-in, custom, aggregated."""
     listed = []
     for group in kinds.groups:
         versions = [
@@ -228,12 +228,12 @@ def _aggregated_resource(kind: Kind) -> Obj:
 
 
 def to_aggregated(listed: list[Obj], group: str, version: str) -> list[Obj]:
-    """The resources of an APIResourceList in the aggregated form.
+    """Convert an APIResourceList to the aggregated form.
 
     Args:
         listed: its entries.
-        group: of those that name none.
-        version: the same.
+        group: the default group.
+        version: the default version.
     """
     found: dict[str, Obj] = {}
     for one in listed:
@@ -258,7 +258,7 @@ def to_aggregated(listed: list[Obj], group: str, version: str) -> list[Obj]:
 
 
 def _response_kind(kind: Kind, shown: Kind | SubResource) -> Obj:
-    """What a resource answers with; built-in ones leave out what is the resource's own."""
+    """Return the response kind of a resource; empty fields for the group's own."""
     group, version = shown.group, shown.version
     if not kind.custom and (group, version) == (kind.group, kind.version):
         group = version = ""

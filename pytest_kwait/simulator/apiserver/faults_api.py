@@ -32,15 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["serve_faults_api"]
 
 _HEARTBEAT_SECONDS = 1.0
-"""Seconds between signs of life of a hold."""
+"""Seconds between heartbeats of a hold."""
 
 
 async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamResponse | None:
-    """Answer a request below `/kwait/v1/`; None where nothing is there.
-
-    Raises:
-        StatusError: it is refused.
-    """
+    """Serve a path below `/kwait/v1/`; None if it is unknown."""
     match request.path.strip("/").split("/")[2:]:
         case ["hold"]:
             return await _serve_holder(api, request)
@@ -88,7 +84,7 @@ async def _serve_holder(api: Cluster, request: ApiRequest) -> web.StreamResponse
     holder = api.faults.add_holder()
     try:
         await response.write(msgspec.json.encode({"holder": holder}) + b"\n")
-        # Whoever goes cancels this; a connection that is gone without a word fails at a beat.
+        # A disconnect cancels this; a lost connection fails at a heartbeat.
         while True:
             await async_sleep(_HEARTBEAT_SECONDS)
             await response.write(b"\n")

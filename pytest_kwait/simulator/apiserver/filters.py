@@ -40,10 +40,10 @@ _UNKNOWN = "invalid bearer token"
 
 
 class StaticTokens:
-    """The bearer tokens that are known.
+    """The static bearer tokens.
 
     Args:
-        tokens: users by their token.
+        tokens: users by token.
     """
 
     def __init__(self, tokens: Mapping[str, User]) -> None:
@@ -53,16 +53,16 @@ class StaticTokens:
         }
 
     def user_of(self, token: str) -> User | None:
-        """The token's user, None if it is unknown."""
+        """Return the token's user; None if it is unknown."""
         return self._tokens.get(token)
 
 
 class AuthFilters:
-    """Stands before everything that a cluster serves.
+    """Authentication and authorization of every request.
 
     Args:
         api: the cluster.
-        credentials: the tokens that are known beside those of service accounts.
+        credentials: the tokens besides those of service accounts.
     """
 
     def __init__(self, api: Cluster, credentials: StaticTokens) -> None:
@@ -70,13 +70,11 @@ class AuthFilters:
         self._credentials = credentials
         self._impersonation = Impersonator(api.rbac)
 
-    # -- who
-
     def authenticate(self, request: ApiRequest, target: RequestInfo | None) -> None:
-        """Note in the request whom it is from, or whom it acts as.
+        """Set the request's user, or the user that it impersonates.
 
         Raises:
-            StatusError: 401 for a token that is not known, 403 for who may not act as others.
+            StatusError: 401 for an unknown token, 403 for a forbidden impersonation.
         """
         user = self._user(request)
         if user is not None:
@@ -111,7 +109,7 @@ class AuthFilters:
         return _with_authenticated_group(found[0])
 
     def review_token(self, token: str, audiences: Sequence[str]) -> tuple[User, list[str]] | str:
-        """Whose token it is and for whom of `audiences`, or what is wrong with it."""
+        """Return a token's user and its valid audiences, or the error."""
         known = self._credentials.user_of(token)
         meant = list(audiences) or [ISSUER]
         if known is not None and ISSUER in meant:
@@ -122,13 +120,11 @@ class AuthFilters:
             return f"[{_UNKNOWN}, {error}]"
         return _UNKNOWN if found is None else (_with_authenticated_group(found[0]), found[1])
 
-    # -- what
-
     def authorize(self, request: ApiRequest, target: RequestInfo | None) -> None:
-        """Let through what the request's user may do.
+        """Check that the user may make the request.
 
         Raises:
-            StatusError: 403 with the server's own text.
+            StatusError: 403, access is denied.
         """
         if MASTERS in request.caller.groups:
             return
@@ -137,7 +133,7 @@ class AuthFilters:
         if not decision.allowed:
             raise asked.refusal(decision.reason)
         if asked.subresource in _STREAMS and asked.resource == "pods" and asked.verb != "create":
-            # A stream that is opened by GET changes things all the same.
+            # Opening a stream by GET needs `create`, too.
             may = Attributes(
                 asked.user, "create", "", "pods", asked.subresource, asked.name, asked.namespace
             )
@@ -151,7 +147,7 @@ def _with_authenticated_group(user: User) -> User:
 
 
 def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -> Attributes:
-    """What the request asks for, whether that exists or not."""
+    """Return the authorization attributes, even of unknown resources."""
     user, method = request.caller.identity, request.method
     if target is None:
         return Attributes(user, method.lower(), path=unquote(request.path))
@@ -174,7 +170,7 @@ def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -
 
 
 def _name_in_field_selector(selector: str) -> str:
-    """The one object that a field selector leaves, empty where it is not by name."""
+    """Return the name that a field selector requires; empty if there is none."""
     for term in selector.split(","):
         field, _, value = term.partition("=")
         name = value.removeprefix("=")
@@ -184,10 +180,10 @@ def _name_in_field_selector(selector: str) -> str:
 
 
 def _read_impersonation(request: ApiRequest) -> ImpersonatedUser | None:
-    """Whom the request wants to act as, None where headers say nothing.
+    """Return the impersonation headers; None if there are none.
 
     Raises:
-        StatusError: 400, they do not say whom.
+        StatusError: 400, the headers name no user.
     """
     extra: dict[str, tuple[str, ...]] = {}
     for header, value in request.http.headers.items():
@@ -208,10 +204,10 @@ def _read_impersonation(request: ApiRequest) -> ImpersonatedUser | None:
 
 
 def check_timeout(request: ApiRequest) -> None:
-    """Hold the time to what Go takes for one; requests are answered long before it is over.
+    """Check the `timeout` parameter; requests finish long before it.
 
     Raises:
-        StatusError: 400, it is none.
+        StatusError: 400, it is not a duration.
     """
     from pytest_kwait.apimachinery.go_values import parse_duration
 

@@ -1,7 +1,7 @@
 """The listening socket, TLS detection, and the limits of each connection.
 
-TLS starts only when a client has sent something: until then a connection costs no more than a
-socket. Limits: time and size of a request's head, idle time, malformed HTTP.
+TLS starts with a client's first bytes; until then a connection costs only a socket. Limits: time
+and size of a request's head, idle time, malformed HTTP.
 
 Source: k8s.io/apiserver pkg/server/secure_serving.go; Go's net/http server.go
 (`tlsRecordHeaderLooksLikeHTTP`).
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 __all__ = ["HEADER_SECONDS", "HttpServer", "Listener"]
 
 HEADER_SECONDS = 32.0
-"""Until a request's head must have come, its first byte counting from the connection's start."""
+"""The time limit for a request's head; the first request's starts with the connection."""
 
 _IDLE_SECONDS = 90.0
 _LINGER_SECONDS = 5.0
-"""How long what is left of a refused body is still read, so that its answer is seen."""
+"""How long the rest of a rejected body is read, so that the client sees the response."""
 _MAX_HEAD_BYTES = 1024 * 1024
 _MAX_HEADERS = 10_000
 
 
 class HttpServer(web.Server):
-    """All connections of one server.
+    """The connections of one server.
 
     Args:
         handler: answers a request.
-        header_seconds: until a request's head must have come.
+        header_seconds: the time limit for a request's head.
     """
 
     def __init__(self, handler: _RequestHandler, header_seconds: float = HEADER_SECONDS) -> None:
@@ -50,18 +50,12 @@ class HttpServer(web.Server):
         self._header_seconds = header_seconds
 
     def __call__(self) -> web.RequestHandler:
-        """A new connection's protocol."""
+        """Return the protocol of a new connection."""
         return _Connection(self, asyncio.get_running_loop(), self._header_seconds)
 
 
 class _Connection(web.RequestHandler):
-    """One connection.
-
-    Args:
-        server: which it belongs to.
-        loop: where it lives.
-        seconds: until a request's head must have come.
-    """
+    """One HTTP connection."""
 
     __slots__ = ("_head", "_late", "_seconds")
 
@@ -72,7 +66,7 @@ class _Connection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type] # none is what None means
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGER_SECONDS,
-            # A body that is compressed is no more known to a real server.
+            # A real server knows no compressed request bodies.
             auto_decompress=False,
             max_line_size=_MAX_HEAD_BYTES,
             max_field_size=_MAX_HEAD_BYTES,
@@ -83,17 +77,17 @@ class _Connection(web.RequestHandler):
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the time that the first request has."""
+        """Start the timer of the first request's head."""
         super().connection_made(transport)
         self._late = self._loop.call_later(self._seconds, self._too_late)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Let go of what is waited for."""
+        """Cancel the timers."""
         self._stop_head_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes until it is a request's whole head."""
+        """Limit the size of a request's head."""
         if not data or self._is_in_body():
             super().data_received(data)
             return
@@ -110,14 +104,14 @@ class _Connection(web.RequestHandler):
             self._late = self._loop.call_later(self._seconds, self._too_late)
 
     def _is_in_body(self) -> bool:
-        """Whether what comes now belongs to a request whose head has come, or to a stream."""
+        """Whether the data belongs to a request's body or to a stream."""
         if self._payload_parser is not None:
             return True
         if self._messages:
             return not self._messages[-1][1].is_eof()
         if self._current_request is not None:
             return not self._current_request.content.is_eof()
-        return self._waiter is None  # it is about to be handled
+        return self._waiter is None  # The request is about to be handled.
 
     def _stop_head_timer(self) -> None:
         if self._late is not None:
@@ -130,7 +124,7 @@ class _Connection(web.RequestHandler):
             self.force_close()
 
     def _refuse(self, status: str) -> None:
-        """Answer what is no request, and close."""
+        """Answer a malformed request and close the connection."""
         if self.transport is not None:
             self.transport.write(
                 f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -145,9 +139,9 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to what is no HTTP; what fails of our own making is logged as it is."""
+        """Answer malformed HTTP; log errors of the server itself."""
         if isinstance(exc, ConnectionError):
-            return web.Response(status=status)  # nobody is there to read it
+            return web.Response(status=status)  # The client is gone.
         if status != 400:
             return super().handle_error(request, status, exc, message)
         many = isinstance(exc, LineTooLong) or "Too many headers" in str(exc)
@@ -157,7 +151,7 @@ class _Connection(web.RequestHandler):
 
 _BACKLOG = 1024
 _PAUSE = 0.1
-"""Seconds until connections are accepted again after the process ran out of them."""
+"""Seconds until connections are accepted again after file descriptors ran out."""
 _EXHAUSTION_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FAILURES_BEFORE_COLLECTION = 500
 _PLAIN_HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
@@ -171,8 +165,8 @@ class Listener:
 
     Args:
         protocol: makes the protocol of a connection.
-        tls: what to speak; None for plain HTTP.
-        seconds: until a client must have begun, and until TLS must be agreed on.
+        tls: the TLS context; None for plain HTTP.
+        seconds: the time limit for the first bytes, and for the TLS handshake.
     """
 
     def __init__(
@@ -191,10 +185,10 @@ class Listener:
         self._connecting: set[asyncio.Task[None]] = set()
 
     def open(self, host: str, port: int) -> int:
-        """Listen; returns the port, which is a free one where `port` is 0.
+        """Listen and return the port; port 0 chooses a free one.
 
         Raises:
-            OSError: the port is taken, or the address is none of this machine's.
+            OSError: the port is taken or the address is not local.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -212,7 +206,7 @@ class Listener:
         return bound
 
     def close(self) -> None:
-        """Let nobody in any more; those who have not said anything are sent away."""
+        """Stop accepting connections, and close the silent ones."""
         if self._listener is not None:
             self._loop.remove_reader(self._listener)
             self._listener.close()
@@ -248,7 +242,7 @@ class Listener:
             self._loop.add_reader(self._listener, self._accept)
 
     def _heard(self, client: socket.socket) -> None:
-        """The client has begun to speak."""
+        """Serve a client that has sent its first bytes."""
         try:
             said = client.recv(5, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -258,7 +252,9 @@ class Listener:
         if not said or said in _PLAIN_HTTP_STARTS:
             if said:
                 with suppress(OSError):
-                    client.recv(65536)  # what is left unread would cut the answer off
+                    client.recv(
+                        65536
+                    )  # Unread data would reset the connection before the client reads the response.
                     client.send(_PLAIN_HTTP_RESPONSE)
             self._drop(client)
             return
@@ -284,9 +280,9 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 self._protocol, client, ssl=self._tls, ssl_handshake_timeout=limit
             )
-        except OSError:  # the client went, or spoke no TLS that we know
+        except OSError:  # The client is gone, or its TLS version is unknown.
             self._failed += 1
             if self._failed >= _FAILURES_BEFORE_COLLECTION:
-                # What is left of them refers to itself in circles, and is large.
+                # Failed handshakes leave large reference cycles.
                 self._failed = 0
                 self._loop.call_soon(gc.collect)

@@ -1,7 +1,7 @@
 """Content negotiation: the form of a response, by the Accept header.
 
-The router looks at media types alone, the handler at their parameters as well. Protobuf is not
-written here: a client that accepts JSON beside it gets JSON.
+The router checks media types only, the handler also their parameters. Protobuf is not supported: a
+client that also accepts JSON gets JSON.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go,
 pkg/endpoints/handlers/rest.go; github.com/emicklei/go-restful route.go, matchesAccept.
@@ -48,12 +48,12 @@ _CONVERSIONS: dict[str, Convert] = {
 
 @dataclass(frozen=True, slots=True)
 class ResponseForm:
-    """The form that an answer is to have."""
+    """The form of a response."""
 
     media: Literal["json", "yaml"] = "json"
     convert: Convert = ""
     version: str = "v1"
-    """Of the kind that is converted to."""
+    """The version of the target kind."""
 
 
 class _Clause(NamedTuple):
@@ -64,14 +64,14 @@ class _Clause(NamedTuple):
 
 
 _Target = tuple[str, str, str]
-"""Group, version and kind that a clause asks to be converted to."""
+"""The group, version and kind that a clause requests."""
 
 
 def check_produced(accept: str, produced: tuple[str, ...]) -> None:
-    """Hold the media types of an Accept header to what a route produces.
+    """Check the Accept header against the media types of a route.
 
     Raises:
-        StatusError: 406, it names none of them.
+        StatusError: 406, none is accepted.
     """
     if not accept or accept == "application/json":
         return
@@ -84,10 +84,10 @@ def check_produced(accept: str, produced: tuple[str, ...]) -> None:
 
 @lru_cache(maxsize=256)
 def negotiate(accept: str) -> ResponseForm:
-    """The form that objects are wanted in.
+    """Choose the form of objects.
 
     Raises:
-        StatusError: 406, the server does not have it.
+        StatusError: 406, no accepted form is supported.
     """
     form = _choose_form(accept, lambda target: target is None or _is_conversion(target))
     if form is None:
@@ -97,10 +97,10 @@ def negotiate(accept: str) -> ResponseForm:
 
 @lru_cache(maxsize=256)
 def negotiate_plain(accept: str) -> ResponseForm:
-    """The form of what is never converted.
+    """Choose the form of objects that are never converted to tables or metadata.
 
     Raises:
-        StatusError: 406, the server does not have it.
+        StatusError: 406, no accepted form is supported.
     """
     form = _choose_form(accept, lambda target: target is None)
     if form is None:
@@ -109,10 +109,10 @@ def negotiate_plain(accept: str) -> ResponseForm:
 
 
 def negotiate_stream(accept: str) -> ResponseForm:
-    """The form that the events of a watch are wanted in.
+    """Choose the form of a watch's events.
 
     Raises:
-        StatusError: 406, the server does not have it.
+        StatusError: 406, no accepted form is supported.
     """
     form = negotiate(accept)
     if form.media != "json":
@@ -122,7 +122,7 @@ def negotiate_stream(accept: str) -> ResponseForm:
 
 @lru_cache(maxsize=256)
 def negotiate_discovery(accept: str) -> bool:
-    """Whether groups are wanted in the aggregated form."""
+    """Whether the client accepts aggregated discovery."""
     wanted = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
     form = _choose_form(accept, lambda target: target in (None, wanted))
     return form is not None and form.version == "aggregated"
@@ -139,7 +139,7 @@ def _is_conversion(target: _Target) -> bool:
 
 
 def _choose_form(accept: str, allowed: Callable[[_Target | None], bool]) -> ResponseForm | None:
-    """The first form that the header names and the server has."""
+    """Return the first accepted form that is supported."""
     if not accept:
         return ResponseForm()
     for clause in _parse_clauses(accept):
@@ -169,7 +169,7 @@ def _choose_form(accept: str, allowed: Callable[[_Target | None], bool]) -> Resp
 
 
 def _parse_clauses(accept: str) -> list[_Clause]:
-    """The clauses of a header, the ones that are liked best first."""
+    """Parse the clauses of a header, by descending quality."""
     found = []
     for text in accept.split(","):
         media, *parameters = (part.strip() for part in text.split(";"))

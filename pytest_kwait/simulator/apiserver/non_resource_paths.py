@@ -1,7 +1,7 @@
 """Health checks, Prometheus metrics, the status page and the index of paths.
 
 Health checks pass as long as the server answers. Names, labels and types of metrics are those of
-kube-apiserver; metrics that are not measured here are left out.
+kube-apiserver; unmeasured metrics are left out.
 
 Source: k8s.io/apiserver pkg/server/healthz/healthz.go, pkg/endpoints/metrics/metrics.go,
 pkg/server/routes/index.go, pkg/endpoints/filters/requestinfo.go; k8s.io/component-base
@@ -72,11 +72,11 @@ HEALTH_CHECKS: dict[str, tuple[str, ...]] = {
     "livez": _LIVENESS_CHECKS,
     "readyz": ("ping", "log", "etcd", "etcd-readiness", "informer-sync", *_HOOKS, "shutdown"),
 }
-"""The checks of each path, in the order in which they are told of."""
+"""The checks of each path, in the order of the verbose output."""
 
 
 def serve_healthz(request: ApiRequest) -> web.Response | None:
-    """The answer to a path of health, None for any other path."""
+    """Serve a health path; None for any other path."""
     group, _, name = request.path.removeprefix("/").partition("/")
     checks = HEALTH_CHECKS.get(group)
     if checks is None:
@@ -97,7 +97,7 @@ def serve_healthz(request: ApiRequest) -> web.Response | None:
 
 
 METRICS_PATHS = ("/metrics", "/metrics/slis", "/statusz")
-"""The paths that are served."""
+"""The served paths."""
 
 _PROMETHEUS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -109,7 +109,7 @@ _STATUSZ_NOTE = (
 
 
 class _RequestLabels(NamedTuple):
-    """Requests of one kind."""
+    """The labels of a request in `apiserver_request_total`."""
 
     method: str
     group: str
@@ -124,7 +124,7 @@ class _RequestLabels(NamedTuple):
 
     @property
     def verb(self) -> str:
-        """What such requests do, as kube-apiserver calls it."""
+        """The verb, as kube-apiserver names it."""
         if self.watch:
             return "WATCH"
         if self.subresource in _CONNECT_SUBRESOURCES:
@@ -138,11 +138,7 @@ class _RequestLabels(NamedTuple):
 
 
 class RequestMetrics:
-    """What is counted of one server's requests.
-
-    Args:
-        api: the cluster, whose objects are counted when somebody asks.
-    """
+    """Counts requests, and serves metrics and the status page."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -150,12 +146,12 @@ class RequestMetrics:
         self._started = api.clock.time()
 
     def note(self, request: ApiRequest, target: RequestInfo | None, code: int) -> None:
-        """Count a request that was answered with that status."""
+        """Count a request and its status code."""
         method = request.method if request.method in _METHODS else "other"
         kinds = self._api.kinds.served(target.group, target.version) if target else None
         kind = kinds.get(target.resource) if kinds and target else None
         if target is None or kind is None:
-            # What nobody serves is not told apart: clients may ask for anything.
+            # Clients may request anything: unknown resources share one series.
             self._rows[_RequestLabels(method, "", "", "", "", "", False, False, "", code)] += 1
             return
         query = request.query
@@ -174,7 +170,7 @@ class RequestMetrics:
         self._rows[row] += 1
 
     def serve(self, request: ApiRequest) -> web.Response | None:
-        """The answer to a path of metrics, None for any other path."""
+        """Serve a metrics path; None for any other path."""
         if request.path not in METRICS_PATHS:
             return None
         if request.path == "/statusz":
@@ -254,7 +250,7 @@ _STATIC_PATHS = (
 
 
 def serve_index(request: ApiRequest, kinds: Scheme) -> web.Response | None:
-    """The list of paths, or why a path is none; None for what others answer."""
+    """Serve the index of paths, or an error; None for any other path."""
     path = request.path
     if path in _INDEX_PATHS:
         index = msgspec.json.encode({"paths": sorted(_list_paths(kinds))})

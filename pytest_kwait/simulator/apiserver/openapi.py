@@ -1,7 +1,7 @@
 """The `/openapi` endpoints: documents of built-in and of custom kinds.
 
-Documents of built-in groups are recorded from a real server. Those of custom kinds hold what
-clients read: types, paths, patch types.
+Documents of built-in groups are recorded from a real server. Those of custom kinds hold the parts
+that clients read: types, paths, patch types.
 
 Source: k8s.io/kube-openapi pkg/handler3, pkg/handler.
 """
@@ -45,7 +45,7 @@ _PATCH = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
 _GVK = "x-kubernetes-group-version-kind"
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PROTOBUF_OLD = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""What clients call it; no media type has an at sign, so answers do not."""
+"""The clients' name for it; responses avoid the at sign, invalid in media types."""
 _YEAR = 365 * 24 * 3600.0
 _VALIDATION = {
     "in": "query",
@@ -55,7 +55,7 @@ _VALIDATION = {
 
 
 def serve_openapi(request: ApiRequest, kinds: Scheme) -> web.Response | None:
-    """The answer to a path under `/openapi`, None for any other path."""
+    """Serve a path under `/openapi`; None for any other path."""
     path = request.path
     if path == "/openapi/v2":
         return _serve_swagger(request, kinds)
@@ -76,7 +76,7 @@ def serve_openapi(request: ApiRequest, kinds: Scheme) -> web.Response | None:
 
 
 def _document_hashes(kinds: Scheme) -> dict[str, str]:
-    """Every document with a text that changes whenever it does."""
+    """Return a hash of each document's content."""
     tags = {name: tag for name, tag in document_hashes().items() if name != V2_PATH}
     for group, version in kinds.group_versions():
         name = _document_path(group, version)
@@ -90,7 +90,7 @@ def _hash_document(body: bytes) -> str:
 
 
 def _accepts_json(request: ApiRequest) -> bool:
-    """Whether the client takes JSON, the one form that the documents have here."""
+    """Whether the client accepts JSON, the only form here."""
     accepted = request.header("Accept") or "*/*"
     forms = [form.partition(";")[0].strip() for form in accepted.split(",")]
     return any(form in ("*/*", "application/*", "application/json") for form in forms)
@@ -118,7 +118,7 @@ def _serve_document(request: ApiRequest, kinds: Scheme, name: str, tag: str) -> 
 
 
 def _serve_swagger(request: ApiRequest, kinds: Scheme) -> web.Response:
-    """The document of version 2; custom kinds are among its definitions, not among its paths."""
+    """Serve version 2; custom kinds are in its definitions, not in its paths."""
     media = _negotiate_swagger(request)
     if not media:
         return web.Response(status=406, headers={"Vary": "Accept-Encoding, Accept"})
@@ -143,7 +143,7 @@ def _serve_swagger(request: ApiRequest, kinds: Scheme) -> web.Response:
 
 
 def _negotiate_swagger(request: ApiRequest) -> str:
-    """The form that the client takes the document of version 2 in, empty if it takes none."""
+    """Choose the form of version 2; empty if none is accepted."""
     accepted = request.header("Accept") or "*/*"
     for form in accepted.split(","):
         media = form.partition(";")[0].strip()
@@ -155,11 +155,11 @@ def _negotiate_swagger(request: ApiRequest) -> str:
 
 
 _ENCODED_DOCUMENTS: dict[str, bytes] = {}
-"""The document in protobuf, by its tag; the latest one alone."""
+"""The latest document in protobuf, by its tag."""
 
 
 def _encode_protobuf(tag: str, content: Obj) -> bytes:
-    """The document in protobuf, which is written once for each state of it."""
+    """Encode the document in protobuf, once for each state."""
     from pytest_kwait.simulator.codec.openapi_documents import encode_v2_protobuf
 
     if tag not in _ENCODED_DOCUMENTS:
@@ -177,7 +177,7 @@ def _schema_name(kind: Kind) -> str:
 
 
 def _custom_schema(kind: Kind) -> Obj:
-    """The schema of a custom kind with what every object has."""
+    """Return the schema of a custom kind with type and object metadata."""
     schema = kind.structure.schema if kind.structure is not None else {}
     properties = {**schema.get("properties", {}), "metadata": {"$ref": _PREFIX + _META}}
     for name in ("apiVersion", "kind"):

@@ -41,9 +41,9 @@ __all__ = [
 ]
 
 SPECIAL_VERBS = ("proxy", "watch")
-"""Verbs that once stood in paths; only the latter still leads somewhere."""
+"""Former verbs in paths; only `watch` is still served."""
 _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
-"""What follows a namespace's own name and is no resource in it."""
+"""Subresources of a namespace, as opposed to resources in it."""
 _MAX_FIELD_MANAGER_LENGTH = 128
 _AUDIT_ID_PREFIX = new_uid()[:24]
 _request_numbers = count(1)
@@ -65,7 +65,7 @@ class RequestInfo:
 
 @lru_cache(maxsize=4096)
 def parse_request_info(path: str) -> RequestInfo | None:
-    """The resource that `path` names, None for a path that names none."""
+    """Parse a path; None if it names no resource."""
     parts = path.removeprefix("/").rstrip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -78,7 +78,7 @@ def parse_request_info(path: str) -> RequestInfo | None:
     watch = rest[0] == "watch"
     if watch:
         rest = rest[1:]
-    # A slash that is written as %2F parts names all the same.
+    # Encoded slashes (%2F) separate names, too.
     names = unquote("/".join(rest)).split("/")
     rest = rest if len(rest) == len(names) else names
     namespace: str | None = None
@@ -97,11 +97,7 @@ def parse_request_info(path: str) -> RequestInfo | None:
 
 
 class ApiRequest:
-    """One HTTP request, with its parts read when they are first needed.
-
-    Args:
-        http: the request as the server library has it.
-    """
+    """One HTTP request; its parts are parsed on first use."""
 
     def __init__(self, http: BaseRequest) -> None:
         self.http = http
@@ -111,12 +107,12 @@ class ApiRequest:
         self._query: dict[str, str] | None = None
         self._form: ResponseForm | None = None
         self.expired: StatusError | None = None
-        """Why a watch has no history to begin with; None where it has, as far as is known."""
+        """The error with which a watch starts because its history is gone."""
         self.caller = Caller(user="system:anonymous", groups=("system:unauthenticated",))
 
     @property
     def query(self) -> dict[str, str]:
-        """The query's parameters; of several values the first one."""
+        """The first value of each query parameter."""
         if self._query is None:
             self._query = {}
             if self.query_text:
@@ -126,7 +122,7 @@ class ApiRequest:
 
     @property
     def queries(self) -> list[tuple[str, str]]:
-        """The query's parameters with all their values; those with a semicolon do not count."""
+        """All query parameters; pairs with a semicolon are dropped."""
         text = self.query_text
         if ";" in text:
             text = "&".join(pair for pair in text.split("&") if ";" not in pair)
@@ -134,44 +130,44 @@ class ApiRequest:
 
     @property
     def audit_id(self) -> str:
-        """What the request is known by: as its client says, or else in its turn."""
+        """The client's audit ID, or a new one."""
         return self.header("Audit-ID") or f"{_AUDIT_ID_PREFIX}{next(_request_numbers):012x}"
 
     def header(self, name: str) -> str:
-        """A header's value, empty without the header."""
+        """Return a header's value; empty if it is missing."""
         value: str = self.http.headers.get(name, "")
         return value
 
     @property
     def form(self) -> ResponseForm:
-        """The form that the client wants its answer in.
+        """The form of the response that the client accepts.
 
         Raises:
-            StatusError: 406, the server does not have it.
+            StatusError: 406, the server does not support it.
         """
         if self._form is None:
             self._form = negotiate(self.header("Accept"))
         return self._form
 
     def flag(self, name: str) -> bool:
-        """Whether a parameter is there and not set to something false."""
+        """Whether a parameter is given and true."""
         return name in self.query and parse_flag(self.query[name])
 
     def number(self, name: str) -> int | None:
-        """A parameter's whole number, None without the parameter.
+        """Return a parameter's integer; None if it is missing.
 
         Raises:
-            StatusError: 400, it is none.
+            StatusError: 400, it is not an integer.
         """
         if name not in self.query:
             return None
         return parse_integer(self.query[name])
 
     def writer(self) -> Caller:
-        """The caller with what the query says about how to write.
+        """Return the caller with the write options of the query.
 
         Raises:
-            StatusError: 400 or 422, it says something that does not exist.
+            StatusError: 400 or 422, an option is invalid.
         """
         caller, query = self.caller, self.query
         if not query:
@@ -203,13 +199,13 @@ class ApiRequest:
 
 
 def _default_field_manager(user_agent: str) -> str:
-    """The field manager of a client that names none: its program, as its user agent has it."""
+    """Return the program in a user agent, or `unknown`."""
     name = user_agent.partition("/")[0][:_MAX_FIELD_MANAGER_LENGTH]
     return name or "unknown"
 
 
 def _field_manager_errors(manager: str) -> list[FieldError]:
-    """What is wrong with the name of a field manager."""
+    """Validate the name of a field manager."""
     if len(manager.encode()) > _MAX_FIELD_MANAGER_LENGTH:
         return [too_long("fieldManager", _MAX_FIELD_MANAGER_LENGTH)]
     for at, sign in enumerate(manager):
@@ -220,15 +216,15 @@ def _field_manager_errors(manager: str) -> list[FieldError]:
 
 
 def parse_flag(text: str) -> bool:
-    """Whether a parameter of this text is true: all are but `0` and `false`."""
+    """Whether a parameter's text is true: any but `0` and `false`."""
     return text != "0" and text.lower() != "false"
 
 
 def parse_integer(text: str) -> int:
-    """The whole number of 64 bits that `text` spells.
+    """Parse an integer of 64 bits.
 
     Raises:
-        StatusError: 400, it spells none.
+        StatusError: 400, it is not an integer.
     """
     try:
         return parse_int(text)

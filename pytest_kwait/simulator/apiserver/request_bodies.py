@@ -67,7 +67,7 @@ _MAX_BODY_BYTES = 3 * 1024 * 1024
 _BODY_SECONDS = 60.0
 _LARGE_YAML_BYTES = 64 * 1024
 _SUMMARY_BYTES = 30
-"""Bytes of a body that an error shows."""
+"""The number of bytes of a body in an error message."""
 _PRECONDITIONS = {"uid": "types.UID", "resourceVersion": "string"}
 _OPTION_FIELDS: dict[str, tuple[type, str]] = {
     "gracePeriodSeconds": (int, "int64"),
@@ -79,11 +79,10 @@ _OPTION_FIELDS: dict[str, tuple[type, str]] = {
 
 
 async def read_body(request: ApiRequest) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Raises:
-        StatusError: 413 for one that is too large, 504 for one that does not come to its end, 500
-            for one that breaks the rules of its encoding.
+        StatusError: 413 if it is too large, 504 if it is incomplete, 500 if its encoding is broken.
     """
     http = request.http
     if (http.content_length or 0) > _MAX_BODY_BYTES:
@@ -113,10 +112,10 @@ def _too_large_error() -> StatusError:
 
 
 def _read_media_type(request: ApiRequest) -> str:
-    """The body's media type.
+    """Return the body's media type.
 
     Raises:
-        StatusError: 415 for one that is not read.
+        StatusError: 415, it is not supported.
     """
     given = request.header("Content-Type")
     media = given.partition(";")[0].strip().lower() if given else MEDIA_TYPES[0]
@@ -126,15 +125,15 @@ def _read_media_type(request: ApiRequest) -> str:
 
 
 async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False) -> Obj:
-    """The object in the body.
+    """Decode the object in the body.
 
     Args:
         request: the request.
-        kind: what the path says the object is.
-        any_kind: whether the body may be something else (a subresource's own kind).
+        kind: the kind in the path.
+        any_kind: whether other kinds are allowed (a subresource's own kind).
 
     Raises:
-        StatusError: 415 for a media type that is not read, 400 for what is no such object.
+        StatusError: 415 for an unsupported media type, 400 for an invalid object.
     """
     data = await read_body(request)
     media = _read_media_type(request)
@@ -180,7 +179,7 @@ def _decode_protobuf(data: bytes) -> Any:
 
 
 def _require_type_meta(obj: Any) -> Obj:
-    """`obj` as an object whose kind and version can be told."""
+    """Require an object with kind and version."""
     if obj is None:
         return {}
     if not isinstance(obj, dict):
@@ -211,7 +210,7 @@ def _unrecognized_error(kind: Kind, data: bytes, why: str) -> StatusError:
 
 
 def _summarize_body(data: bytes) -> str:
-    """The beginning of a body, readable where it begins like an object."""
+    """Return the beginning of a body for an error message."""
     if not data:
         return "<empty>"
     start = data[:_SUMMARY_BYTES]
@@ -227,14 +226,14 @@ async def _decode_yaml(data: bytes) -> tuple[Any, list[str]]:
 
 
 async def run_in_thread_if_large(data: bytes, read: Callable[[], Result]) -> Result:
-    """What `read` makes of `data`; where that takes long, others are served meanwhile."""
+    """Run `read(data)`; in a thread if the data is large."""
     if len(data) < _LARGE_YAML_BYTES:
         return read()
     return await asyncio.to_thread(read)
 
 
 def _mark_repeated_fields(obj: Any, data: bytes) -> Any:
-    """`obj`, which `data` spells, with the fields that `data` gives more than once."""
+    """Mark the repeated fields of `data` in its decoded `obj`."""
     repeated = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -247,7 +246,7 @@ def _mark_repeated_fields(obj: Any, data: bytes) -> Any:
 
     try:
         again = json.loads(data, object_pairs_hook=pairs)
-    except ValueError:  # only read with what is no UTF-8 replaced
+    except ValueError:  # Invalid UTF-8 was replaced.
         again = json.loads(data.decode(errors="replace"), object_pairs_hook=pairs)
     return again if repeated else obj
 
@@ -274,13 +273,13 @@ def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
 
 
 def check_object_type(obj: Obj, kind: Kind) -> None:
-    """Hold a custom object to its kind and version.
+    """Check a custom object's kind and version.
 
     Source: k8s.io/apiextensions-apiserver pkg/registry/customresource/validator.go, func
     ValidateTypeMeta.
 
     Raises:
-        StatusError: 422, it says that it is something else.
+        StatusError: 422, they differ from the path's.
     """
     version, name = obj.get("apiVersion") or kind.api_version, obj.get("kind") or kind.kind
     errors = []
@@ -295,7 +294,7 @@ def check_object_type(obj: Obj, kind: Kind) -> None:
 
 
 def kind_error(kind: Kind, version: str, name: str) -> str:
-    """Why what says to be `name` of `version` is no object of `kind`; empty if it is one."""
+    """Explain why `name` of `version` is not `kind`; empty if it is."""
     if (version, name) == (kind.api_version, kind.kind):
         return ""
     group, _, short = version.rpartition("/")
@@ -310,10 +309,10 @@ def _unregistered_text(name: str, version: str) -> str:
 
 
 async def read_delete_options(request: ApiRequest) -> Obj:
-    """The options of a deletion, from the body or else from the query.
+    """Read delete options from the body, or else from the query.
 
     Raises:
-        StatusError: 400 or 415 for a body that is none, 422 for options that do not exist.
+        StatusError: 400 or 415 for an invalid body, 422 for invalid options.
     """
     data = await read_body(request)
     given = bool(data.strip())
@@ -395,7 +394,7 @@ CREATED_STATUS = {
     "status": "Success",
     "code": 201,
 }
-"""What answers a deed that leaves no object of its own."""
+"""The response to a request that creates no object of its own."""
 
 _OTHER_API_VERSIONS = {EVICTION_KIND.kind: ("policy/v1beta1",)}
 """Other versions that a body may have."""
@@ -404,11 +403,10 @@ _OTHER_API_VERSIONS = {EVICTION_KIND.kind: ("policy/v1beta1",)}
 async def read_subresource_object(
     api: Cluster, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
 ) -> Obj:
-    """The object in the body, decoded, in the namespace of the path.
+    """Decode the object in the body, in the path's namespace.
 
     Raises:
-        StatusError: 400 for what is none of that kind, or is in another namespace; 415 for a
-            media type that is not read.
+        StatusError: 400 for another kind or namespace, 415 for an unsupported media type.
     """
     obj = await read_object(request, kind, any_kind=True)
     check_subresource_kind(api, obj, kind)
@@ -422,10 +420,10 @@ async def read_subresource_object(
 
 
 def check_subresource_kind(api: Cluster, obj: Obj, kind: Kind) -> None:
-    """Hold a body to the kind that it must be of; one that names none is of that kind.
+    """Check the kind of a body; a missing kind is allowed.
 
     Raises:
-        StatusError: 400, it is of another one.
+        StatusError: 400, it is another kind.
     """
     name, given = obj.get("kind") or kind.kind, obj.get("apiVersion") or kind.api_version
     if name == kind.kind and given in (kind.api_version, *_OTHER_API_VERSIONS.get(kind.kind, ())):
@@ -443,10 +441,10 @@ def check_subresource_kind(api: Cluster, obj: Obj, kind: Kind) -> None:
 
 
 def check_object_name(obj: Obj, name: str, namespace: str) -> None:
-    """Make the object's name and namespace those of the path.
+    """Set the object's name and namespace from the path.
 
     Raises:
-        StatusError: 400, they are others.
+        StatusError: 400, the object has others.
     """
     metadata = obj.get("metadata")
     if metadata is None:

@@ -45,10 +45,10 @@ __all__ = [
 
 
 async def to_requested_version(kind: Kind, obj: Obj) -> Obj:
-    """An object as `kind` has it; what is no custom one stays as it is.
+    """Convert an object to the version of `kind`, if it is custom.
 
     Raises:
-        StatusError: 500, the webhook fails.
+        StatusError: 500, the conversion webhook fails.
     """
     if kind.structure is None or obj.get("apiVersion") in (kind.api_version, "v1"):
         return obj
@@ -58,20 +58,20 @@ async def to_requested_version(kind: Kind, obj: Obj) -> Obj:
 
 
 async def entry_to_requested_version(kind: Kind, entry: Entry) -> Entry:
-    """The same for what is stored.
+    """Convert a stored entry to the version of `kind`.
 
     Raises:
-        StatusError: 500, the webhook fails.
+        StatusError: 500, the conversion webhook fails.
     """
     obj = await to_requested_version(kind, entry.obj)
     return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
 async def entries_to_requested_version(kind: Kind, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The same for a list.
+    """Convert the entries of a list to the version of `kind`.
 
     Raises:
-        StatusError: 429, the webhook fails.
+        StatusError: 429, the conversion webhook fails.
     """
     if kind.structure is None:
         return entries
@@ -84,7 +84,7 @@ async def entries_to_requested_version(kind: Kind, entries: Sequence[Entry]) -> 
 
 
 def list_conversion_error(kind: Kind, error: StatusError) -> StatusError:
-    """What a list or a watch ends with where the webhook fails."""
+    """Return the error of a list or watch whose conversion fails."""
     which = f"{kind.api_version}, Kind={kind.kind}"
     text = f"storage is (re)initializing: failed to list {which}: {error.message}"
     details = {"retryAfterSeconds": 1}
@@ -103,22 +103,22 @@ _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 def json_response(
     request: ApiRequest, body: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """`body` as JSON, or as YAML where that is what the client takes.
+    """Return `body` as JSON, or as YAML if the client accepts only that.
 
     Raises:
-        StatusError: 406, the client takes neither.
+        StatusError: 406, the client accepts neither.
     """
     form = negotiate_plain(request.header("Accept"))
     return _encode_body(request, form.media, body, status, headers or {})
 
 
 def json_only_response(request: ApiRequest, body: object) -> web.Response:
-    """`body` as JSON, whatever the client takes."""
+    """Return `body` as JSON, whatever the client accepts."""
     return _encode_body(request, "json", body, 200, {})
 
 
 def text_response(text: str, status: int = 200, *, nosniff: bool = True) -> web.Response:
-    """Plain text; Go says of errors, and of little else, that they are to be taken as such."""
+    """Return plain text; Go adds `nosniff` to errors only."""
     response = web.Response(text=text, status=status, headers=_TEXT)
     if nosniff:
         response.headers["X-Content-Type-Options"] = "nosniff"
@@ -126,7 +126,7 @@ def text_response(text: str, status: int = 200, *, nosniff: bool = True) -> web.
 
 
 def error_response(request: ApiRequest, error: StatusError) -> web.Response:
-    """A refusal as a Status object; in JSON to those who would take nothing that there is."""
+    """Return an error as a Status object, in JSON if no accepted form is supported."""
     try:
         media = negotiate_plain(request.header("Accept")).media
     except StatusError:
@@ -135,7 +135,7 @@ def error_response(request: ApiRequest, error: StatusError) -> web.Response:
 
 
 def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response:
-    """A stored object; the usual form is its bytes as they are kept."""
+    """Return a stored object; its stored bytes where the form allows it."""
     form = request.form
     if form.media == "json" and not form.convert and kind.stored:
         raw = entry.raw
@@ -146,7 +146,7 @@ def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) -> web
 
 
 def object_response(request: ApiRequest, kind: Kind, obj: Obj, status: int = 200) -> web.Response:
-    """An object in the version and the form that the client wants."""
+    """Return an object in the version and form that the client accepts."""
     form = request.form
     if obj.get("kind") == "Status" and obj.get("apiVersion") == "v1":
         return _encode_body(request, form.media, obj, status, {})
@@ -163,7 +163,7 @@ def object_response(request: ApiRequest, kind: Kind, obj: Obj, status: int = 200
 def list_response(
     request: ApiRequest, kind: Kind, entries: Sequence[Entry], metadata: Obj
 ) -> web.Response:
-    """Objects as a list."""
+    """Return objects as a list."""
     form = request.form
     if form.convert == "Table":
         rows = [entry.obj for entry in entries]
@@ -196,7 +196,7 @@ def list_response(
         }
         return _encode_body(request, form.media, body, 200, {})
     head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
-    # Objects are stored with kind and apiVersion in front; items of built-in kinds go without.
+    # Stored objects start with kind and apiVersion; items of built-in kinds omit them.
     cut = len(_encode({"kind": kind.kind, "apiVersion": kind.api_version}))
     items_raw = b",{".join(entry.raw[cut:] for entry in entries)
     body_raw = b"".join((head[:-1], b',"items":[', b"{" if entries else b"", items_raw, b"]}"))
@@ -209,7 +209,7 @@ def _conversion_error(wanted: str, why: str) -> StatusError:
 
 
 def _go_type(kind: Kind) -> str:
-    """What the server's own program calls an object of the kind."""
+    """Return the Go type of the kind, as error messages show it."""
     if kind.custom:
         return "*unstructured.Unstructured"
     return f"*{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
@@ -245,7 +245,7 @@ def _indent_json(body: bytes, headers: Mapping[str, str]) -> bytes:
 
 
 def add_response_headers(response: web.StreamResponse, request: ApiRequest) -> None:
-    """Say what each answer says beside its content, warnings among it where it is a stream.
+    """Add the common headers, and the warnings of a stream.
 
     Source: k8s.io/apiserver pkg/endpoints/filters/{cachecontrol,audit_init}.go.
     """
@@ -257,7 +257,7 @@ def add_response_headers(response: web.StreamResponse, request: ApiRequest) -> N
 
 
 def _add_warnings(response: web.StreamResponse, caller: Caller) -> None:
-    """Tell the client what it was warned of, as far as headers can carry it.
+    """Add warning headers, up to their size limit.
 
     Source: k8s.io/apiserver pkg/endpoints/filters/warning.go.
     """

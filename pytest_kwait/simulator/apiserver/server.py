@@ -47,16 +47,16 @@ _HOST = re.compile(r"[-A-Za-z0-9!$%&'()*+,.:;=\[\]_~@]*")
 _INCOMPLETE_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _OPENID_CONFIGURATION, _OPENID_KEYS = ".well-known/openid-configuration", "openid/v1/jwks"
 _FAULTS_PREFIX = "/kwait/v1/"
-"""What begins so is the embedded cluster's own, for administrators."""
+"""The embedded cluster's own API, for administrators."""
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 
 
 class ApiServer:
-    """One cluster behind HTTP.
+    """The API server of a cluster.
 
     Args:
         api: the cluster.
-        credentials: the tokens that are known.
+        credentials: the static bearer tokens.
         proxy: answers a request for an aggregated group, given its APIService.
         header_seconds: the time limit for a request's head.
     """
@@ -78,17 +78,17 @@ class ApiServer:
         self._web: HttpServer | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
-        """Listen; returns the port, which is a free one where `port` is 0.
+        """Listen and return the port; port 0 chooses a free one.
 
         Raises:
-            OSError: the port is taken, or the address is none of this machine's.
+            OSError: the port is taken or the address is not local.
         """
         self._web = HttpServer(self.handle, self._header_seconds)
         self._http_listener = Listener(self._web, tls, self._header_seconds)
         return self._http_listener.open(host, port)
 
     async def stop(self) -> None:
-        """Close the listener and cut every connection, open watches included."""
+        """Close the listener and all connections, open watches included."""
         if self._http_listener is not None:
             self._http_listener.close()
         if self._web is not None:
@@ -127,7 +127,7 @@ class ApiServer:
                 await self._api.faults.apply_to_request(request, target)
             answer = await self._resources.handle(request, target)
         elif request.path.startswith(_FAULTS_PREFIX):
-            # Not at import: hardly any suite breaks anything.
+            # Few suites inject faults.
             from pytest_kwait.simulator.apiserver.faults_api import serve_faults_api
 
             answer = await serve_faults_api(self._api, request)
@@ -147,7 +147,7 @@ class ApiServer:
         )
 
     def _serve_openid(self, request: ApiRequest, path: str) -> web.Response | None:
-        """What others need to check tokens of service accounts by themselves."""
+        """Serve the OpenID discovery document and the keys of service account tokens."""
         if path not in (_OPENID_CONFIGURATION, _OPENID_KEYS):
             return None
         if request.method != "GET":
@@ -160,13 +160,13 @@ class ApiServer:
 
 
 def _parse_group_version(path: str) -> tuple[str, str]:
-    """The group and the version that a path names; empty for one that names none."""
+    """Return the group and version in a path; empty strings if there are none."""
     parts = path.split("/")
     return (parts[2], parts[3]) if parts[1] == "apis" and len(parts) > 3 else ("", "")
 
 
 def _find_malformed_request(http: web.BaseRequest) -> str:
-    """What is wrong with a request that could be read; empty where nothing is.
+    """Return the error for a malformed request; empty if it is well-formed.
 
     Source: Go's net/http server.go, `readRequest`, and net/url, `unescape`.
     """
