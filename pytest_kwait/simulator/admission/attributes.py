@@ -24,14 +24,14 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True)
 class Reinvocation:
-    """The second round that a request goes through where webhooks changed it.
+    """The second round of admission, after webhooks changed the object.
 
     Args:
-        due: whether there is to be one.
-        active: whether it is under way.
+        due: whether it is required.
+        active: whether it is in progress.
         seen: the object after the last webhook of the first round.
-        invoked: the webhooks that were asked and want to be asked again where it is needed.
-        wanted: those for whom it is needed.
+        invoked: the invoked webhooks that allow reinvocation.
+        wanted: the webhooks to invoke again.
     """
 
     due: bool = False
@@ -41,29 +41,29 @@ class Reinvocation:
     wanted: frozenset[str] = frozenset()
 
     def note(self, identity: str) -> None:
-        """One was asked that wants to be asked again where it is needed."""
+        """Record an invoked webhook that allows reinvocation."""
         self.invoked |= {identity}
 
     def require(self) -> None:
-        """Something changed: whoever was asked before is to be asked again."""
+        """Mark all webhooks invoked so far for reinvocation, after a change."""
         self.wanted |= self.invoked
         self.invoked = frozenset()
 
 
 @dataclass(slots=True)
 class Attributes:
-    """One request that changes something.
+    """A request that changes something.
 
     Args:
-        operation: what it does.
-        kind: the resource it is made on.
-        namespace: where; for namespaces themselves their name, empty for what is cluster-wide.
-        name: the object's name; empty as long as it is to be made up.
-        obj: the object as it is to be; None for a deletion.
-        old: the object as it is; None for a new one.
+        operation: its operation.
+        kind: the resource.
+        namespace: the namespace; of a namespace its own name, empty for cluster-scoped objects.
+        name: the object's name; empty until it is generated.
+        obj: the new object; None for a deletion.
+        old: the stored object; None for a creation.
         subresource: `status`, `resize`…; empty for the object itself.
-        caller: on whose behalf.
-        options: the request's own options, for deletions.
+        caller: the user and the write options.
+        options: the delete options.
     """
 
     operation: Operation
@@ -76,17 +76,17 @@ class Attributes:
     caller: Caller
     options: Obj = field(default_factory=dict)
     requested: Kind | None = None
-    """The version of the kind that the request names, where it is stored in another one."""
+    """The version of the kind in the request, if the stored version differs."""
     content: Kind | None = None
-    """The kind of the object itself, where the subresource has one of its own: Eviction, Scale."""
+    """The kind of the body, if the subresource has its own: Eviction, Scale."""
     reinvocation: Reinvocation = field(default_factory=Reinvocation)
     policy_reinvocation: Reinvocation = field(default_factory=Reinvocation)
-    """The same for policies; whether there is a second round is told by `again`."""
+    """The same for policies, but `due` is that of `reinvocation`."""
     on_store: list[Callable[[], None]] = field(default_factory=list)
-    """Called once nothing refuses the request any more, just before the object is stored."""
+    """Callbacks just before the object is stored, after all checks."""
 
     def forbidden(self, why: str, causes: Sequence[Obj] | None = None) -> StatusError:
-        """A refusal in the server's words; an object without a name is told by its prefix."""
+        """Return the error of a denial; it names unnamed objects by their prefix."""
         name = self.name
         if not name:
             metadata = (self.obj or {}).get("metadata", {})
@@ -94,28 +94,28 @@ class Attributes:
         return forbidden(self.kind.group, self.kind.plural, name, why, causes)
 
     def stored(self) -> None:
-        """Let the plugins note what the request takes."""
+        """Call the `on_store` callbacks."""
         for note in self.on_store:
             note()
 
 
 class AdmissionPlugin:
-    """One admission plugin: it may change what comes, and may refuse what has become of it."""
+    """An admission plugin: may change an object, and deny it after validation."""
 
     buckets: frozenset[str] | None = None
-    """The resources that it looks at, as they are stored; None for all. Others it is not asked."""
+    """The resources that the plugin handles, as they are stored; None for all."""
 
     def admit(self, attributes: Attributes) -> None:
-        """Change the object before it is validated.
+        """Change the object before its validation.
 
         Raises:
-            StatusError: it is refused.
-            Unanswered: a webhook is to be asked first.
+            StatusError: the request is denied.
+            Unanswered: a webhook must answer first.
         """
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at the object after it was validated.
+        """Check the object after its validation.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the request is denied.
         """

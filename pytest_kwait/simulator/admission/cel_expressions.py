@@ -1,4 +1,4 @@
-"""CEL expressions about requests: variables, compilation, evaluation, and mutations.
+"""CEL expressions about requests: variables, compilation, evaluation, mutations.
 
 Source: k8s.io/apiserver pkg/admission/plugin/cel, pkg/cel/environment,
 pkg/admission/plugin/policy/mutating/patch.
@@ -151,20 +151,18 @@ def value_type(
     declare: Callable[[DescriptorPool], None] | None = None,
     shown: Mapping[str, Obj] | None = None,
 ) -> str:
-    """The type of the value of an expression about a request.
+    """Return the type of an expression about a request.
 
     Args:
         text: the expression.
-        variables: the variables of its policy, with what is known of their types; None where
-            expressions cannot speak of any.
+        variables: the types of the policy's variables; None where variables are not available.
         params: whether there are parameters.
-        authorizer: whether it may ask who may do what.
-        declare: what adds types that only this expression knows; None for none.
-        shown: the schemas of `object`, `oldObject` and `params`, those that are known; None for
-            none of them.
+        authorizer: whether the authorizer is available.
+        declare: adds types of this expression alone.
+        shown: the known schemas of `object`, `oldObject` and `params`.
 
     Raises:
-        Invalid: it has no meaning.
+        CompilationError: the expression is invalid.
     """
     book = SchemaTypes(verbatim=True)
     types = dict.fromkeys(("object", "oldObject"), "dyn")
@@ -187,16 +185,16 @@ def value_type(
 def compilation_error(
     text: str, wanted: str, variables: Mapping[str, Obj] | None, *, params: bool
 ) -> tuple[str, Obj]:
-    """Why an expression cannot be taken, empty if it can; and what is known of its type.
+    """Return the compilation error of an expression, or else its type.
 
     Args:
         text: the expression.
-        wanted: the type that it must have, empty for any.
-        variables: those of its policy; None where expressions cannot speak of any.
+        wanted: the required type; empty for any.
+        variables: the policy's variables; None where variables are not available.
         params: whether there are parameters.
     """
     try:
-        authorizer = wanted != "string"  # messages may not ask
+        authorizer = wanted != "string"  # Message expressions have no authorizer.
         found = value_type(text, variables, params=params, authorizer=authorizer)
     except CompilationError as error:
         return f"compilation failed: {error}", _ANY
@@ -206,7 +204,7 @@ def compilation_error(
 
 
 def variable_type(name: str) -> Obj:
-    """What is known of a policy's variable by the name of its type."""
+    """Return the type of a policy's variable, by the type's name."""
     return _CEL_TYPES.get(name, _ANY)
 
 
@@ -216,12 +214,7 @@ def _expression(text: str) -> Expression:
 
 
 class _LazyVariables(dict[str, Any]):
-    """The variables of a policy, each evaluated when it is first spoken of.
-
-    Args:
-        situation: what they are about.
-        expressions: their expressions.
-    """
+    """The variables of a policy, evaluated on first use."""
 
     def __init__(self, situation: Activation, expressions: Mapping[str, str]) -> None:
         super().__init__()
@@ -242,17 +235,17 @@ class _LazyVariables(dict[str, Any]):
 
 
 class Activation:
-    """One request, as expressions see it.
+    """The variables of expressions about one request.
 
     Args:
         api: the cluster.
         attributes: the request.
-        kind: the version of the kind that objects are shown in.
-        variables: the expressions of a policy's variables by their names.
-        params: the policy's parameters, None for none.
+        kind: the version of the objects.
+        variables: the expressions of a policy's variables.
+        params: the policy's parameters.
 
     Attributes:
-        budget: what pays for evaluations.
+        budget: the remaining cost of evaluations.
     """
 
     def __init__(
@@ -283,7 +276,7 @@ class Activation:
         self._values["authorizer"] = _authorizer_variable(attributes)
 
     def reset_variables(self, budget: Budget | None = None) -> None:
-        """Let variables be evaluated again, for what is left or for another budget.
+        """Forget the values of variables; continue with the rest of the budget or another one.
 
         Source: apiserver/pkg/admission/plugin/cel/composition.go, `ForInput`.
         """
@@ -292,15 +285,15 @@ class Activation:
             self.budget = budget
 
     def evaluate(self, text: str, form: str = "") -> Any:
-        """The value of an expression; variables get theirs when they are first spoken of.
+        """Evaluate an expression.
 
         Args:
             text: the expression.
-            form: what is run in its place; empty for itself.
+            form: the form to run in its place; empty for itself.
 
         Raises:
-            EvaluationError: it has none.
-            OverBudgetError: it costs more than the budget has.
+            EvaluationError: the evaluation fails.
+            CostBudgetExceededError: the budget is exceeded.
         """
         asked = AUTHORIZER.set(self._decide)
         try:
@@ -309,7 +302,7 @@ class Activation:
             AUTHORIZER.reset(asked)
 
     def _decide(self, check: Obj) -> tuple[bool, str]:
-        """What the cluster says of a check."""
+        """Authorize a check of the authorizer."""
         user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
         if "path" in check:
             found = self._api.rbac.decide(Asked(user, check["verb"], path=check["path"]))
@@ -320,9 +313,9 @@ class Activation:
         return found.allowed, found.reason
 
     def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:
-        """Whether one of the conditions does not hold, and what went wrong with them.
+        """Return whether a condition is false, and the errors of the evaluation.
 
-        They have a budget of their own.
+        Conditions have a budget of their own.
         """
         failures, ours = [], self.budget
         self.budget = Budget(MATCH_CONDITIONS_COST_BUDGET)
@@ -361,29 +354,27 @@ def _drop_objects(request: Obj) -> Obj:
 
 
 MUTATION_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
-"""By the type of a mutation the field that has its expression."""
+"""The field of a mutation's expression, by its type."""
 
 _RESULT_TYPES = {"ApplyConfiguration": "Object", "JSONPatch": "list(JSONPatch)"}
 _GENERATED_TYPE = re.compile(r"\bObject_[\w_]+")
 
 
 class MutationError(ValueError):
-    """A mutation cannot be done; the text says why."""
+    """A mutation failed; the text is the reason."""
 
 
 def mutation_compilation_error(
     text: str, kind: str, variables: Mapping[str, Obj], *, params: bool
 ) -> str:
-    """Why the expression of a mutation cannot be taken, empty if it can.
+    """Return the compilation error of a mutation's expression; empty if it is valid.
 
     Args:
         text: the expression.
         kind: the type of the mutation.
-        variables: those of its policy, with what is known of their types.
+        variables: the types of the policy's variables.
         params: whether there are parameters.
     """
-    # Not at import: this is the one cycle, as it checks what the other one evaluates.
-
     try:
         found = value_type(
             to_checked_form(text),
@@ -402,7 +393,7 @@ def mutation_compilation_error(
 
 
 def _restore_type_names(said: str, text: str) -> str:
-    """What the compiler says, of the expression as it was written."""
+    """Show a compiler message with the type names of the expression."""
     form = to_checked_form(text)
     for ours, theirs in zip(form.splitlines(), text.splitlines(), strict=True):
         said = said.replace(f" | {ours}\n", f" | {theirs}\n")
@@ -411,23 +402,23 @@ def _restore_type_names(said: str, text: str) -> str:
 
 
 def _type_text(name: str) -> str:
-    """A type as Kubernetes writes it."""
+    """Format a type as Kubernetes does."""
     found = re.sub(r"\b(?!Object|JSONPatch)[A-Z]+\b", lambda part: part[0].lower(), name)
     found = _GENERATED_TYPE.sub(lambda part: part[0].replace("_", "."), found)
     return found.replace("<", "(").replace(">", ")")
 
 
 def apply_mutation(mutation: Obj, situation: Activation, kind: Kind, shown: Obj) -> Obj:
-    """The object after a mutation.
+    """Apply a mutation to an object.
 
     Args:
         mutation: the mutation.
-        situation: the request, with the object as it is.
+        situation: the variables of the request, with the current object.
         kind: the version of the kind.
         shown: the object in that version.
 
     Raises:
-        MutationError: it cannot be done.
+        MutationError: the mutation fails.
     """
     by_patch = mutation["patchType"] == "JSONPatch"
     text: str = mutation[MUTATION_FIELDS[mutation["patchType"]]]["expression"].strip()
@@ -474,7 +465,7 @@ def _apply_configuration(configuration: Obj, kind: Kind, shown: Obj) -> Obj:
 
 
 def _atomic_fields(value: Any, shape: Shape | None, path: str) -> Iterator[str]:
-    """Where a configuration has what can only be replaced as a whole."""
+    """Yield the paths of atomic fields in an apply configuration."""
     if shape is None or not isinstance(value, dict | list) or shape.form is Form.ANY:
         return
     if shape.atomic:

@@ -24,11 +24,7 @@ _CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
 class CertificateApproval(AdmissionPlugin):
-    """The three plugins, each of which looks at another kind of write.
-
-    Args:
-        api: the cluster.
-    """
+    """The three certificate plugins; each handles other writes."""
 
     buckets = frozenset({_BUCKET})
 
@@ -36,10 +32,10 @@ class CertificateApproval(AdmissionPlugin):
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
-        """Hold those who decide and sign to what they may, and requests to what may be asked.
+        """Check the permissions of approvers and signers, and the subject of requests.
 
         Raises:
-            StatusError: 403, they may not.
+            StatusError: 403, the write is not allowed.
         """
         if attributes.kind.bucket != _BUCKET or attributes.obj is None:
             return

@@ -38,11 +38,7 @@ __all__ = ["AdmissionChain", "Attributes"]
 
 
 class AdmissionChain:
-    """The plugins of one cluster.
-
-    Args:
-        api: the cluster.
-    """
+    """The admission plugins of one cluster."""
 
     def __init__(self, api: Cluster) -> None:
         self._lifecycle = NamespaceLifecycle(api)
@@ -73,29 +69,32 @@ class AdmissionChain:
             self._validating,
             ResourceQuota(api),
         )
-        self._asked: dict[str, tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]] = {}
+        self._plugins_by_resource: dict[
+            str, tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]
+        ] = {}
 
-    def _of(self, bucket: str) -> tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]:
-        """The plugins that have something to change in a resource's objects, and to refuse."""
-        found = self._asked.get(bucket)
+    def _plugins_for(
+        self, bucket: str
+    ) -> tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]:
+        """Return the plugins that change a resource's objects, and those that check them."""
+        found = self._plugins_by_resource.get(bucket)
         if found is None:
             mine = [one for one in self._plugins if one.buckets is None or bucket in one.buckets]
-            found = self._asked[bucket] = (
+            found = self._plugins_by_resource[bucket] = (
                 tuple(one for one in mine if type(one).admit is not AdmissionPlugin.admit),
                 tuple(one for one in mine if type(one).validate is not AdmissionPlugin.validate),
             )
         return found
 
     def admit(self, attributes: Attributes) -> None:
-        """Let the plugins change the object, which has not been validated yet.
+        """Let the plugins change an object before its validation.
 
-        They are all asked once more where a policy or a webhook changed something.
+        All are called a second time if a policy or webhook changed the object.
 
         Raises:
-            StatusError: one of them refuses it.
-            Unanswered: webhooks are to be asked first.
+            StatusError: a plugin denies it.
         """
-        plugins, _ = self._of(attributes.kind.bucket)
+        plugins, _ = self._plugins_for(attributes.kind.bucket)
         for plugin in plugins:
             plugin.admit(attributes)
         again = attributes.reinvocation
@@ -105,22 +104,20 @@ class AdmissionChain:
                 plugin.admit(attributes)
 
     def validate(self, attributes: Attributes) -> None:
-        """Let the plugins refuse the object, which is valid.
+        """Let the plugins deny a valid object.
 
         Raises:
-            StatusError: one of them refuses it.
-            Unanswered: webhooks are to be asked first.
+            StatusError: a plugin denies it.
         """
-        _, plugins = self._of(attributes.kind.bucket)
+        _, plugins = self._plugins_for(attributes.kind.bucket)
         for plugin in plugins:
             plugin.validate(attributes)
 
     def admit_subresource(self, attributes: Attributes) -> None:
-        """As `admit` for the content of a subresource, of which no other plugin knows anything.
+        """Let policies and webhooks change the body of a subresource.
 
         Raises:
-            StatusError: one refuses it.
-            Unanswered: webhooks are to be asked first.
+            StatusError: the request is denied.
         """
         self._lifecycle.admit(attributes)
         for plugin in (self._mutating_policies, self._mutating):
@@ -131,11 +128,10 @@ class AdmissionChain:
                 plugin.admit(attributes)
 
     def validate_subresource(self, attributes: Attributes) -> None:
-        """As `validate` for the content of a subresource.
+        """Let policies and webhooks deny the body of a subresource.
 
         Raises:
-            StatusError: a policy or a webhook refuses it.
-            Unanswered: webhooks are to be asked first.
+            StatusError: the request is denied.
         """
         self._policies.validate(attributes)
         self._validating.validate(attributes)

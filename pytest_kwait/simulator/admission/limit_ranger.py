@@ -27,17 +27,13 @@ __all__ = ["LimitRanger"]
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _MAX_MILLI = (2**63 - 1) // 1000
-"""Up to this number amounts are compared to the thousandth."""
+"""The largest amount that is compared in thousandths."""
 
 _ZERO = Quantity(Fraction(0))
 
 
 class LimitRanger(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    """The LimitRanger plugin."""
 
     buckets = frozenset({"pods", "persistentvolumeclaims"})
 
@@ -46,7 +42,7 @@ class LimitRanger(AdmissionPlugin):
         self._ranges = api.store.present("limitranges")
 
     def admit(self, attributes: Attributes) -> None:
-        """Give a pod's containers what they do not say, and note it."""
+        """Set the default requests and limits of a pod's containers, and annotate the pod."""
         pod = attributes.obj
         if attributes.kind.bucket != "pods" or pod is None:
             return
@@ -54,10 +50,10 @@ class LimitRanger(AdmissionPlugin):
             _apply_defaults(pod, limits)
 
     def validate(self, attributes: Attributes) -> None:
-        """Refuse what takes too little or too much.
+        """Deny resources beyond a limit range.
 
         Raises:
-            StatusError: 403, with everything that one limit range objects to.
+            StatusError: 403, with all violations of one limit range.
         """
         obj = attributes.obj
         if obj is None:
@@ -73,7 +69,7 @@ class LimitRanger(AdmissionPlugin):
                 raise attributes.forbidden(text)
 
     def _limits(self, attributes: Attributes) -> Iterator[list[Obj]]:
-        """The limits of each range that the request is held to."""
+        """Yield the limits of each limit range that applies to the request."""
         if not self._ranges or not _is_limited(attributes):
             return
         for found in self._api.list("limitranges", attributes.namespace):
@@ -194,6 +190,6 @@ def _ratio_violations(
 
 
 def _exceeds(one: Quantity, other: Quantity) -> bool:
-    """Whether it is more, to the thousandth or for huge amounts to the whole, rounded up."""
+    """Compare in thousandths, or huge amounts in whole units, rounded up."""
     unit = 1000 if max(one.amount, other.amount) <= _MAX_MILLI else 1
     return math.ceil(one.amount * unit) > math.ceil(other.amount * unit)

@@ -19,21 +19,17 @@ _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class NamespaceLifecycle(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    """The NamespaceLifecycle plugin."""
 
     def __init__(self, api: Cluster) -> None:
         self._namespaces = api.store.present("namespaces")
 
     def admit(self, attributes: Attributes) -> None:
-        """Refuse new objects where the namespace is not there, or is being removed.
+        """Deny creations in missing or terminating namespaces.
 
         Raises:
-            StatusError: 404 without the namespace, 403 while it is terminating, 403 for the
-                removal of a namespace that always exists.
+            StatusError: 404 without the namespace, 403 in a terminating one, 403 for the deletion
+                of a permanent namespace.
         """
         kind, namespace = attributes.kind, attributes.namespace
         if kind.bucket == "namespaces":

@@ -19,11 +19,7 @@ _OS_LABEL = "kubernetes.io/os"
 
 
 class PodResize(AdmissionPlugin):
-    """Refuses what a node could never give.
-
-    Args:
-        api: the cluster.
-    """
+    """Denies resizes beyond the node's capacity."""
 
     buckets = frozenset({"pods"})
 
@@ -31,10 +27,10 @@ class PodResize(AdmissionPlugin):
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at pods on a node whose resources change.
+        """Check the resized pods of a node.
 
         Raises:
-            StatusError: 403, the node has less, is not there, or cannot do that.
+            StatusError: 403, the node is too small, missing, or cannot resize.
         """
         new, old = attributes.obj, attributes.old
         if attributes.subresource != "resize" or not new or not old or new["spec"] == old["spec"]:

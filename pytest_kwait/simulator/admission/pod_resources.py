@@ -1,6 +1,6 @@
 """Total requests and limits of a pod, in exact quantities.
 
-The scheduler counts in whole numbers; here the notation is kept, because messages show it.
+Quantities keep their notation, because messages show it.
 
 Source: k8s.io/component-helpers resource/helpers.go, `PodRequests`, `PodLimits`.
 """
@@ -28,7 +28,7 @@ ResourceList = dict[str, Quantity]
 
 
 def parse_resource_list(listed: Mapping[str, str] | None) -> ResourceList:
-    """A resource list of the API as quantities."""
+    """Parse a resource list of the API."""
     return {name: parse_quantity(value) for name, value in (listed or {}).items()}
 
 
@@ -45,19 +45,19 @@ def _max_resources(total: ResourceList, other: Mapping[str, Quantity]) -> None:
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Whether the resource can be given to a pod as a whole."""
+    """Whether pods can request the resource as a whole."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
 def total_pod_resources(
     spec: Obj, part: Literal["requests", "limits"], *, overhead: bool = True
 ) -> ResourceList:
-    """The containers' sum or the peak while the pod starts; what is said of the pod replaces it.
+    """Return the sum of containers or the startup peak, overridden by pod-level resources.
 
     Args:
         spec: the pod's spec.
-        part: what is summed.
-        overhead: whether what the pod itself takes comes on top, of limits where there are any.
+        part: `requests` or `limits`.
+        overhead: whether to add the pod's overhead.
     """
     total: ResourceList = {}
     for container in spec.get("containers", ()):

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 __all__ = ["LABEL_PREFIX", "LEVELS", "Level", "PodSecurity", "Policy", "parse_policy"]
 
 LABEL_PREFIX = "pod-security.kubernetes.io/"
-"""What the labels begin with."""
+"""The prefix of the labels."""
 
 LEVELS = ("privileged", "baseline", "restricted")
-"""From everything allowed to as little as possible."""
+"""The levels, from the most permissive to the most restricted."""
 
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 
 
 class Level(NamedTuple):
-    """A set of rules.
+    """A pod security level at a version.
 
     Args:
         name: one of `LEVELS`.
-        minor: as of which minor version of Kubernetes; None is the latest.
+        minor: the minor version of Kubernetes; None for the latest.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Level(NamedTuple):
         return f"{self.name}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
     def is_stricter_than(self, other: Level) -> bool:
-        """Whether its rules are more, versions aside."""
+        """Whether the level is stricter, whatever the version."""
         return LEVELS.index(self.name) > LEVELS.index(other.name)
 
 
 class Policy(NamedTuple):
-    """What a namespace refuses, notes and warns of."""
+    """The levels of a namespace: enforced, audited and warned of."""
 
     enforce: Level = Level("privileged")
     audit: Level = Level("privileged")
@@ -61,9 +61,9 @@ class Policy(NamedTuple):
 
 
 def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
-    """The policy that a namespace's labels ask for, and what is wrong with them.
+    """Parse a namespace's labels; return the policy and the errors.
 
-    An enforced level that is none counts as `restricted`, a version that is none as the latest.
+    An invalid enforced level counts as `restricted`, an invalid version as the latest.
     """
     errors: list[FieldError] = []
 
@@ -96,7 +96,7 @@ def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
 
 
 _LATEST_MINOR = 35
-"""The minor version that changed a check last."""
+"""The latest minor version that changed a check."""
 
 _MAX_NAMESPACE_PODS = 3000
 _TEMPLATES = {
@@ -115,11 +115,7 @@ _OTHER_SUBRESOURCES = frozenset(
 
 
 class PodSecurity(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    """The PodSecurity plugin."""
 
     buckets = frozenset({"namespaces", "pods", *_TEMPLATES})
 
@@ -127,10 +123,10 @@ class PodSecurity(AdmissionPlugin):
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
-        """Refuse what the namespace does not allow, and warn of what it warns of.
+        """Deny pods that violate the namespace's level, and add warnings.
 
         Raises:
-            StatusError: 403 for a pod, 422 for labels of a namespace that say nothing.
+            StatusError: 403 for a pod, 422 for invalid labels of a namespace.
         """
         bucket, obj = attributes.kind.bucket, attributes.obj
         if obj is None:
@@ -188,7 +184,7 @@ class PodSecurity(AdmissionPlugin):
             attributes.caller.warn(text)
 
     def _warnings(self, namespace: str, level: Level) -> list[str]:
-        """What a stricter level would refuse of the pods that are there."""
+        """Return the warnings about existing pods for a stricter level."""
         pods = _one_pod_per_owner_first(self._api.list("pods", namespace))
         names: dict[str, list[str]] = {}
         for pod in pods[:_MAX_NAMESPACE_PODS]:
@@ -220,7 +216,7 @@ def _format_names(names: list[str]) -> str:
 
 
 def _one_pod_per_owner_first(pods: Iterable[Obj]) -> list[Obj]:
-    """The pods, those last whose owner has another one before."""
+    """Order pods: the first of each owner, then the others."""
     first, rest, owners = [], [], set()
     for pod in pods:
         owner = owner_of(pod)
@@ -234,7 +230,7 @@ def _one_pod_per_owner_first(pods: Iterable[Obj]) -> list[Obj]:
 
 
 def _has_container_changes(pod: Obj, old: Obj) -> bool:
-    """Whether what runs in the pod is another than before."""
+    """Whether the pod's containers changed."""
 
     def images(of: Obj, field: str) -> list[str]:
         return [container.get("image", "") for container in of["spec"].get(field, ())]
@@ -253,7 +249,7 @@ def _has_container_changes(pod: Obj, old: Obj) -> bool:
 
 
 def _evaluate_level(level: Level, pod: Obj) -> list[CheckResult]:
-    """What the level objects to; `pod` is a pod or a template."""
+    """Return the violations of a level; `pod` is a pod or a template."""
     if level.name == "privileged":
         return []
     minor = _LATEST_MINOR if level.minor is None else min(level.minor, _LATEST_MINOR)
@@ -268,8 +264,8 @@ def _format_details(found: Iterable[CheckResult]) -> str:
 
 @lru_cache(maxsize=128)
 def _checks_of_level(level: str, minor: int) -> tuple[Check, ...]:
-    """The checks of a level in a version, in the order in which they are told."""
-    # Not at import: hardly any namespace asks for them.
+    """Return the checks of a level at a version, in their order."""
+    # Few namespaces have a level.
     from pytest_kwait.simulator.admission.pod_security_checks import BASELINE_CHECKS
 
     chosen = _checks_at_version(BASELINE_CHECKS, minor)
@@ -289,7 +285,7 @@ def _checks_of_level(level: str, minor: int) -> tuple[Check, ...]:
 def _checks_at_version(
     checks: dict[str, tuple[tuple[int, Check], ...]], minor: int
 ) -> dict[str, Check]:
-    """The checks that there are in a version, as they are in it."""
+    """Return the checks at a version."""
     chosen = {}
     for name, versions in checks.items():
         for since, check in versions:

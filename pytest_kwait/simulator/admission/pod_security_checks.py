@@ -35,29 +35,29 @@ __all__ = [
 
 
 class CheckResult(NamedTuple):
-    """What one check objects to.
+    """A violation of one check.
 
     Args:
-        reason: in few words.
-        detail: who, and what they must do.
+        reason: a short text.
+        detail: the violating fields and the required values.
     """
 
     reason: str
     detail: str
 
 
-# Takes the pod's metadata and its spec; None where nothing is wrong.
+# A check of a pod's metadata and spec; None if it passes.
 Check = Callable[["Obj", "Obj"], CheckResult | None]
 
 
 def list_containers(spec: Obj) -> Iterator[Obj]:
-    """Every container, in the order in which they start."""
+    """Yield all containers, in the order in which they start."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         yield from spec.get(field, ())
 
 
 def security_context_field(part: Obj, field: str) -> Any:
-    """A field of the security context of a pod or a container; None where it is not set."""
+    """Return a field of the security context of a pod or container; None if unset."""
     return part.get("securityContext", {}).get(field)
 
 
@@ -72,22 +72,22 @@ def join_quoted(items: Iterable[str]) -> str:
 
 
 def pluralize(word: str, items: Sequence[object]) -> str:
-    """The word as it counts the items."""
+    """Return the word in singular or plural."""
     return word if len(items) == 1 else f"{word}s"
 
 
 def format_containers(names: Sequence[str]) -> str:
-    """`container "a"`, `containers "a", "b"`."""
+    """Format names as `container "a"` or `containers "a", "b"`."""
     return f"{pluralize('container', names)} {join_quoted(names)}"
 
 
 def is_windows_pod(spec: Obj) -> bool:
-    """Whether the pod says that it is for Windows."""
+    """Whether the pod's OS is Windows."""
     return bool(spec.get("os", {}).get("name") == "windows")
 
 
 def has_user_namespace(spec: Obj) -> bool:
-    """Whether the pod's users are not the node's."""
+    """Whether the pod has its own user namespace."""
     return spec.get("hostUsers") is False
 
 
@@ -133,7 +133,7 @@ _SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
 
 
 def format_setters(of_pod: bool, names: list[str]) -> str:
-    """Who sets what is not allowed: `pod and container "a"`; empty for nobody."""
+    """Format the violating parts as `pod and container "a"`; empty for none."""
     found = ["pod"] if of_pod else []
     if names:
         found.append(format_containers(names))
@@ -141,7 +141,7 @@ def format_setters(of_pod: bool, names: list[str]) -> str:
 
 
 def is_valid_seccomp(profile: Any) -> bool:
-    """Whether the profile confines anything."""
+    """Whether the profile restricts system calls."""
     return profile.get("type") in _SECCOMP_PROFILES
 
 
@@ -269,7 +269,7 @@ def _privileged(_: Obj, spec: Obj) -> CheckResult | None:
 
 
 def check_proc_mount(_: Obj, spec: Obj) -> CheckResult | None:
-    """`/proc` stays masked."""
+    """Check that `/proc` is masked."""
     found = [
         (container.get("name", ""), security_context_field(container, "procMount"))
         for container in list_containers(spec)
@@ -393,7 +393,7 @@ BASELINE_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
     ),
     "windowsHostProcess": ((0, _host_process),),
 }
-"""Each check, from which minor version on it is which, in the order in which they are told."""
+"""The versions of each check by their first minor version, in the order of messages."""
 
 
 _ALLOWED_VOLUME_TYPES = frozenset(
@@ -512,7 +512,8 @@ def _seccomp_restricted(_: Obj, spec: Obj) -> CheckResult | None:
             types.add(profile.get("type", ""))
     who = format_setters(who_of_pod, against)
     if who:
-        text = f"{who} must not set securityContext.seccompProfile.type to {join_quoted(sorted(types))}"
+        shown = join_quoted(sorted(types))
+        text = f"{who} must not set securityContext.seccompProfile.type to {shown}"
     elif without:
         text = (
             f"pod or {format_containers(without)} must set securityContext.seccompProfile.type to "
@@ -549,7 +550,7 @@ RESTRICTED_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
         (25, _except_on_windows(_seccomp_restricted)),
     ),
 }
-"""As `BASELINE_CHECKS`."""
+"""The checks of `restricted`, as `BASELINE_CHECKS`."""
 
 OVERRIDDEN_CHECKS = {
     "capabilities_restricted": "capabilities_baseline",
@@ -557,4 +558,4 @@ OVERRIDDEN_CHECKS = {
     "restrictedVolumes": "hostPathVolumes",
     "seccompProfile_restricted": "seccompProfile_baseline",
 }
-"""Which check of `baseline` is not made where the stricter one is."""
+"""The checks of `baseline` that a stricter one of `restricted` replaces."""

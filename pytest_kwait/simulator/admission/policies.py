@@ -42,7 +42,7 @@ _ALL_RESOURCES = {
 
 
 def match_policy(api: Cluster, policy: Obj, binding: Obj, attributes: Attributes) -> Kind | None:
-    """The version of the kind that a bound policy looks at, None where it does not look.
+    """Return the version of the kind that a bound policy matches; None if it does not match.
 
     Args:
         api: the cluster.
@@ -78,7 +78,7 @@ def _match_resources(api: Cluster, constraints: Obj, attributes: Attributes) -> 
 def list_params(
     api: Cluster, policy: Obj, binding: Obj, attributes: Attributes
 ) -> list[Obj | None] | str:
-    """The parameters that a policy is held with, one after the other; a text says why not."""
+    """Return the parameter objects of a bound policy, or the error."""
     wanted, reference = policy.get("paramKind"), binding.get("paramRef")
     if wanted is None or reference is None:
         return [None]
@@ -198,12 +198,12 @@ _REASON_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class _Denial:
-    """What one binding of a policy has against a request."""
+    """A denial by one binding of a policy."""
 
     reason: str
     text: str
     always: bool = False
-    """Whether the request is refused whatever the binding says is to be done."""
+    """Whether to deny regardless of the binding's actions."""
 
 
 class ValidatingAdmissionPolicy(_PolicyPlugin):
@@ -246,9 +246,9 @@ class ValidatingAdmissionPolicy(_PolicyPlugin):
 
 
 def _failed_validations(policy: Obj, activation: Activation) -> list[_Denial]:
-    """The validations that do not hold.
+    """Return the denials of failed validations.
 
-    What is to be said is found out for all of them, and none holds where that costs too much.
+    Messages of all validations are evaluated first; exceeding the budget fails them all.
 
     Source: apiserver/pkg/admission/plugin/policy/validating/validator.go, `Validate`.
     """
@@ -285,10 +285,10 @@ def _failed_validations(policy: Obj, activation: Activation) -> list[_Denial]:
 
 
 def _validation_message(validation: Obj, activation: Activation) -> str:
-    """What is said of a validation where it does not hold.
+    """Return the message of a failed validation.
 
     Raises:
-        OverBudgetError: there is too little left to evaluate it.
+        CostBudgetExceededError: the budget is exceeded.
     """
     from pytest_kwait.simulator.cel.expressions import EvaluationError
 
@@ -306,7 +306,7 @@ def _validation_message(validation: Obj, activation: Activation) -> str:
 
 
 def _audit_annotation_errors(policy: Obj, activation: Activation) -> Iterator[_Denial]:
-    """What cannot be noted for audits; what can goes nowhere, as there are no audit logs."""
+    """Return the errors of audit annotations; there is no audit log for their values."""
     from pytest_kwait.simulator.cel.expressions import (
         RUNTIME_COST_BUDGET,
         Budget,
@@ -380,7 +380,7 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
             if invocation.policy["spec"].get("reinvocationPolicy") == "IfNeeded":
                 again.note(invocation.identity)
         if done:
-            # Those count as well that changed something themselves.
+            # Including the policies that made the change.
             again.require()
             rounds.due = True
         again.seen = clone(attributes.obj)
@@ -391,8 +391,8 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
         attributes: Attributes,
         failures: list[tuple[str, str]],
     ) -> int | None:
-        """Change the request's object; how many mutations were done, None if none was meant."""
-        # Not at import: the expressions' library is loaded where one is met.
+        """Apply a policy's mutations; return their number, or None if it does not match."""
+        # The CEL library is loaded with the first policy.
         from pytest_kwait.simulator.admission.cel_expressions import MutationError, apply_mutation
 
         spec = invocation.policy["spec"]
@@ -425,10 +425,10 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
         return done
 
     def _replace_object(self, attributes: Attributes, kind: Kind, made: Obj) -> None:
-        """Let the request be about what was made of its object.
+        """Replace the request's object.
 
         Raises:
-            StatusError: 500, it is no object of its kind.
+            StatusError: 500, the new object is invalid.
         """
         if attributes.obj is None or attributes.operation == "CONNECT":
             attributes.obj = made

@@ -31,16 +31,11 @@ _SCALAR_SCHEMAS: dict[Form, Obj] = {
     Form.INT_OR_TEXT: {"x-kubernetes-int-or-string": True},
     Form.QUANTITY: {},
 }
-"""Quantities have no type there: what is one is no field."""
+"""Quantities have no type in CEL; fields of that type are undeclared."""
 
 
 def type_check_warnings(policy: Obj, kinds: Scheme) -> list[Obj]:
-    """What does not fit, as the status of the policy says it.
-
-    Args:
-        policy: the policy.
-        kinds: the kinds that are served.
-    """
+    """Return the type warnings for the policy's status."""
     spec = policy["spec"]
     meant = sorted(
         _matched_kinds(spec, kinds), key=lambda kind: (kind.group, kind.version, kind.kind)
@@ -68,7 +63,7 @@ def type_check_warnings(policy: Obj, kinds: Scheme) -> list[Obj]:
 
 
 def _matched_kinds(spec: Obj, kinds: Scheme) -> list[Kind]:
-    """The kinds that a policy names: none by a wildcard, and not more than ten."""
+    """Return the kinds that a policy names without wildcards, at most ten."""
     found: dict[tuple[str, str, str], Kind] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
@@ -87,7 +82,7 @@ def _kinds_of_rule(rule: Obj, kinds: Scheme) -> Iterator[Kind]:
         for version in sorted(rule.get("apiVersions") or ()):
             for resource in sorted(resources):
                 for served_group, served_version in kinds.group_versions():
-                    # The group without a name stands for all of them.
+                    # The empty name stands for all groups.
                     if served_version == version and group in ("", served_group):
                         served = kinds.served(served_group, served_version) or {}
                         if resource in served:
@@ -95,12 +90,12 @@ def _kinds_of_rule(rule: Obj, kinds: Scheme) -> Iterator[Kind]:
 
 
 class _TypeChecker:
-    """Expressions checked against one kind.
+    """Checks expressions against one kind.
 
     Args:
         kind: the kind.
         variables: the variables of the policy.
-        known: what is known besides, by the names of variables.
+        known: the schemas of further variables.
         params: whether there are parameters.
     """
 
@@ -123,7 +118,7 @@ class _TypeChecker:
         return value_type(text, self._variables, params=self._params, shown=self._shown)
 
     def warning(self, text: str) -> str:
-        """What does not fit in an expression; empty for nothing."""
+        """Return the type error of an expression; empty if there is none."""
         try:
             self._type(text)
         except CompilationError as error:
@@ -132,13 +127,13 @@ class _TypeChecker:
 
 
 class _BuiltInSchemas:
-    """Schemas made from what is known of built-in kinds, one for each type."""
+    """Schemas of built-in kinds, one for each type."""
 
     def __init__(self) -> None:
         self._made: dict[str, Obj] = {}
 
     def of(self, kind: Kind) -> Obj:
-        """The schema of a kind."""
+        """Return the schema of a kind."""
         if kind.structure is not None:
             whole = {**dict.fromkeys(("kind", "apiVersion"), _SCALAR_SCHEMAS[Form.TEXT])}
             metadata = self._schema(Shape({"$ref": _META}))

@@ -21,7 +21,7 @@ SYSTEM_PRIORITY_CLASSES = {
     "system-node-critical": 2_000_001_000,
     "system-cluster-critical": 2_000_000_000,
 }
-"""The priorities of the classes that every cluster has."""
+"""The priorities of the system classes."""
 
 _CLASSES = "priorityclasses.scheduling.k8s.io"
 _DESCRIPTIONS = {
@@ -33,7 +33,7 @@ _DESCRIPTIONS = {
 
 
 def system_priority_classes() -> list[Obj]:
-    """The classes that every cluster has.
+    """Return the priority classes of every cluster.
 
     Source: pkg/apis/scheduling/v1/helpers.go, `SystemPriorityClasses`.
     """
@@ -44,11 +44,7 @@ def system_priority_classes() -> list[Obj]:
 
 
 class Priority(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    """The Priority plugin."""
 
     buckets = frozenset({"pods", _CLASSES})
 
@@ -56,11 +52,11 @@ class Priority(AdmissionPlugin):
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
-        """Set a new pod's priority, and keep an old one's.
+        """Set a new pod's priority; keep an existing one's.
 
         Raises:
-            StatusError: 403, its class does not exist or says something else; 403 for the removal
-                of a class that every cluster has.
+            StatusError: 403, the class is missing or contradicts the pod; 403 for the deletion of a
+                system class.
         """
         if attributes.kind.bucket == _CLASSES:
             if attributes.operation == "DELETE" and attributes.name in SYSTEM_PRIORITY_CLASSES:
@@ -91,10 +87,10 @@ class Priority(AdmissionPlugin):
                 raise _mismatch_error(attributes, "string value of PreemptionPolicy", given, policy)
 
     def validate(self, attributes: Attributes) -> None:
-        """Let one class alone be the default.
+        """Allow only one default class.
 
         Raises:
-            StatusError: 403, there is another.
+            StatusError: 403, another class is the default.
         """
         obj = attributes.obj
         if attributes.kind.bucket != _CLASSES or obj is None or not obj.get("globalDefault"):
@@ -109,7 +105,7 @@ class Priority(AdmissionPlugin):
             )
 
     def _class_of(self, attributes: Attributes, name: str) -> Obj:
-        """The class of that name, or the default one; empty for none."""
+        """Return the named or the default class; empty for none."""
         if not name:
             return self._default() or {}
         found = self._api.find(_CLASSES, name)

@@ -42,11 +42,11 @@ _PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def is_in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
-    """Whether the object is in every scope of the quota; kinds without scopes are in none.
+    """Whether the object is in all scopes of the quota.
 
     Args:
         quota_spec: the quota's spec.
-        resource: what the object is, `pods` for example.
+        resource: the object's resource, such as `pods`.
         obj: the object.
     """
     selectors = [
@@ -61,7 +61,7 @@ def is_in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
 
 
 def has_deadline(pod: Obj) -> bool:
-    """Whether the pod is `Terminating` in the word's sense for quotas: made to end by itself."""
+    """Whether the pod has a deadline: the quota scope `Terminating`."""
     return int(pod["spec"].get("activeDeadlineSeconds", -1)) >= 0
 
 
@@ -121,7 +121,7 @@ def _has_cross_namespace_affinity(affinity: Mapping[str, Any]) -> bool:
 
 
 IGNORED_RESOURCES = frozenset(("events", "events.events.k8s.io", "bindings", "componentstatuses"))
-"""What no quota counts."""
+"""The resources that quotas ignore."""
 
 _ONE = Quantity(Fraction(1))
 _ZERO = Quantity(Fraction(0))
@@ -149,12 +149,12 @@ _REQUIRED_RESOURCES = frozenset(
 
 
 def matching_resource_names(resource: str, names: Iterable[str]) -> list[str]:
-    """Those of a quota's names that objects of `resource` are counted under, in order."""
+    """Return the quota names that count objects of `resource`, in order."""
     return sorted(name for name in names if resource_of_quota_name(name) == resource)
 
 
 def resource_of_quota_name(name: str) -> str:
-    """The resource whose objects are counted under a quota's name; empty for none."""
+    """Return the resource that a quota name counts; empty for none."""
     if name.startswith("count/"):
         return name.removeprefix("count/")
     if name in _PODS or name.startswith(("hugepages-", "requests.hugepages-")):
@@ -172,10 +172,10 @@ def resource_of_quota_name(name: str) -> str:
 
 
 def object_usage(resource: str, obj: Obj, now: float) -> ResourceList:
-    """What the object takes, by the names of quotas.
+    """Return the usage of an object, by quota names.
 
     Args:
-        resource: what the object is, `jobs.batch` for example.
+        resource: the object's resource, such as `jobs.batch`.
         obj: the object.
         now: seconds since the epoch.
     """
@@ -199,7 +199,7 @@ def object_usage(resource: str, obj: Obj, now: float) -> ResourceList:
 
 
 def is_pod_counted(pod: Obj, now: float) -> bool:
-    """Whether the pod still takes something: neither ended nor overdue to be gone."""
+    """Whether the pod is neither finished nor overdue for deletion."""
     if pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
         return False
     metadata = pod["metadata"]
@@ -257,9 +257,9 @@ def _claim_usage(claim: Obj) -> ResourceList:
 
 
 def missing_resources(resource: str, obj: Obj, names: Iterable[str]) -> str:
-    """What the object must say and does not; empty where nothing is missing.
+    """Return an error for missing requests or limits; empty if there is none.
 
-    Only pods must: each container names the cpu and memory that a quota counts.
+    Each container of a pod must set the cpu and memory that a quota counts.
     """
     if resource != "pods":
         return ""
@@ -287,7 +287,7 @@ def missing_resources(resource: str, obj: Obj, names: Iterable[str]) -> str:
 
 
 def is_counted_change(attributes: Attributes) -> bool:
-    """Whether the request may take something of a quota."""
+    """Whether the request may change a quota's usage."""
     operation, subresource = attributes.operation, attributes.subresource
     match attributes.kind.bucket:
         case "pods":

@@ -34,24 +34,19 @@ __all__ = ["ResourceQuota"]
 
 
 class ResourceQuota(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    """The ResourceQuota plugin."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
         self._quotas = api.store.present("resourcequotas")
 
     def validate(self, attributes: Attributes) -> None:
-        """Take of every quota what the request needs, or refuse it.
+        """Charge the request to every quota, or deny it.
 
-        What is taken is written once the object is stored, in the same moment: nothing is taken
-        for a request that something else refuses then.
+        Usage is written together with the object, so denied requests charge nothing.
 
         Raises:
-            StatusError: 403, a quota has too little left or the pod does not say what it needs.
+            StatusError: 403, a quota is exceeded or the pod lacks requests or limits.
         """
         kind = attributes.kind
         if (
@@ -99,9 +94,9 @@ class ResourceQuota(AdmissionPlugin):
                 more = _usage_increase(taken, before)
             more = {name: more[name] for name in names if name in more and more[name].amount}
             if more:
-                self._take(attributes, quota, more)
+                self._charge(attributes, quota, more)
 
-    def _take(self, attributes: Attributes, quota: Obj, more: ResourceList) -> None:
+    def _charge(self, attributes: Attributes, quota: Obj, more: ResourceList) -> None:
         used, hard = (
             parse_resource_list(quota["status"]["used"]),
             parse_resource_list(quota["status"]["hard"]),
@@ -111,12 +106,14 @@ class ResourceQuota(AdmissionPlugin):
         exceeded = sorted(name for name in more if wanted[name] > hard[name])
         if exceeded and attributes.subresource != "status":
             raise attributes.forbidden(
-                f"exceeded quota: {name_of(quota)}, requested: {_format_resources(more, exceeded)}, "
-                f"used: {_format_resources(used, exceeded)}, limited: {_format_resources(hard, exceeded)}"
+                f"exceeded quota: {name_of(quota)}, "
+                f"requested: {_format_resources(more, exceeded)}, "
+                f"used: {_format_resources(used, exceeded)}, "
+                f"limited: {_format_resources(hard, exceeded)}"
             )
-        attributes.on_store.append(lambda: self._note(quota, more))
+        attributes.on_store.append(lambda: self._record_usage(quota, more))
 
-    def _note(self, quota: Obj, more: ResourceList) -> None:
+    def _record_usage(self, quota: Obj, more: ResourceList) -> None:
         def take(changed: Obj) -> None:
             used = parse_resource_list(changed["status"].get("used"))
             add_resources(used, more)
@@ -128,7 +125,7 @@ class ResourceQuota(AdmissionPlugin):
 
 
 def _usage_increase(taken: ResourceList, before: ResourceList) -> ResourceList:
-    """What is taken beyond what was; never less than nothing."""
+    """Return the increase of usage, at least zero."""
     return {
         name: amount - before[name] if name in before else amount
         for name, amount in taken.items()

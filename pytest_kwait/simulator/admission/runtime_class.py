@@ -27,11 +27,7 @@ _OVERHEAD_WITHOUT_CLASS = (
 
 
 class RuntimeClass(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    """The RuntimeClass plugin."""
 
     buckets = frozenset({"pods"})
 
@@ -39,10 +35,10 @@ class RuntimeClass(AdmissionPlugin):
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
-        """Give a new pod the overhead, the node selector and the tolerations of its class.
+        """Set a new pod's overhead, node selector and tolerations from its class.
 
         Raises:
-            StatusError: 403, there is no such class, or the pod says something else.
+            StatusError: 403, the class is missing or contradicts the pod.
         """
         pod = attributes.obj
         if not _is_new_pod(attributes) or pod is None or "runtimeClassName" not in pod["spec"]:
@@ -60,10 +56,10 @@ class RuntimeClass(AdmissionPlugin):
             _apply_scheduling(attributes, spec, clone(scheduling))
 
     def validate(self, attributes: Attributes) -> None:
-        """Hold a new pod to the overhead of its class, whoever changed it since.
+        """Check that a new pod still has the overhead of its class.
 
         Raises:
-            StatusError: 403, it has another.
+            StatusError: 403, the overhead differs.
         """
         pod = attributes.obj
         if not _is_new_pod(attributes) or pod is None:
@@ -80,7 +76,7 @@ class RuntimeClass(AdmissionPlugin):
             raise attributes.forbidden(_OVERHEAD_WITHOUT_CLASS)
 
     def _class_of(self, attributes: Attributes, spec: Obj) -> Obj:
-        """The pod's class; empty where it names none."""
+        """Return the pod's class; empty if it names none."""
         name = spec.get("runtimeClassName")
         if name is None:
             return {}
@@ -125,7 +121,7 @@ def _apply_scheduling(attributes: Attributes, spec: Obj, scheduling: Obj) -> Non
 
 
 def _merge_tolerations(tolerations: list[Obj]) -> list[Obj]:
-    """Those that no other one covers; of the same ones the first."""
+    """Drop tolerations that others cover, and later duplicates."""
     merged: list[Obj] = []
     for index, one in enumerate(tolerations):
         later = (other for other in tolerations[index + 1 :] if other != one)
@@ -135,7 +131,7 @@ def _merge_tolerations(tolerations: list[Obj]) -> list[Obj]:
 
 
 def _covers(wide: Obj, narrow: Obj) -> bool:
-    """Whether whatever the one tolerates, the other does."""
+    """Whether `wide` tolerates everything that `narrow` does."""
     if wide == narrow:
         return True
     exists = wide.get("operator") == "Exists"

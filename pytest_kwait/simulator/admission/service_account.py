@@ -42,11 +42,7 @@ _SECRET_REFERENCES = (
 
 
 class ServiceAccount(AdmissionPlugin):
-    """The plugin.
-
-    Args:
-        api: the cluster.
-    """
+    """The ServiceAccount plugin."""
 
     buckets = frozenset({"pods"})
 
@@ -54,10 +50,10 @@ class ServiceAccount(AdmissionPlugin):
         self._api = api
 
     def admit(self, attributes: Attributes) -> None:
-        """Give a new pod its account, the account's pull secrets and its token.
+        """Set a new pod's account, its pull secrets and its token volume.
 
         Raises:
-            StatusError: 403, the account does not exist or may not be used so.
+            StatusError: 403, the account is missing or not allowed.
         """
         pod = _is_new_pod(attributes)
         if pod is None:
@@ -78,10 +74,10 @@ class ServiceAccount(AdmissionPlugin):
         self.validate(attributes)
 
     def validate(self, attributes: Attributes) -> None:
-        """Hold a new pod to what its account may mount.
+        """Check that the account may mount a new pod's secrets.
 
         Raises:
-            StatusError: 403, what it mounts is not the account's, or it is a mirror pod's.
+            StatusError: 403, a secret is not the account's, or the pod is a mirror pod.
         """
         pod = _is_new_pod(attributes)
         if pod is None:
@@ -138,7 +134,7 @@ def _check_mirror(attributes: Attributes, spec: Obj) -> None:
 
 
 def _visit_secret_names(spec: Obj) -> Iterator[str]:
-    """The secrets that a pod names. Source: pkg/api/pod/util.go, `VisitPodSecretNames`."""
+    """Yield the secrets that a pod names. Source: pkg/api/pod/util.go, `VisitPodSecretNames`."""
     for secret in spec.get("imagePullSecrets", ()):
         yield secret.get("name", "")
     for field in ("initContainers", "containers", "ephemeralContainers"):
@@ -158,7 +154,7 @@ def _visit_secret_names(spec: Obj) -> Iterator[str]:
 
 
 def _container_secrets(container: Obj) -> Iterator[tuple[str, str]]:
-    """How a container refers to secrets, and to which."""
+    """Yield the kind of each secret reference of a container, and the secret."""
     for variable in container.get("env", ()):
         reference = variable.get("valueFrom", {}).get("secretKeyRef")
         if reference is not None:
@@ -169,7 +165,7 @@ def _container_secrets(container: Obj) -> Iterator[tuple[str, str]]:
 
 
 def _find_forbidden_secret(spec: Obj, account: Obj) -> str:
-    """Which of the pod's secrets its account has not; empty for none."""
+    """Return the first secret that the account may not mount; empty for none."""
     name = account["metadata"]["name"]
     mountable = {secret.get("name", "") for secret in account.get("secrets", ())}
     end = f"is not allowed because service account {name} does not reference that"
@@ -192,7 +188,7 @@ def _find_forbidden_secret(spec: Obj, account: Obj) -> str:
 
 
 def _mount_token(spec: Obj, caller: Caller) -> None:
-    """The projected volume through which every container meets the API server."""
+    """Mount the token volume in every container."""
     names = [volume.get("name", "") for volume in spec.get("volumes", ())]
     present = next((name for name in names if name.startswith(_TOKEN_VOLUME_PREFIX)), "")
     volume = present or _TOKEN_VOLUME_PREFIX + caller.once("token volume", random_suffix)

@@ -21,12 +21,12 @@ _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class DefaultTolerationSeconds(AdmissionPlugin):
-    """The plugin."""
+    """The DefaultTolerationSeconds plugin."""
 
     buckets = frozenset({"pods"})
 
     def admit(self, attributes: Attributes) -> None:
-        """Add what the pod does not say of nodes that are not ready or not reached."""
+        """Add tolerations of not ready and unreachable nodes."""
         pod = attributes.obj
         if attributes.kind.bucket != "pods" or pod is None or attributes.subresource:
             return
@@ -49,12 +49,12 @@ _TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 class TaintNodesByCondition(AdmissionPlugin):
-    """The plugin."""
+    """The TaintNodesByCondition plugin."""
 
     buckets = frozenset({"nodes"})
 
     def admit(self, attributes: Attributes) -> None:
-        """Taint what a client makes; kubelets of this process say at once what they are."""
+        """Taint the nodes that clients create; internal kubelets set their own taints."""
         node = attributes.obj
         if attributes.kind.bucket != "nodes" or attributes.operation != "CREATE":
             return

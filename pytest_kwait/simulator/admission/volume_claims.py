@@ -33,17 +33,17 @@ STANDARD_CLASS: Obj = {
     "reclaimPolicy": "Delete",
     "volumeBindingMode": "WaitForFirstConsumer",
 }
-"""The class that the cluster has from the start, under the name and by the rules of kind's."""
+"""The initial storage class, named and configured as kind's."""
 
 
 def has_no_class(claim: Obj) -> bool:
-    """Whether the default class is for the claim; an empty name is one, of no class."""
+    """Whether the claim gets the default class; an empty name means no class."""
     annotations = claim["metadata"].get("annotations") or {}
     return BETA_STORAGE_CLASS not in annotations and claim["spec"].get("storageClassName") is None
 
 
 def find_default_class(api: Cluster) -> str | None:
-    """The name of the default class: the youngest, of the same age the first by name.
+    """Return the default class: the newest, or the first by name.
 
     Source: k8s.io/kubernetes pkg/volume/util/storageclass.go, `GetDefaultClass`.
     """
@@ -59,11 +59,7 @@ def find_default_class(api: Cluster) -> str | None:
 
 
 class DefaultStorageClass(AdmissionPlugin):
-    """Gives new claims that name no class the default one.
-
-    Args:
-        api: the cluster.
-    """
+    """Sets the default class of new claims without a class."""
 
     buckets = frozenset({_CLAIMS})
 
@@ -87,11 +83,7 @@ class DefaultStorageClass(AdmissionPlugin):
 
 
 class PersistentVolumeClaimResize(AdmissionPlugin):
-    """Lets claims grow whose class allows it.
-
-    Args:
-        api: the cluster.
-    """
+    """Allows claims to grow if their class does."""
 
     buckets = frozenset({_CLAIMS})
 
@@ -99,10 +91,10 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
         self._api = api
 
     def validate(self, attributes: Attributes) -> None:
-        """Look at claims that ask for more than before.
+        """Check claims that request more storage.
 
         Raises:
-            StatusError: 403, it is not bound, or its class does not let it grow.
+            StatusError: 403, the claim is unbound or its class forbids expansion.
         """
         new, old = attributes.obj, attributes.old
         if attributes.kind.bucket != _CLAIMS or attributes.subresource or not new or not old:

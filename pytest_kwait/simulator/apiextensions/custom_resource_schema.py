@@ -224,7 +224,8 @@ def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
         if not isinstance(value, dict):
             there = "." + ".".join(names[: index + 1])
             return None, (
-                f"{there} accessor error: {format_go_value(value)} is of the type {go_type_name(value)}, "
+                f"{there} accessor error: {format_go_value(value)} is of the type "
+                f"{go_type_name(value)}, "
                 "expected map[string]interface{}"
             )
         if name not in value:
@@ -233,7 +234,8 @@ def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
     if go_type_name(value) != wanted:
         there = "." + ".".join(names)
         return None, (
-            f"{there} accessor error: {format_go_value(value)} is of the type {go_type_name(value)}, "
+            f"{there} accessor error: {format_go_value(value)} is of the type "
+            f"{go_type_name(value)}, "
             f"expected {wanted}"
         )
     return value, ""

@@ -187,7 +187,10 @@ def coerce_embedded_metadata(
                     return invalid_value(f"{at}.{field}", value[field], "must be a string")
             metadata = value.get("metadata", {})
             if not isinstance(metadata, dict):
-                text = f"json: cannot unmarshal {_go_json(metadata)} into Go value of type v1.ObjectMeta"
+                text = (
+                    f"json: cannot unmarshal {_go_json(metadata)} into Go value of type "
+                    "v1.ObjectMeta"
+                )
                 return invalid_value(f"{at}.metadata", metadata, text)
             for field in sorted(metadata.keys() - _METADATA_FIELDS):
                 unknown.append(f"{at}.metadata.{field}")

@@ -309,10 +309,9 @@ def _check_number(found: ValidationResult, value: float, schema: Obj, path: str,
     if step is not None and hold(step, "MultipleOf"):
         number = int(step) if isinstance(value, int) else step
         if number <= 0:
-            text = f"factor MultipleOf declared for {path} must be positive: {format_go_number(number)}"
-            found.add(
-                "FieldValueInvalid", path, f"Invalid value: {format_go_number(number)}: {text}"
-            )
+            shown = format_go_number(number)
+            text = f"factor MultipleOf declared for {path} must be positive: {shown}"
+            found.add("FieldValueInvalid", path, f"Invalid value: {shown}: {text}")
         elif not _is_multiple(value, number):
             found.invalid(path, value, f"should be a multiple of {format_go_number(number)}")
     if most is not None:
@@ -448,7 +447,10 @@ def _duplicate_item_errors(values: list[Any], at: str) -> Iterator[FieldError]:
 def _duplicate_key_errors(values: list[Any], keys: list[str], at: str) -> Iterator[FieldError]:
     for index, item in enumerate(values):
         if item is not None and not isinstance(item, dict):
-            text = f"Invalid value: {format_value(item)}: must be an object for an array of list-type map"
+            text = (
+                f"Invalid value: {format_value(item)}: must be an object for an array of "
+                "list-type map"
+            )
             yield FieldError("FieldValueInvalid", f"{at}[{index}]", text)
             return
     yield from _duplicate_item_errors(

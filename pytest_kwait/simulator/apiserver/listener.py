@@ -252,9 +252,8 @@ class Listener:
         if not said or said in _PLAIN_HTTP_STARTS:
             if said:
                 with suppress(OSError):
-                    client.recv(
-                        65536
-                    )  # Unread data would reset the connection before the client reads the response.
+                    # Unread data would reset the connection before the response is read.
+                    client.recv(65536)
                     client.send(_PLAIN_HTTP_RESPONSE)
             self._drop(client)
             return

@@ -38,22 +38,18 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 class InvalidReviewError(Exception):
-    """A webhook's answer is none.
-
-    Args:
-        why: what is wrong with it, in the server's words.
-    """
+    """A webhook's response is invalid; the text is the server's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewResponse:
-    """What a webhook said.
+    """A webhook's response.
 
     Args:
-        allowed: whether the request may go on.
-        patch: what it changes, as JSON patch operations.
-        status: what it says of a refusal.
-        warnings: texts for the client.
+        allowed: whether the request is allowed.
+        patch: the changes as JSON patch operations.
+        status: the status of a denial.
+        warnings: warnings for the client.
     """
 
     allowed: bool
@@ -63,13 +59,13 @@ class ReviewResponse:
 
 
 def choose_review_version(webhook: Obj) -> str:
-    """The first version of reviews that both sides know; empty for none."""
+    """Return the first supported version of reviews; empty for none."""
     known = (one for one in webhook.get("admissionReviewVersions", ()) if one in _VERSIONS)
     return next(known, "")
 
 
 def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
-    """A request as it is told of, with objects in the version `kind`."""
+    """Return the `request` of a review, with objects in the version `kind`."""
     asked = attributes.requested or attributes.kind
     caller = attributes.caller
     shown, told = attributes.content or kind, attributes.content or asked
@@ -99,10 +95,10 @@ def _group_version_field(kind: Kind, field: str, name: str) -> Obj:
 
 
 def to_reviewed_version(kind: Kind, obj: Obj | None, caller: Caller) -> Obj | None:
-    """An object as it is told of, in the version `kind`; None stays None.
+    """Return an object in the version `kind`, with kind and apiVersion.
 
     Raises:
-        Unanswered: a webhook is to convert it first.
+        Unanswered: the conversion webhook must answer first.
     """
     if obj is None:
         return None
@@ -125,16 +121,16 @@ def _operation_options(attributes: Attributes) -> Obj | None:
 
 
 def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool) -> ReviewResponse:
-    """What the answer says.
+    """Parse a webhook's response.
 
     Args:
-        body: the answer.
-        uid: the UID that the review was sent with.
-        version: the version that it was sent in.
-        mutating: whether the webhook may change anything.
+        body: the response.
+        uid: the UID of the request.
+        version: the version of the request.
+        mutating: whether a patch is allowed.
 
     Raises:
-        InvalidReview: it is no review, or one of something else.
+        InvalidReviewError: the response is invalid.
     """
     review = decode_review(body)
     told = (review.get("apiVersion", ""), review.get("kind", ""))
@@ -171,10 +167,10 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
 
 
 def decode_review(body: bytes) -> Obj:
-    """The review in an answer.
+    """Decode the review in a response.
 
     Raises:
-        InvalidReview: it has none.
+        InvalidReviewError: it is not a JSON object.
     """
     if not body:
         raise InvalidReviewError(
@@ -184,7 +180,7 @@ def decode_review(body: bytes) -> Obj:
     try:
         review = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        review = ""  # the server reads it as YAML, to which most things are a string
+        review = ""  # The server parses YAML, where most texts are strings.
     if not isinstance(review, dict):
         name = {list: "array", str: "string", bool: "bool"}.get(type(review), "number")
         raise InvalidReviewError(
@@ -243,7 +239,7 @@ def _patch_error(why: str) -> InvalidReviewError:
 
 
 def denial_error(name: str, status: Obj) -> StatusError:
-    """The refusal that a webhook's `status` makes: never less than 400, always in its name."""
+    """Return the error of a webhook's denial, with a code of at least 400."""
     code = int(status.get("code") or 0)
     message, reason = status.get("message", ""), status.get("reason", "")
     text = f'admission webhook "{name}" denied the request'

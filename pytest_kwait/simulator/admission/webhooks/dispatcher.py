@@ -39,16 +39,16 @@ __all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "WebhookInv
 
 
 class WebhookInvocation:
-    """A request as it is shown to one webhook.
+    """A call of one webhook about a request.
 
     Args:
         api: the cluster.
         hook: the webhook.
         attributes: the request.
-        mutating: whether the webhook may change it.
+        mutating: whether the webhook may change the object.
 
     Raises:
-        StatusError: 400, it is only tried and the webhook knows no trying.
+        StatusError: 400, the webhook does not support dry run.
     """
 
     def __init__(
@@ -70,20 +70,20 @@ class WebhookInvocation:
 
     @staticmethod
     def ask(caller: Caller, questions: Sequence[WebhookInvocation]) -> None:
-        """Let all of them be answered.
+        """Call all webhooks.
 
         Raises:
-            Unanswered: they are to be asked first.
+            Unanswered: they must answer first.
         """
         replies = require_replies(caller, [question._call for question in questions])
         for question, reply in zip(questions, replies, strict=True):
             question._reply = reply
 
     def verdict(self) -> ReviewResponse | None:
-        """What the webhook says, None where it fails and may.
+        """Return the response; None if the call failed and the policy is `Ignore`.
 
         Raises:
-            StatusError: it refuses the request, or fails and may not.
+            StatusError: the request is denied, or the call failed.
         """
         try:
             found = self._parse_reply()
@@ -125,14 +125,13 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
     _resource = f"mutatingwebhookconfigurations.{ADMISSION_GROUP}"
 
     def admit(self, attributes: Attributes) -> None:
-        """Ask one after the other, each about what those before made of it.
+        """Call the matching webhooks in order, each with the changes of those before.
 
-        In the second round those are asked again that want to be and have not seen what changed
-        after them.
+        The second round calls the webhooks that allow reinvocation and ran before the last change.
 
         Raises:
-            StatusError: one refuses it, or cannot be asked and must be.
-            Unanswered: one is to be asked first.
+            StatusError: the request is denied, or a call failed.
+            Unanswered: a webhook must answer first.
         """
         if not self._configurations:
             return
@@ -187,11 +186,11 @@ class ValidatingAdmissionWebhook(_WebhookPlugin):
     _resource = f"validatingwebhookconfigurations.{ADMISSION_GROUP}"
 
     def validate(self, attributes: Attributes) -> None:
-        """Ask all that want to see the request, side by side; the first refusal counts.
+        """Call all matching webhooks concurrently; the first denial counts.
 
         Raises:
-            StatusError: one refuses it, or cannot be asked and must be.
-            Unanswered: they are to be asked first.
+            StatusError: the request is denied, or a call failed.
+            Unanswered: the webhooks must answer first.
         """
         if not self._configurations:
             return

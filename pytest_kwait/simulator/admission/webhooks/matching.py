@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ADMISSION_GROUP", "MatchedWebhook", "match_kind", "match_webhooks"]
 
 ADMISSION_GROUP = "admissionregistration.k8s.io"
-"""The group of the configurations, which no webhook is asked about."""
+"""The API group of the configurations, which webhooks never see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class MatchedWebhook:
 
 
 def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Iterator[MatchedWebhook]:
-    """The webhooks that want to see the request, in the order in which they are asked.
+    """Yield the webhooks that match a request, in the order of the calls.
 
-    What a webhook changes counts for those after it: take them one by one.
+    Each match sees the changes of the webhooks before it.
 
     Args:
         api: the cluster.
@@ -68,7 +68,7 @@ def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Itera
     if attributes.kind.group == ADMISSION_GROUP:
         return
     if attributes.subresource == "scale" and attributes.content is None:
-        # They are asked about the Scale, not about what it makes of the object.
+        # Webhooks see the Scale, not the scaled object.
         return
     for configuration in api.list(resource):
         version = configuration["metadata"]["resourceVersion"]
@@ -80,15 +80,15 @@ def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Itera
 
 
 def _match_conditions_hold(api: Cluster, webhook: Obj, attributes: Attributes, kind: Kind) -> bool:
-    """Whether the match conditions hold.
+    """Evaluate the match conditions.
 
     Raises:
-        StatusError: 403, one has no value, and the webhook may not be left out.
+        StatusError: 403, an evaluation failed and the failure policy is `Fail`.
     """
     conditions = webhook.get("matchConditions")
     if not conditions:
         return True
-    # Not at import: the expressions' library is loaded where one is met.
+    # The CEL library is loaded with the first condition.
     from pytest_kwait.simulator.admission.cel_expressions import Activation
 
     unmet, failure = Activation(api, attributes, kind).evaluate_conditions(conditions)
@@ -98,7 +98,7 @@ def _match_conditions_hold(api: Cluster, webhook: Obj, attributes: Attributes, k
 
 
 def match_kind(api: Cluster, webhook: Obj, attributes: Attributes) -> Kind | None:
-    """The version that the webhook wants to see; None if it does not want to see anything."""
+    """Return the version to send to a webhook; None if it does not match."""
     if not _matches_namespace_selector(api, webhook, attributes) or not _matches_object_selector(
         webhook, attributes
     ):

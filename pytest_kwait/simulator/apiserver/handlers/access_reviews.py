@@ -1,4 +1,4 @@
-"""TokenReview, SubjectAccessReview and their kin: reviews answered on creation.
+"""TokenReview, SubjectAccessReview and related reviews, answered on creation.
 
 Source: k8s.io/kubernetes pkg/registry/authentication, pkg/registry/authorization,
 pkg/apis/authorization/validation/validation.go.
@@ -36,11 +36,11 @@ _RESOURCE, _PATH = "resourceAttributes", "nonResourceAttributes"
 
 
 class AccessReviews:
-    """Answers them over one cluster.
+    """Answers reviews about one cluster.
 
     Args:
         api: the cluster.
-        gate: who knows tokens.
+        gate: the authentication of tokens.
     """
 
     def __init__(self, api: Cluster, gate: AuthFilters) -> None:
@@ -48,10 +48,10 @@ class AccessReviews:
         self._gate = gate
 
     def answer(self, request: ApiRequest, kind: Kind, asked: Obj, namespace: str) -> Obj:
-        """The review with its answer.
+        """Return the review with its status.
 
         Raises:
-            StatusError: 400 or 422 for a question that cannot be meant.
+            StatusError: 400 or 422, the review is invalid.
         """
         caller, api = request.caller, self._api
         review = api.decode(kind, asked, caller)
@@ -197,7 +197,7 @@ def _selector_errors(resource: Obj) -> list[FieldError]:
 
 
 def _selector_parse_errors(resource: Obj) -> list[str]:
-    """What is told of selectors that cannot be read; no rule of RBAC asks for any."""
+    """Return the errors of invalid selectors; RBAC ignores selectors."""
     told = []
     fields = (resource.get("fieldSelector") or {}).get("rawSelector", "")
     if any(term and "=" not in term for term in fields.split(",")):

@@ -59,7 +59,7 @@ _RESOURCE_VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What of a resource is wanted."""
+    """The options of a list or watch."""
 
     labels: LabelSelector
     fields: FieldSelector
@@ -74,7 +74,7 @@ class ListOptions:
 
     @property
     def is_selective(self) -> bool:
-        """Whether a selector may leave objects out."""
+        """Whether a selector may exclude objects."""
         return not self.labels.everything or bool(self.fields)
 
     def selects(self, entry: Entry) -> bool:
@@ -88,16 +88,16 @@ class ListOptions:
 def read_options(
     request: ApiRequest, kind: Kind, *, name: str = "", watch: bool = False
 ) -> ListOptions:
-    """The options of a list or watch request.
+    """Parse the options of a list or watch request.
 
     Args:
         request: the request.
-        kind: what is listed; it says which fields can be selected by.
-        name: the one object that the path names, for watches of one object.
-        watch: whether the path already says that it is a watch.
+        kind: the listed kind; it defines the selectable fields.
+        name: the object's name, for watches of one object.
+        watch: whether the path already requests a watch.
 
     Raises:
-        StatusError: 400 for what cannot be read, 422 for what does not go together.
+        StatusError: 400 for unparsable options, 422 for conflicting ones.
     """
     query = request.query
     labels = parse_labels(query.get("labelSelector", ""))
@@ -179,16 +179,16 @@ def _watch_errors(match: str, initial: bool | None, token: str) -> list[FieldErr
 
 
 def encode_continue_token(revision: int, last_key: str) -> str:
-    """The token that goes on after `last_key` in the state of `revision`; -1 for any state."""
+    """Return the token to continue after `last_key` at `revision`; -1 for any state."""
     content = {"v": _TOKEN_VERSION, "rv": revision, "start": f"{last_key}\0"}
     return base64.urlsafe_b64encode(msgspec.json.encode(content)).decode().rstrip("=")
 
 
 def decode_continue_token(token: str) -> tuple[int, str]:
-    """Revision and first key of a token.
+    """Return a token's revision and first key.
 
     Raises:
-        StatusError: 400, it is none that this server made.
+        StatusError: 400, the token is invalid.
 
     Source: k8s.io/apiserver pkg/storage/continue.go, DecodeContinue.
     """
@@ -241,7 +241,7 @@ def _token_content(token: str) -> dict[str, Any]:
 
 
 def _json_type_name(value: object) -> str:
-    """What Go's JSON reader calls a value of a wrong type."""
+    """Return the name that Go's JSON decoder gives a value's type."""
     if isinstance(value, float):
         return f"number {value}"
     names = {str: "string", bool: "bool", dict: "object", list: "array"}
@@ -253,7 +253,7 @@ def _invalid_token_error(why: str) -> StatusError:
 
 
 REVISION_TIMEOUT = 3.0
-"""Seconds that a state which is yet to come is waited for."""
+"""The time limit for a future resource version."""
 _REVISION_POLL_SECONDS = 0.02
 _COMPACTED_TEXT = (
     "The provided continue parameter is too old to display a consistent list result. You can "
@@ -280,10 +280,10 @@ class Page:
 
 
 def parse_revision(version: str) -> int:
-    """The revision that `version` spells; 0 for any state.
+    """Parse a resource version; 0 for any state.
 
     Raises:
-        ValueError: it spells none; the text is the server's own.
+        ValueError: it is invalid; the text is the server's own.
     """
     if not version:
         return 0
@@ -296,10 +296,10 @@ def parse_revision(version: str) -> int:
 async def wait_for_revision(
     api: Cluster, revision: int, patience: float = REVISION_TIMEOUT
 ) -> None:
-    """Return once the cluster's state is as new as `revision`.
+    """Wait until the cluster has reached `revision`.
 
     Raises:
-        StatusError: 504 if that takes more than `patience` seconds.
+        StatusError: 504, it takes more than `patience` seconds.
     """
     waited = 0.0
     while revision > api.store.revision:
@@ -310,11 +310,11 @@ async def wait_for_revision(
 
 
 async def find_page(api: Cluster, kind: Kind, namespace: str | None, options: ListOptions) -> Page:
-    """The page that `options` ask for, once the cluster's state is new enough for it.
+    """Return a page, once the cluster has reached its resource version.
 
     Raises:
-        StatusError: 400 for what is no revision or token, 410 for a state that is no longer kept,
-            504 for one that is yet to come.
+        StatusError: 400 for an invalid revision or token, 410 for a compacted revision, 504 for a
+            future one.
     """
     if options.token and options.version not in ("", "0"):
         raise bad_request("specifying resource version is not allowed when using continue")
@@ -354,7 +354,7 @@ async def _build_page(
         entries = store.entries(kind.bucket, namespace)
     if start:
         entries = entries[bisect_left([entry.key for entry in entries], prefix + start) :]
-    # The watch cache answers what may be of any time, and knows no pages.
+    # The watch cache answers requests for any state, without pages.
     any_time = options.version == "0" and options.match != "Exact"
     limit = 0 if any_time else options.limit
     if not kind.custom:
@@ -367,9 +367,9 @@ async def _build_page(
 def _take_page(
     entries: Sequence[Entry], options: ListOptions, revision: int, prefix: str, limit: int
 ) -> Page:
-    """The first `limit` of `entries` that are wanted.
+    """Return the first `limit` selected entries.
 
-    Whether anything follows is told by the objects that are there, wanted or not.
+    The continue token depends on the remaining entries, whether selected or not.
     """
     chosen: Sequence[Entry] = entries
     last = len(entries) - 1

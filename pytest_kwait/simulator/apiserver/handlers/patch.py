@@ -56,10 +56,10 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 
 def read_patch_type(request: ApiRequest, kind: Kind) -> str:
-    """The media type of the patch.
+    """Return the media type of the patch.
 
     Raises:
-        StatusError: 415 for one that the kind does not take, 422 for options that do not fit it.
+        StatusError: 415 for an unsupported type, 422 for options that do not fit it.
     """
     media = request.header("Content-Type").partition(";")[0].strip()
     forms = (
@@ -84,10 +84,10 @@ def read_patch_type(request: ApiRequest, kind: Kind) -> str:
 
 
 def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
-    """`target` with the patch in `data`.
+    """Apply the patch in `data` to `target`.
 
     Raises:
-        StatusError: 400 or 422, it cannot be patched so.
+        StatusError: 400 or 422, the patch is invalid.
     """
     patch = read_patch(data, "" if media == STRATEGIC_MERGE_PATCH else "error decoding patch: ")
     if media == JSON_PATCH:
@@ -118,7 +118,7 @@ async def patch_object(
     """Serve a PATCH of an object or of its status.
 
     Raises:
-        StatusError: the patch is refused.
+        StatusError: the patch is rejected.
     """
     _ = request.form
     caller = request.writer()
@@ -148,7 +148,7 @@ async def patch_object(
 def _patch(
     api: Cluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
 ) -> Obj:
-    """Patch the object as it is now."""
+    """Apply the patch to the current object."""
     entry = api.entry(kind, target.name, target.namespace or "")
     before = to_version(kind, entry.obj, caller)
     result = apply_patch(media, before, data, kind)
@@ -177,10 +177,10 @@ def _patch(
 
 
 def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
-    """Hold a patched object to being the one that is there.
+    """Check that the patch keeps the object's UID.
 
     Raises:
-        StatusError: 422, it is another.
+        StatusError: 422, the UID differs.
     """
     uid = new["metadata"].get("uid")
     if uid and uid != present["metadata"]["uid"]:
@@ -190,10 +190,10 @@ def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
 
 
 def _resolve_name(api: Cluster, kind: Kind, configuration: Obj, target: RequestInfo) -> None:
-    """Name what a configuration without a name is for, which must be there then.
+    """Set the name of an applied configuration without one; the object must exist.
 
     Raises:
-        StatusError: 400, it is not.
+        StatusError: 400, it does not exist.
     """
     if configuration["metadata"].get("name"):
         return
@@ -209,9 +209,9 @@ def _resolve_name(api: Cluster, kind: Kind, configuration: Obj, target: RequestI
 def _decode_result(
     api: Cluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
 ) -> Obj:
-    """The patched object; what it is refused for is a fault of the patch.
+    """Decode the patched object; errors are reported against the patch.
 
-    A strategic merge patch is shown as it was sent, any other as what it made of the object.
+    Errors show a strategic merge patch as sent, and of other patches the result.
     """
     why = ""
     if strategic is None and not kind.custom:
@@ -232,7 +232,7 @@ def _decode_result(
 
 
 def _strip_directives(patch: Any) -> Any:
-    """A strategic merge patch without what merging takes out of it."""
+    """Remove the directives from a strategic merge patch."""
     if isinstance(patch, dict):
         kept = {name: value for name, value in patch.items() if name != "$retainKeys"}
         return {name: _strip_directives(value) for name, value in kept.items()}

@@ -1,6 +1,6 @@
 """Requests on resources: get, list, watch, create, update, patch, delete.
 
-ComponentStatuses are made on request: every component is healthy.
+ComponentStatuses are computed: every component is healthy.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers, pkg/endpoints/installer.go; k8s.io/kubernetes
 pkg/registry/core/componentstatus/rest.go.
@@ -68,10 +68,10 @@ _COMPONENT_NAMES = ("scheduler", "controller-manager", "etcd-0")
 
 
 def get_component_status(name: str) -> Obj:
-    """One part.
+    """Return the status of one component.
 
     Raises:
-        StatusError: 404, there is none of that name.
+        StatusError: 404, it does not exist.
     """
     if name not in _COMPONENT_NAMES:
         raise not_found("", "componentstatus", name)
@@ -84,7 +84,7 @@ def get_component_status(name: str) -> Obj:
 
 
 def list_component_statuses(options: ListOptions) -> list[Entry]:
-    """The parts that `options` select."""
+    """Return the component statuses that `options` select."""
     entries = [Entry(name, get_component_status(name), 0) for name in _COMPONENT_NAMES]
     return [entry for entry in entries if options.selects(entry)]
 
@@ -101,12 +101,12 @@ _DEPRECATION_WARNINGS = {
 
 
 class ResourceHandler:
-    """The handlers, over one cluster.
+    """Serves the requests on resources.
 
     Args:
         api: the cluster.
-        subresources: what is served beneath objects.
-        gate: who is known, for reviews of tokens.
+        subresources: the handlers of subresources.
+        gate: the authentication, for token reviews.
     """
 
     def __init__(self, api: Cluster, subresources: SubresourceHandler, gate: AuthFilters) -> None:
@@ -115,10 +115,10 @@ class ResourceHandler:
         self._reviews = AccessReviews(api, gate)
 
     async def handle(self, request: ApiRequest, target: RequestInfo) -> web.StreamResponse | None:
-        """The answer, None where nothing is there that could refuse the path in its own words.
+        """Serve a request; None if the path is unknown.
 
         Raises:
-            StatusError: the request is refused.
+            StatusError: the request is rejected.
         """
         served = self._api.kinds.served(target.group, target.version)
         if served is None:
@@ -178,10 +178,10 @@ class ResourceHandler:
         return stored_object_response(request, kind, await entry_to_requested_version(kind, entry))
 
     async def _check_get(self, request: ApiRequest) -> None:
-        """Hold the query of a GET of one object to what there is.
+        """Check the query of a GET of one object.
 
         Raises:
-            StatusError: 400, 500 or 504, it asks for something else.
+            StatusError: 400, 500 or 504, the resource version is invalid or in the future.
         """
         if request.query.get("export", "").lower() in ("1", "t", "true"):
             raise bad_request(
@@ -196,7 +196,7 @@ class ResourceHandler:
     async def _list(
         self, request: ApiRequest, kind: Kind, target: RequestInfo
     ) -> web.StreamResponse:
-        # An Accept header that cannot be met is refused before anything else.
+        # An unacceptable Accept header is rejected first.
         if request.form.convert == "Table":
             check_table_options(request.query)
         options = read_options(request, kind, name=target.name, watch=target.watch)
@@ -286,7 +286,7 @@ class ResourceHandler:
 
 
 def _is_deletion_pending(outcome: Obj) -> bool:
-    """Whether a deletion left the object where it is, for a time."""
+    """Whether a deletion left the object in place for now."""
     metadata = outcome.get("metadata", {})
     return "deletionTimestamp" in metadata and bool(
         metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
@@ -294,7 +294,7 @@ def _is_deletion_pending(outcome: Obj) -> bool:
 
 
 def _is_in_scope(request: ApiRequest, kind: Kind, target: RequestInfo) -> bool:
-    """Whether a path leads to a custom kind; across namespaces it does for lists alone.
+    """Whether a path is in a custom kind's scope; across namespaces only lists are.
 
     Source: k8s.io/apiextensions-apiserver pkg/apiserver/customresource_handler.go, func ServeHTTP.
     """
@@ -304,10 +304,10 @@ def _is_in_scope(request: ApiRequest, kind: Kind, target: RequestInfo) -> bool:
 
 
 def _request_verb(request: ApiRequest, kind: Kind, target: RequestInfo) -> str:
-    """What is asked of the kind.
+    """Return the verb of a request.
 
     Raises:
-        StatusError: 404 where no route leads, 405 where one does, but not by this method.
+        StatusError: 404 for an unknown route, 405 for an unsupported method.
     """
     method, named = request.method, bool(target.name)
     if kind.namespaced is (target.namespace is None) and (
@@ -329,7 +329,7 @@ def _request_verb(request: ApiRequest, kind: Kind, target: RequestInfo) -> str:
         verb = "delete" if named else "deletecollection"
     else:
         verb = _VERBS.get(method, "")
-    # The name in the path of a new custom object counts for nothing.
+    # A name in the path is ignored when a custom object is created.
     misplaced = method == "POST" and named and not kind.custom
     misplaced = misplaced or (method in ("PUT", "PATCH") and not named)
     if everywhere and method != "GET" and "get" in kind.verbs:

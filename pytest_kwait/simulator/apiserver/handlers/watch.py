@@ -1,8 +1,8 @@
 """Watches: one stream of JSON lines per request, with back-pressure.
 
-Each change is encoded once for all watches that show it the same way. A client that does not read
-is cut off when its buffer is full. Watches of a custom kind in a version that a webhook converts to
-send changes in order, as the webhook answers, and end where a conversion fails.
+Each change is encoded once for all watches of the same form. A client that does not read is
+disconnected when its buffer is full. Watches through a conversion webhook send changes in order, as
+the webhook answers, and end when a conversion fails.
 
 Source: k8s.io/apiserver pkg/endpoints/handlers/watch.go,
 pkg/storage/cacher/{cache_watcher,cacher}.go.
@@ -48,22 +48,22 @@ if TYPE_CHECKING:
 __all__ = ["ConvertedWatchStream", "StreamBuffer", "WatchStream", "error_event", "serve_watch"]
 
 _WRITE_BYTES = 256 * 1024
-"""Bytes that are handed to a connection at a time."""
+"""The size of one write to a connection."""
 _TRANSPORT_HIGH_WATER = 256 * 1024
-"""Bytes that a connection has taken and not sent, from which on what follows waits here."""
+"""The unsent bytes of a connection above which chunks wait here."""
 _MAX_BUFFERED_BYTES = 16 * 1024 * 1024
 _MAX_STALLED_SECONDS = 60.0
-"""How long a client may read nothing at all while something waits for it."""
+"""How long a client may leave waiting chunks unread."""
 
 
 class StreamBuffer:
-    """The way out of one stream.
+    """Buffers the chunks of one stream.
 
     Args:
         transport: the connection.
         drained: waits until the connection takes more.
-        ended: called when nothing can be sent any more.
-        most: bytes that may wait here.
+        ended: called when the connection has ended.
+        most: the maximum of buffered bytes.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class StreamBuffer:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is gone."""
+        """Whether the connection is closed."""
         return self._transport.is_closing()
 
     def begin(self, source: Iterator[bytes]) -> None:
-        """Send what `source` yields, as the client reads it, before anything else."""
+        """Send the chunks of `source` first, as fast as the client reads."""
         self._source = source
         self.flush()
 
     def send(self, chunk: bytes) -> None:
-        """Send `chunk` in its turn; a client that is too far behind is cut off."""
+        """Enqueue `chunk`; disconnect a client that is too far behind."""
         self._waiting.append(chunk)
         self._size += len(chunk)
         if self._size > self._most:
@@ -105,7 +105,7 @@ class StreamBuffer:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Send what waits, now where the connection takes it, otherwise as it does."""
+        """Write the waiting chunks, now or as the connection drains."""
         self._planned = False
         if self._pump is not None:
             return
@@ -118,7 +118,7 @@ class StreamBuffer:
             self._pump = self._loop.create_task(self._follow())
 
     def finish(self) -> bool:
-        """End; whether everything has been sent, and the connection can be used again."""
+        """End the stream; return whether the connection can be reused."""
         self.flush()
         if self._pump is not None:
             self._pump.cancel()
@@ -126,7 +126,7 @@ class StreamBuffer:
         return not self._transport.is_closing()
 
     async def _follow(self) -> None:
-        """Write one portion after the other as the client reads them."""
+        """Write the waiting chunks as the client reads them."""
         try:
             while self._waiting or self._source is not None:
                 async with asyncio.timeout(_MAX_STALLED_SECONDS):
@@ -158,7 +158,7 @@ class StreamBuffer:
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def cut(self) -> None:
-        """End the connection, whatever has been sent."""
+        """Abort the connection."""
         self._transport.abort()
         self._end()
 
@@ -176,13 +176,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _frame_event(event: str, raw: bytes) -> bytes:
-    """An event as a line in a chunk of its own."""
+    """Frame an event as a line in an HTTP chunk."""
     line = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
     return b"%x\r\n%b\r\n" % (len(line), line)
 
 
 def error_event(error: StatusError) -> bytes:
-    """The event that a watch ends with where it is refused."""
+    """Return the event that ends a failed watch."""
     return _frame_event("ERROR", _encode(error.status()))
 
 
@@ -191,7 +191,7 @@ def _no_op() -> None:
 
 
 class _LatestChunk:
-    """The latest change's chunk, shared by all watches that show it the same way."""
+    """The latest change's chunk, shared by all watches of the same form."""
 
     key: tuple[int, str, str] = (0, "", "")
     chunk = b""
@@ -204,11 +204,10 @@ async def serve_watch(
     namespace: str | None,
     options: ListOptions,
 ) -> web.StreamResponse:
-    """Send changes until the time is over or the client is gone.
+    """Send changes until the timeout, or until the client disconnects.
 
     Raises:
-        StatusError: 500 for a resourceVersion that is none, as upstream, 406 for a form that
-            events do not have.
+        StatusError: 500 for an invalid resourceVersion, as upstream, 406 for an unsupported form.
     """
     try:
         revision = parse_revision(options.version)
@@ -217,8 +216,6 @@ async def serve_watch(
     negotiate_stream(request.header("Accept"))
     stream = WatchStream(api, request, kind, namespace, options, revision)
     if kind.structure is not None and kind.structure.conversion is not None:
-        # Not at import: hardly any definition has a webhook.
-
         conversion = kind.structure.conversion
         stream = ConvertedWatchStream(api, request, kind, namespace, options, revision, conversion)
         await stream.prepare()
@@ -274,7 +271,7 @@ class WatchStream:
         self._query = request.query
         self._expired = request.expired
         self.place = (namespace or "", request.header(CLIENT_HEADER), kind.plural)
-        """Namespace, client and resource, for those who cut watches."""
+        """Namespace, client and resource, by which faults cut watches."""
         self._headed = True
         self._plain = not self._convert and kind.stored and not kind.custom
         self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
@@ -283,10 +280,8 @@ class WatchStream:
         self._unsubscribe: Callable[[], None] = _no_op
         self._loop = asyncio.get_running_loop()
 
-    # -- life
-
     def start(self, outlet: StreamBuffer) -> None:
-        """Send what there is, and follow what comes."""
+        """Send the initial state, and subscribe to changes."""
         self._outlet = outlet
         if self._expired is not None:
             outlet.send(error_event(self._expired))
@@ -307,16 +302,16 @@ class WatchStream:
         self._unsubscribe = store.watch(self._kind.bucket, self._on_change, self._prefix[:-1])
 
     def end(self) -> None:
-        """Nothing more can be sent."""
+        """Unsubscribe and end `run`."""
         self._unsubscribe()
         self._done.set()
 
     def cut(self) -> None:
-        """End the connection in the middle."""
+        """Abort the connection."""
         self._outlet.cut()
 
     async def run(self, seconds: float) -> None:
-        """Return when the time is over or the stream has ended; bookmarks go out meanwhile."""
+        """Send bookmarks until the timeout or the end of the stream."""
         deadline = self._loop.time() + seconds
         while not self._done.is_set():
             left = deadline - self._loop.time()
@@ -335,15 +330,13 @@ class WatchStream:
 
     @property
     def _current(self) -> bool:
-        """Whether everything that happened has been sent."""
+        """Whether all changes have been sent."""
         return True
 
     def stop(self) -> bool:
-        """No longer follow; whether the client has got everything."""
+        """Unsubscribe; return whether the connection can be reused."""
         self._unsubscribe()
         return self._outlet.finish()
-
-    # -- events
 
     def _wanted(self, entry: Entry) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
@@ -351,7 +344,7 @@ class WatchStream:
         return not self._options.is_selective or self._options.selects(entry)
 
     def _initial_chunks(self, entries: Iterable[Entry], revision: int) -> Iterator[bytes]:
-        """The chunks that show the state of `revision`."""
+        """Yield the chunks of the state at `revision`."""
         for one in entries:
             entry = self._seen_entry(one) if self._kind.custom else one
             if self._wanted(entry):
@@ -360,7 +353,7 @@ class WatchStream:
             yield self._bookmark(revision, initial=True)
 
     def _past_chunks(self, changes: Iterable[Change]) -> Iterator[bytes]:
-        """The chunks that show `changes`."""
+        """Yield the chunks of `changes`."""
         return filter(None, map(self._change_chunk, changes))
 
     def _on_change(self, change: Change) -> None:
@@ -369,7 +362,7 @@ class WatchStream:
             self._outlet.send(chunk)
 
     def _change_chunk(self, change: Change) -> bytes:
-        """What the client is to see of a change; empty for nothing."""
+        """Return the chunk of a change; empty if the watch does not select it."""
         if self._kind.custom:
             change = self._seen(change)
         if self._prefix and not change.new.key.startswith(self._prefix):
@@ -387,7 +380,7 @@ class WatchStream:
         return b""
 
     def _seen(self, change: Change) -> Change:
-        """A change of custom objects in the version of the watch."""
+        """Convert a change of custom objects to the version of the watch."""
         new, old = self._seen_entry(change.new), change.old
         return change._replace(new=new, old=None if old is None else self._seen_entry(old))
 
@@ -397,7 +390,7 @@ class WatchStream:
 
     def _chunk(self, event: str, entry: Entry) -> bytes:
         if self._convert == "PartialObjectMetadataList":
-            self._done.set()  # an event is no list: upstream ends without a word
+            self._done.set()  # An event is no list: upstream ends the watch silently.
             return b""
         if self._convert == "Table" and self._headed:
             return self._framed_object(event, entry.obj)
@@ -456,11 +449,7 @@ _MAX_PENDING_CHANGES = 4096
 
 
 class ConvertedWatchStream(WatchStream):
-    """One such watch.
-
-    Args:
-        conversion: the webhook; the rest is as for every watch.
-    """
+    """A watch whose changes are converted by a webhook."""
 
     def __init__(
         self,
@@ -482,7 +471,7 @@ class ConvertedWatchStream(WatchStream):
         self._worker: asyncio.Task[None] | None = None
 
     async def prepare(self) -> None:
-        """Convert what is there, and keep what comes meanwhile.
+        """Convert the initial state, and queue the changes meanwhile.
 
         Raises:
             StatusError: 429, the webhook fails.
@@ -500,7 +489,7 @@ class ConvertedWatchStream(WatchStream):
                 raise
 
     def start(self, outlet: StreamBuffer) -> None:
-        """Send what there is, and follow what comes."""
+        """Send the initial state, and start converting changes."""
         self._outlet = outlet
         if self._initial is not None:
             outlet.begin(self._initial_chunks(self._initial, self._initial_revision))
@@ -511,19 +500,19 @@ class ConvertedWatchStream(WatchStream):
                 outlet.send(error_event(error))
                 self._done.set()
                 return
-            # What came since the watch began stands at the end of the past as well.
+            # The past includes the changes since the watch began.
             self._ahead = deque(past)
         self._due.set()
         self._worker = self._loop.create_task(self._follow())
 
     def end(self) -> None:
-        """Nothing more can be sent."""
+        """Unsubscribe and stop converting."""
         super().end()
         if self._worker is not None:
             self._worker.cancel()
 
     def stop(self) -> bool:
-        """No longer follow; whether the client has got everything."""
+        """Stop converting; return whether the connection can be reused."""
         if self._worker is not None:
             self._worker.cancel()
         return super().stop()
@@ -539,7 +528,7 @@ class ConvertedWatchStream(WatchStream):
             self._done.set()
 
     async def _follow(self) -> None:
-        """Send one change after the other."""
+        """Convert and send one change after the other."""
         while True:
             await self._due.wait()
             while self._ahead:

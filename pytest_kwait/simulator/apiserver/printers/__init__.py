@@ -1,5 +1,5 @@
 """Tables for `kubectl get`: columns and cells of every kind.
 
-What may enter: what k8s.io/kubernetes has in pkg/printers/internalversion/printers.go, from an
-object to the cells of its row. `columns` is loaded with the first table.
+As k8s.io/kubernetes pkg/printers/internalversion/printers.go. `columns` is loaded with the first
+table.
 """

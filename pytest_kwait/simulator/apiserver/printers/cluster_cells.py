@@ -12,6 +12,7 @@ from pytest_kwait.apimachinery.labels import format_label_selector
 from pytest_kwait.simulator.apiserver.printers.workload_cells import (
     NONE,
     UNKNOWN,
+    UNSET,
     age_cell,
     elapsed_text,
     format_labels,
@@ -89,7 +90,7 @@ def service_cells(obj: Obj) -> list[Any]:
 
 
 def _external_addresses(obj: Obj) -> str:
-    """Where a service is reached from outside the cluster."""
+    """Return a service's external addresses."""
     spec = obj.get("spec", {})
     kind, given = spec.get("type"), list(spec.get("externalIPs") or ())
     if kind in ("ClusterIP", "NodePort"):
@@ -100,7 +101,7 @@ def _external_addresses(obj: Obj) -> str:
 
 
 def _load_balancer_addresses(obj: Obj) -> list[str]:
-    """The addresses of a load balancer."""
+    """Return the addresses of a load balancer."""
     points = obj.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
     return sorted({one.get("ip") or one.get("hostname") or "" for one in points} - {""})
 
@@ -141,7 +142,7 @@ def ingress_class_cells(obj: Obj) -> list[Any]:
 
 
 def endpoints_cells(obj: Obj) -> list[Any]:
-    """The row of endpoints: the first ones, and how many there are."""
+    """An Endpoints row: the first addresses and their number."""
     found = []
     for subset in obj.get("subsets") or ():
         addresses = [one["ip"] for one in subset.get("addresses") or ()]
@@ -179,11 +180,11 @@ def endpoint_slice_cells(obj: Obj) -> list[Any]:
 
 
 def _join_first(values: list[str]) -> str:
-    """The first ones of several values, and how many more there are."""
+    """Join the first values; append the number of the others."""
     shown = ",".join(values[:_MAX_SHOWN_ADDRESSES])
     if len(values) > _MAX_SHOWN_ADDRESSES:
         return f"{shown} + {len(values) - _MAX_SHOWN_ADDRESSES} more..."
-    return shown or "<unset>"
+    return shown or UNSET
 
 
 def network_policy_cells(obj: Obj) -> list[Any]:
@@ -192,12 +193,12 @@ def network_policy_cells(obj: Obj) -> list[Any]:
 
 
 def service_range_cells(obj: Obj) -> list[Any]:
-    """The row of a range of services' addresses."""
+    """A service CIDR's row."""
     return [name_of(obj), ",".join(obj.get("spec", {}).get("cidrs") or ()), age_cell(obj)]
 
 
 def ip_address_cells(obj: Obj) -> list[Any]:
-    """An address's row; upstream it has an age without a head."""
+    """An IP address's row; upstream it has an age without a column."""
     parent, shown = obj.get("spec", {}).get("parentRef"), NONE
     if parent:
         group = f".{parent['group']}" if parent.get("group") else ""
@@ -206,7 +207,6 @@ def ip_address_cells(obj: Obj) -> list[Any]:
     return [name_of(obj), shown, age_cell(obj)]
 
 
-UNSET = "<unset>"
 _DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -285,12 +285,12 @@ def storage_class_cells(obj: Obj) -> list[Any]:
 
 
 def attributes_class_cells(obj: Obj) -> list[Any]:
-    """The row of a class of volumes' attributes."""
+    """A volume attributes class's row."""
     return [name_of(obj), obj.get("driverName", ""), age_cell(obj)]
 
 
 def volume_attachment_cells(obj: Obj) -> list[Any]:
-    """The row of a volume's attachment."""
+    """A volume attachment's row."""
     spec = obj.get("spec", {})
     return [
         name_of(obj),
@@ -303,7 +303,7 @@ def volume_attachment_cells(obj: Obj) -> list[Any]:
 
 
 def driver_cells(obj: Obj) -> list[Any]:
-    """The row of a storage driver."""
+    """A CSI driver's row."""
     spec = obj.get("spec", {})
     requests = spec.get("tokenRequests")
     return [
@@ -319,12 +319,12 @@ def driver_cells(obj: Obj) -> list[Any]:
 
 
 def driver_node_cells(obj: Obj) -> list[Any]:
-    """The row of a node's storage drivers."""
+    """A CSI node's row."""
     return [name_of(obj), len(obj.get("spec", {}).get("drivers") or ()), age_cell(obj)]
 
 
 def device_claim_cells(obj: Obj) -> list[Any]:
-    """The row of a claim of devices."""
+    """A resource claim's row."""
     status, states = obj.get("status", {}), []
     deleted = bool(obj["metadata"].get("deletionTimestamp"))
     if deleted:
@@ -339,14 +339,14 @@ def device_claim_cells(obj: Obj) -> list[Any]:
 
 
 def device_slice_cells(obj: Obj) -> list[Any]:
-    """The row of a pool's part of devices."""
+    """A resource slice's row."""
     spec = obj.get("spec", {})
     pool = spec.get("pool", {}).get("name", "")
     return [name_of(obj), spec.get("nodeName", ""), spec.get("driver", ""), pool, age_cell(obj)]
 
 
 def name_and_age_cells(obj: Obj) -> list[Any]:
-    """The row of what has but a name and an age."""
+    """A row of name and age."""
     return [name_of(obj), age_cell(obj)]
 
 
@@ -398,7 +398,7 @@ def namespace_cells(obj: Obj) -> list[Any]:
 
 
 def component_status_cells(obj: Obj) -> list[Any]:
-    """The row of a part of the control plane."""
+    """A component status's row."""
     for one in obj.get("conditions", ()):
         if one["type"] == "Healthy":
             state = "Healthy" if one["status"] == "True" else "Unhealthy"
@@ -456,7 +456,7 @@ def service_account_cells(obj: Obj) -> list[Any]:
 
 
 def role_binding_cells(obj: Obj) -> list[Any]:
-    """The row of a role's binding."""
+    """A role binding's row."""
     reference, subjects = obj.get("roleRef", {}), obj.get("subjects") or ()
     accounts = (
         f"{one.get('namespace', '')}/{one['name']}"
@@ -474,7 +474,7 @@ def role_binding_cells(obj: Obj) -> list[Any]:
 
 
 def quota_cells(obj: Obj) -> list[Any]:
-    """A resource quota's row: what is requested and what is limited."""
+    """A resource quota's row: requests and limits."""
     status = obj.get("status", {})
     used = status.get("used", {})
     requests: list[str] = []
@@ -486,7 +486,7 @@ def quota_cells(obj: Obj) -> list[Any]:
 
 
 def budget_cells(obj: Obj) -> list[Any]:
-    """The row of a pod disruption budget."""
+    """A pod disruption budget's row."""
     spec = obj.get("spec", {})
     return [
         name_of(obj),
@@ -524,7 +524,7 @@ def runtime_class_cells(obj: Obj) -> list[Any]:
 
 
 def certificate_signing_request_cells(obj: Obj) -> list[Any]:
-    """The row of a request for a certificate."""
+    """A certificate signing request's row."""
     spec, status = obj.get("spec", {}), obj.get("status", {})
     types = {one["type"] for one in status.get("conditions", ())}
     state = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
@@ -544,12 +544,12 @@ def certificate_signing_request_cells(obj: Obj) -> list[Any]:
 
 
 def webhook_configuration_cells(obj: Obj) -> list[Any]:
-    """The row of a configuration of webhooks."""
+    """A webhook configuration's row."""
     return [name_of(obj), len(obj.get("webhooks") or ()), age_cell(obj)]
 
 
 def policy_cells(obj: Obj) -> list[Any]:
-    """The row of an admission policy, validating or mutating."""
+    """An admission policy's row, validating or mutating."""
     spec = obj.get("spec", {})
     kind = spec.get("paramKind")
     shown = f"{kind['apiVersion']}/{kind['kind']}" if kind else UNSET
@@ -558,7 +558,7 @@ def policy_cells(obj: Obj) -> list[Any]:
 
 
 def policy_binding_cells(obj: Obj) -> list[Any]:
-    """The row of an admission policy's binding."""
+    """An admission policy binding's row."""
     spec = obj.get("spec", {})
     reference, shown = spec.get("paramRef"), UNSET
     if reference and reference.get("name"):
@@ -586,7 +586,7 @@ def flow_schema_cells(obj: Obj) -> list[Any]:
 
 
 def priority_level_cells(obj: Obj) -> list[Any]:
-    """The row of a priority level."""
+    """A priority level configuration's row."""
     spec = obj.get("spec", {})
     limited = spec.get("limited")
     shares: Any = NONE

@@ -1,4 +1,4 @@
-"""Column definitions of built-in kinds, and columns that a CustomResourceDefinition names.
+"""Columns of built-in kinds and of CustomResourceDefinitions.
 
 Source: k8s.io/kubernetes pkg/printers/internalversion/printers.go, k8s.io/apiserver
 pkg/registry/rest/table.go, k8s.io/apiextensions-apiserver
@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Columns:
-    """The heads of a table and the cells of an object."""
+    """The column definitions of a table and the cells of an object."""
 
     definitions: list[Obj]
     cells: Callable[[Obj], list[Any]]
@@ -49,7 +49,7 @@ class Columns:
 def column_definition(
     name: str, kind: str = "string", priority: int = 0, form: str = "", description: str = ""
 ) -> Obj:
-    """One column's head; a higher priority means that only wide output shows it."""
+    """Return a column definition; wide output alone shows priorities above 0."""
     return {
         "name": name,
         "type": kind,
@@ -65,10 +65,9 @@ _TYPE_SIGNS = {"#": "integer", "?": "boolean", "@": "date"}
 def _parse_columns(
     cells: Callable[[Obj], list[Any]], heads: str, *, name_form: str = "name"
 ) -> Columns:
-    """Columns from their heads, parted by bars.
+    """Parse column definitions, separated by bars.
 
-    A sign before a name says of what type its cells are, `+` that it is for wide output, `=`
-    that its cells are names.
+    A sign before a name: its type, `+` for wide output only, `=` for names.
     """
     definitions = []
     for head in heads.split("|"):
@@ -122,7 +121,7 @@ _CORE_COLUMNS = {
         "VolumeAttributesClass|Reason|Age|+VolumeMode",
     ),
     "pods": _parse_columns(
-        lambda obj: pod_cells(obj, age_cell(obj), elapsed_text),
+        pod_cells,
         "Name|Ready|Status|Restarts|Age|+IP|+Node|+Nominated Node|+Readiness Gates",
     ),
     "podtemplates": _parse_columns(
@@ -286,7 +285,7 @@ BUILT_IN_COLUMNS: dict[str, Columns] = {
         for plural, columns in kinds.items()
     },
 }
-"""The columns of each kind that has its own, by its name with its group."""
+"""The columns of built-in kinds, by qualified resource."""
 
 
 @cache
@@ -298,7 +297,7 @@ def _json_path(text: str) -> JsonPath | None:
 
 
 def custom_resource_columns(kind: Kind) -> Columns:
-    """Name, then the definition's own columns; age where it has none."""
+    """Return the name column, then the definition's columns or else the age."""
     structure = kind.structure
     printed = structure.printer_columns if structure is not None else []
     if not printed:

@@ -24,7 +24,7 @@ _INCLUDE_OBJECT_POLICIES = ("None", "Metadata", "Object")
 
 
 def to_partial_object_metadata(obj: Obj, version: str = "v1") -> Obj:
-    """The object's metadata as an object of its own."""
+    """Return the object's metadata as a PartialObjectMetadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",
@@ -33,8 +33,8 @@ def to_partial_object_metadata(obj: Obj, version: str = "v1") -> Obj:
 
 
 def find_columns(kind: Kind) -> Columns:
-    """The columns of a kind; name and age where it has none of its own."""
-    # Few requests want tables: what they look like is read with the first one.
+    """Return the columns of a kind; name and age by default."""
+    # The columns are loaded with the first table.
     from pytest_kwait.simulator.apiserver.printers.columns import (
         BUILT_IN_COLUMNS,
         GENERIC_COLUMNS,
@@ -47,10 +47,10 @@ def find_columns(kind: Kind) -> Columns:
 
 
 def check_table_options(query: Mapping[str, str]) -> None:
-    """Hold what a table's rows are to include to what there is.
+    """Check the `includeObject` parameter.
 
     Raises:
-        StatusError: 400, it is none of that.
+        StatusError: 400, it is unknown.
     """
     include = query.get("includeObject", "")
     if include not in ("", *_INCLUDE_OBJECT_POLICIES):
@@ -61,7 +61,7 @@ def check_table_options(query: Mapping[str, str]) -> None:
 
 
 def table_row(kind: Kind, obj: Obj, include: str, version: str = "v1") -> Obj:
-    """The row of an object, which is as it is stored."""
+    """Return the row of a stored object."""
     cells: list[Any] = find_columns(kind).cells(obj)
     if include == "None":
         return {"cells": cells, "object": None}
@@ -80,7 +80,7 @@ def to_table(
     headed: bool = True,
     version: str = "v1",
 ) -> Obj:
-    """The table of `objects`, which are as they are stored; a watch heads only its first one."""
+    """Return a table of stored objects; of a watch only the first has columns."""
     include = query.get("includeObject", "")
     kept = ("resourceVersion", "continue", "remainingItemCount")
     return {

@@ -15,13 +15,12 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait.simulator.objects import Obj
 
 __all__ = [
     "NONE",
     "UNKNOWN",
+    "UNSET",
     "age_cell",
     "autoscaler_cells",
     "controller_cells",
@@ -41,10 +40,12 @@ __all__ = [
 ]
 
 UNKNOWN = "<unknown>"
+NONE = "<none>"
+UNSET = "<unset>"
 
 
 def human_duration(seconds: float) -> str:
-    """`7s`, `2m5s`, `3h`, `12d`: as coarse as the length allows."""
+    """Format a duration as coarsely as kubectl: `7s`, `2m5s`, `3h`, `12d`."""
     total = int(seconds)
     minutes, hours, days = total // 60, total // 3600, total // 86400
     if total < 120:
@@ -68,7 +69,7 @@ def human_duration(seconds: float) -> str:
 
 
 def elapsed_text(stamp: str | None, until: str | None = None) -> str:
-    """The time from `stamp` to `until` or to now; `<unknown>` without a stamp."""
+    """Return the time from `stamp` to `until` or now; `<unknown>` without a stamp."""
     if not stamp:
         return UNKNOWN
     start = datetime.fromisoformat(stamp).timestamp()
@@ -77,11 +78,10 @@ def elapsed_text(stamp: str | None, until: str | None = None) -> str:
 
 
 def age_cell(obj: Obj) -> str:
-    """How long ago the object was made."""
+    """Return the object's age."""
     return elapsed_text(obj["metadata"].get("creationTimestamp"))
 
 
-NONE = "<none>"
 _JOB_CONDITION_TYPES = (
     "Complete",
     "Failed",
@@ -93,12 +93,12 @@ _JOB_CONDITION_TYPES = (
 
 
 def format_labels(labels: dict[str, str] | None) -> str:
-    """Labels in their order, joined."""
+    """Join labels in their order."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
 def selector_cell(selector: Obj | None) -> str:
-    """A selector object in the query parameter's grammar."""
+    """Format a selector as a query parameter."""
     return (format_label_selector(selector) if selector else "") or NONE
 
 
@@ -226,16 +226,13 @@ def pod_template_cells(obj: Obj) -> list[Any]:
 
 
 def scale_cells(obj: Obj) -> list[Any]:
-    """The row of a scale."""
+    """A scale's row."""
     wanted, present = obj.get("spec", {}), obj.get("status", {})
     return [name_of(obj), wanted.get("replicas", 0), present.get("replicas", 0), age_cell(obj)]
 
 
-_NONE = "<none>"
-
-
-def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[Any]:
-    """Name, ready, status, restarts, age, and what wide output adds."""
+def pod_cells(pod: Obj) -> list[Any]:
+    """A pod's row, wide columns included."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     restarts, ready, last = 0, 0, ""
     reason = _init_container_reason(spec, status)
@@ -270,7 +267,7 @@ def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[An
             reason = "Unknown"
         elif status.get("phase") not in ("Failed", "Succeeded"):
             reason = "Terminating"
-    restarted = f"{restarts} ({since(last)} ago)" if restarts and last else str(restarts)
+    restarted = f"{restarts} ({elapsed_text(last)} ago)" if restarts and last else str(restarts)
     gates = spec.get("readinessGates", ())
     held = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
     met = sum(gate["conditionType"] in held for gate in gates)
@@ -279,16 +276,16 @@ def pod_cells(pod: Obj, age: str, since: Callable[[str | None], str]) -> list[An
         f"{ready}/{len(spec.get('containers', ()))}",
         reason,
         restarted,
-        age,
-        status.get("podIP") or _NONE,
-        spec.get("nodeName") or _NONE,
-        status.get("nominatedNodeName") or _NONE,
-        f"{met}/{len(gates)}" if gates else _NONE,
+        age_cell(pod),
+        status.get("podIP") or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        f"{met}/{len(gates)}" if gates else NONE,
     ]
 
 
 def _init_container_reason(spec: Obj, status: Obj) -> str | None:
-    """What init containers wait for, None when they are done."""
+    """Return the status of pending init containers; None when they are done."""
     total = len(spec.get("initContainers", ()))
     for index, state in enumerate(status.get("initContainerStatuses", ())):
         terminated = state.get("state", {}).get("terminated")
@@ -334,7 +331,7 @@ def autoscaler_cells(obj: Obj) -> list[Any]:
         name_of(obj),
         f"{target.get('kind', '')}/{target.get('name', '')}",
         _metrics_cell(spec.get("metrics") or (), status.get("currentMetrics") or ()),
-        str(spec.get("minReplicas", "<unset>")),
+        str(spec.get("minReplicas", UNSET)),
         spec.get("maxReplicas", 0),
         status.get("currentReplicas", 0),
         age_cell(obj),
@@ -359,7 +356,7 @@ def _metrics_cell(wanted: Any, measured: Any) -> str:
 
 
 def _metric_text(source: str, wanted: Obj, current: Obj | None) -> str:
-    """One metric; `current` is None where it has not been measured."""
+    """Format one metric; `current` is None if it is unmeasured."""
     target = wanted.get("target", {})
     average = target.get("averageValue")
     measured = UNKNOWN

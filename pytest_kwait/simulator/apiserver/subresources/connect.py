@@ -31,10 +31,10 @@ _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def choose_container(pod: Obj, asked: str) -> str:
-    """The container that is meant.
+    """Choose the container of a request.
 
     Raises:
-        StatusError: 400, there is no such one or it could be several.
+        StatusError: 400, it does not exist or the choice is ambiguous.
     """
     every = [one["name"] for field in _CONTAINER_FIELDS for one in pod["spec"].get(field, ())]
     if asked:
@@ -51,17 +51,16 @@ def choose_container(pod: Obj, asked: str) -> str:
 
 
 def find_kubelet(api: Cluster, pod: Obj) -> Kubelet:
-    """The kubelet of the pod's node.
+    """Return the kubelet of the pod's node.
 
     Raises:
-        StatusError: 400 for a pod without a node, 404 for a node that is not there, 500 for one
-            without a kubelet.
+        StatusError: 400 for an unscheduled pod, 404 for a missing node, 500 for a missing kubelet.
     """
     name = pod["spec"].get("nodeName")
     if not name:
         raise bad_request(f"pod {name_of(pod)} does not have a host assigned")
     if api.find("nodes", name) is None:
-        # The server takes what is missing for what was asked for.
+        # As upstream: a missing node is reported as a pod.
         raise not_found("", "pods", name)
     kubelet = api.kubelets.get(name)
     if kubelet is None:
@@ -85,11 +84,10 @@ _OPTION_FLAGS = {
 async def admit_connection(
     api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> None:
-    """Hold a request that connects to what the subresource takes, and ask webhooks about it.
+    """Check method and parameters of a connection, and run admission.
 
     Raises:
-        StatusError: 405 for a method that it does not take, 400 for bad parameters, whatever a
-            webhook refuses it for.
+        StatusError: 405 for an unsupported method, 400 for invalid parameters, or any denial.
     """
     verbs = kind.subresources[target.subresource].verbs
     if _VERBS.get(request.method, "delete") not in verbs and request.method != "OPTIONS":

@@ -1,4 +1,4 @@
-"""`eviction`: a deletion of a pod that disruption budgets may refuse.
+"""`eviction`: delete a pod if its disruption budget allows it.
 
 Source: k8s.io/kubernetes pkg/registry/core/pod/storage/eviction.go.
 """
@@ -42,8 +42,8 @@ async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo)
     """Evict a pod.
 
     Raises:
-        StatusError: 429 where its budget allows no disruption, 404 without the pod, 400 or 422
-            for what is no eviction of it.
+        StatusError: 429 if the budget allows no disruption, 404 without the pod, 400 or 422 for an
+            invalid eviction.
     """
     caller, namespace = request.writer(), target.namespace or ""
     eviction = await read_subresource_object(api, request, EVICTION_KIND, namespace, caller)
@@ -65,10 +65,10 @@ async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo)
 
 
 def _delete_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
-    """How the pod is to be deleted.
+    """Return the options of the pod's deletion.
 
     Raises:
-        StatusError: 400 for the eviction of another pod, 422 for options that it cannot have.
+        StatusError: 400 for the eviction of another pod, 422 for invalid options.
     """
     if name_of(eviction) != name:
         raise bad_request("name in URL does not match name in Eviction object")
@@ -119,7 +119,7 @@ def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
 
 
 def _set_disruption_target(pod: Obj, stamp: str) -> None:
-    """Say in its conditions that the pod is evicted."""
+    """Add the DisruptionTarget condition."""
     status = pod.setdefault("status", {})
     conditions = list(status.get("conditions") or ())
     before = next((one for one in conditions if one["type"] == EVICTION_SUCCESS["type"]), None)

@@ -55,11 +55,11 @@ __all__ = ["SubresourceHandler", "serve_binding"]
 
 
 async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
-    """Assign a pod to a node: beneath the pod, or by a Binding of its name.
+    """Bind a pod to a node, by its subresource or by a Binding of its name.
 
     Raises:
-        StatusError: 404 without the pod, 409 where it is assigned already, 400 or 500 for what is
-            no binding of it.
+        StatusError: 404 without the pod, 409 if it is bound already, 400 or 500 for an invalid
+            binding.
     """
     caller, namespace = request.writer(), target.namespace or ""
     binding = await read_subresource_object(api, request, BINDING_KIND, namespace, caller)
@@ -110,11 +110,7 @@ _CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 
 
 class SubresourceHandler:
-    """The handlers, over one cluster.
-
-    Args:
-        api: the cluster.
-    """
+    """Serves the requests on subresources."""
 
     def __init__(self, api: Cluster) -> None:
         self._api = api
@@ -122,10 +118,10 @@ class SubresourceHandler:
     async def handle(
         self, request: ApiRequest, kind: Kind, target: RequestInfo
     ) -> web.StreamResponse:
-        """The answer.
+        """Serve a request.
 
         Raises:
-            StatusError: the request is refused.
+            StatusError: the request is rejected.
         """
         if target.rest and target.subresource != "proxy":
             raise resource_not_found()
@@ -163,7 +159,7 @@ class SubresourceHandler:
     async def _connect(
         self, request: ApiRequest, kind: Kind, target: RequestInfo
     ) -> web.StreamResponse:
-        # Not at import: a cluster starts without anybody who connects.
+        # Streams are not needed to start a cluster.
         if target.subresource in ("attach", "exec"):
             from pytest_kwait.simulator.apiserver.subresources.remotecommand import (
                 serve_remote_command,

@@ -1,10 +1,10 @@
-"""Multiplexed streams: WebSocket channels, and SPDY/3.1 whose client opens all streams.
+"""Multiplexed streams: WebSocket channels, and SPDY/3.1 with client-opened streams.
 
-On a WebSocket, a byte or a digit in front of each message names its channel. SPDY has no flow
-control here, as in github.com/moby/spdystream.
+The first byte or digit of a WebSocket message is its channel. SPDY has no flow control here, as in
+github.com/moby/spdystream.
 
-Source: k8s.io/streaming pkg/httpstream/wsstream, k8s.io/cri-streaming
-pkg/streaming/remotecommand; the SPDY protocol, draft 3.1.
+Source: k8s.io/streaming pkg/httpstream/wsstream, k8s.io/cri-streaming pkg/streaming/remotecommand;
+the SPDY protocol, draft 3.1.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 BASE64 = "v4.base64.channel.k8s.io"
 CLOSE_CHANNEL = 255
-"""The channel of version 5 on which a client names another one that it will not use any more."""
+"""The channel of version 5 on which a client closes another one."""
 
 _MAX_MESSAGE_BYTES = 32 << 20
 _MAX_UNREAD_BYTES = 4 << 20
@@ -60,25 +60,25 @@ async def wait_until_read(session: Session | None) -> None:
 
 
 def read_offered_protocols(request: ApiRequest) -> list[str]:
-    """The protocols that a client speaks, in its order; none where it does not say."""
+    """Return the client's protocols in its order."""
     names = request.http.headers.getall("Sec-WebSocket-Protocol", ())
     return [part.strip() for text in names for part in text.split(",") if part.strip()]
 
 
 def plain_text_error(text: str, status: int) -> web.Response:
-    """A refusal in the kubelet's own form."""
+    """Return an error in the kubelet's form."""
     return web.Response(text=text, status=status, content_type="text/plain")
 
 
 async def open_websocket(
     request: ApiRequest, known: Iterable[str]
 ) -> tuple[web.WebSocketResponse, str] | web.Response:
-    """The socket and the protocol that is spoken on it, or the refusal.
+    """Open a WebSocket; return it and its protocol, or the error response.
 
-    A client that names no protocol speaks the oldest one, whose name is empty.
+    A client without protocols speaks the oldest one, whose name is empty.
 
     Raises:
-        StatusError: 400, the client wants no WebSocket.
+        StatusError: 400, the client requests no WebSocket.
     """
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
@@ -94,22 +94,17 @@ async def open_websocket(
 
 
 class WebSocketChannels:
-    """The streams of one socket.
-
-    Args:
-        socket: the socket.
-        protocol: what is spoken on it.
-    """
+    """The streams of one socket."""
 
     def __init__(self, socket: web.WebSocketResponse, protocol: str) -> None:
         self._socket = socket
         self._text = "base64" in protocol
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Send a piece of a stream.
+        """Send data on a channel.
 
         Raises:
-            ConnectionError: the client has gone.
+            ConnectionError: the client is gone.
         """
         if self._text:
             await self._socket.send_str(f"{channel}{base64.b64encode(data).decode()}")
@@ -117,10 +112,10 @@ class WebSocketChannels:
             await self._socket.send_bytes(bytes([channel]) + data)
 
     async def received(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What the client sends, until it goes; what is no piece of a stream is passed over."""
+        """Yield channel and data of each message, until the client disconnects."""
         async for message in self._socket:
             if message.type is WSMsgType.TEXT:
-                # Clients send bytes as text, whatever the protocol says.
+                # Clients send bytes as text in any protocol.
                 data = message.data.encode()
             elif message.type is WSMsgType.BINARY:
                 data = message.data
@@ -137,7 +132,7 @@ class WebSocketChannels:
                 return
 
     async def close(self) -> None:
-        """Say good-bye."""
+        """Close the socket."""
         await self._socket.close()
 
 
@@ -171,7 +166,7 @@ _REST = (
 
 
 def header_dictionary() -> bytes:
-    """What both sides have compressed before the first header."""
+    """Return the initial compression dictionary of headers."""
     words = [*_WORDS, "200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie",
              "keep-alive", "origin"]  # fmt: skip
     parts = [struct.pack(">I", len(word)) + word.encode() for word in words]
@@ -179,12 +174,12 @@ def header_dictionary() -> bytes:
 
 
 class SpdyStream:
-    """One stream.
+    """One SPDY stream.
 
     Args:
-        connection: whose.
-        number: which.
-        headers: what it was opened with, names in lower case.
+        connection: its connection.
+        number: its ID.
+        headers: the headers that opened it, names in lower case.
     """
 
     def __init__(self, connection: SpdyConnection, number: int, headers: dict[str, str]) -> None:
@@ -198,7 +193,7 @@ class SpdyStream:
         """The connection to the pod, once there is one."""
 
     def connect_session(self, session: Session) -> None:
-        """Give the connection to a pod what came and what comes."""
+        """Connect the stream with a session; pass the data received so far."""
         self.session = session
         early, self._early = bytes(self._early), bytearray()
         if early:
@@ -211,38 +206,38 @@ class SpdyStream:
             self.session.stdin.send(data)
 
     def received(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Pass data from the client to the session."""
         if self.session is None:
             self._early += data
         else:
             self._give(data)
 
     def end_input(self) -> None:
-        """The client sends nothing more."""
+        """Close the session's input."""
         self._ended = True
         if self.session is not None and self.session.stdin is not None:
             self.session.stdin.close()
 
     def reset(self) -> None:
-        """The client has dropped the stream."""
+        """Stop the session: the client reset the stream."""
         self._over = True
         if self.session is not None:
             self.session.stop()
 
     async def send(self, data: bytes) -> None:
-        """Send to the client.
+        """Send data to the client.
 
         Raises:
-            ConnectionError: it has gone.
+            ConnectionError: the client is gone.
         """
         if not self._over:
             await self._connection.send_data(self.number, data, 0)
 
     async def end(self) -> None:
-        """Say that this was all; once is enough.
+        """Close the stream's output; no-op if it is closed.
 
         Raises:
-            ConnectionError: the client has gone.
+            ConnectionError: the client is gone.
         """
         if not self._over:
             self._over = True
@@ -253,8 +248,8 @@ class SpdyConnection:
     """The server's side of one connection.
 
     Args:
-        send: takes bytes for the client.
-        opened: told each stream that the client opens.
+        send: sends bytes to the client.
+        opened: called with each stream that the client opens.
     """
 
     def __init__(
@@ -271,10 +266,10 @@ class SpdyConnection:
         self._deflate = zlib.compressobj(zdict=dictionary)
 
     async def received(self, data: bytes) -> bool:
-        """Take bytes from the client; False where the connection is over.
+        """Process bytes from the client; return False when the connection ends.
 
         Raises:
-            ConnectionError: the client has gone.
+            ConnectionError: the client is gone.
         """
         self._buffer += data
         while len(self._buffer) >= 8:
@@ -296,10 +291,10 @@ class SpdyConnection:
         return True
 
     async def send_data(self, number: int, data: bytes, flags: int) -> None:
-        """Send a piece of a stream.
+        """Send a data frame.
 
         Raises:
-            ConnectionError: the client has gone.
+            ConnectionError: the client is gone.
         """
         await self._send(struct.pack(">II", number, flags << 24 | len(data)) + data)
         if flags & _FIN:
@@ -349,10 +344,10 @@ class SpdyConnection:
 
 
 def _parse_headers(block: bytes) -> dict[str, str]:
-    """The headers of a block; of several values the first.
+    """Parse a header block; the first value of each header.
 
     Raises:
-        struct.error: it ends too early.
+        struct.error: the block is truncated.
     """
     found: dict[str, str] = {}
     (count,) = struct.unpack_from(">I", block)

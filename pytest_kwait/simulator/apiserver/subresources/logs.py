@@ -1,8 +1,7 @@
-"""Container logs: PodLogOptions, and the lines that a client gets.
+"""Container logs: PodLogOptions and the selected lines.
 
-Source: k8s.io/api core/v1 PodLogOptions; k8s.io/kubernetes
-pkg/apis/core/validation/validation.go, pkg/registry/core/pod/strategy.go (LogLocation),
-pkg/registry/core/pod/rest/log.go.
+Source: k8s.io/api core/v1 PodLogOptions; k8s.io/kubernetes pkg/apis/core/validation/validation.go,
+pkg/registry/core/pod/strategy.go (LogLocation), pkg/registry/core/pod/rest/log.go.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The parameters of a request for a log.
+    """The parameters of a log request.
 
     Args:
-        container: which; empty for the only one.
-        follow: whether what comes later is wanted as well.
-        previous: whether the instance before is meant.
-        timestamps: whether each line says when it was written.
-        since_seconds: how old lines may be.
-        since: the time of the oldest line wanted, seconds since the epoch.
-        tail: how many of the last lines.
-        limit: how many bytes at most.
+        container: its name; empty for the only one.
+        follow: whether to stream new lines.
+        previous: whether to read the previous instance.
+        timestamps: whether to prefix lines with their time.
+        since_seconds: the maximum age of lines.
+        since: the minimum time of lines, seconds since the epoch.
+        tail: the number of last lines.
+        limit: the maximum of bytes.
     """
 
     container: str
@@ -68,10 +67,10 @@ class LogOptions:
 
 
 def read_log_options(request: ApiRequest, pod: str) -> LogOptions:
-    """The options that the query gives.
+    """Parse the options in the query.
 
     Raises:
-        StatusError: 400 for what cannot be read, 422 for what cannot be meant.
+        StatusError: 400 for unparsable options, 422 for invalid ones.
     """
     options = LogOptions(
         container=request.query.get("container", ""),
@@ -115,10 +114,10 @@ def _parse_time(text: str) -> float | None:
 
 
 async def serve_logs(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.StreamResponse:
-    """Send what a container has written, and with `follow` what it writes until it ends.
+    """Send a container's log; with `follow`, until the container ends.
 
     Raises:
-        StatusError: 400 for a container that is not there or has not started.
+        StatusError: 400, the container does not exist or has not started.
     """
     if request.method not in ("GET", "HEAD"):
         raise method_not_allowed()
@@ -196,11 +195,11 @@ async def _follow(
     wanted: Sequence[LogLine],
     options: LogOptions,
 ) -> web.StreamResponse:
-    """Send those of the `known` lines that are wanted, then all that follow."""
+    """Send the selected `known` lines, then all new ones."""
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     response.enable_chunked_encoding()
     left = options.limit
-    # A client that goes ends the stream and nothing else.
+    # A disconnected client ends the stream.
     with suppress(ConnectionError):
         await response.prepare(request.http)
         async for line in _new_lines(lines, known, wanted):

@@ -46,10 +46,10 @@ _MAX_PORT = 65535
 async def serve_port_forward(
     api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
-    """Connect a client with ports of a pod.
+    """Forward a client's streams to ports of a pod.
 
     Raises:
-        StatusError: 400 for a pod that is nowhere, or a client that speaks no WebSocket.
+        StatusError: 400, the pod is unscheduled or the client speaks no WebSocket.
     """
     namespace = target.namespace or ""
     pod = api.get("pods", target.name, namespace)
@@ -59,7 +59,7 @@ async def serve_port_forward(
     tunnel = _TUNNEL in read_offered_protocols(request)
     ports: list[int] = []
     if not tunnel:
-        # What is no number at all was refused before.
+        # Admission has rejected texts that are not numbers.
         texts = [value for name, value in request.queries if name == "ports"]
         if not texts:
             return plain_text_error('query parameter "port" is required', 400)
@@ -93,7 +93,7 @@ class _Forwarder:
 
     Args:
         network: the ports.
-        sandbox: what errors name the pod by.
+        sandbox: the sandbox ID in error messages.
     """
 
     def __init__(self, network: Ports, sandbox: str) -> None:
@@ -101,7 +101,7 @@ class _Forwarder:
         self._sandbox = sandbox
 
     def connect(self, port: int) -> Session | str:
-        """The connection, or why there is none."""
+        """Return the connection, or the error message."""
         session = self._network.connect(port)
         if session is not None:
             return session
@@ -117,7 +117,7 @@ class _Forwarder:
 async def _serve_channels(
     channels: WebSocketChannels, ports: list[int], forwarder: _Forwarder
 ) -> None:
-    """Two channels for each port: its bytes, and what went wrong."""
+    """Serve two channels per port: data and error."""
     sessions: dict[int, Session] = {}
     pumps: list[asyncio.Task[None]] = []
     for index, port in enumerate(ports):
@@ -151,7 +151,7 @@ def _channel_sender(
 
 
 async def _pump(session: Session, send: Callable[[bytes], Awaitable[None]]) -> None:
-    """Send on what comes from the pod until it closes the connection."""
+    """Send the pod's output until it closes the connection."""
     while (piece := await session.outlet.take()) is not None:
         stream, data = piece
         if stream == 1:
@@ -167,7 +167,7 @@ async def _feed_sessions(channels: WebSocketChannels, sessions: dict[int, Sessio
 
 
 async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) -> None:
-    """SPDY frames as a stream of bytes in the socket's messages."""
+    """Serve SPDY frames carried in the socket's messages."""
     pumps: set[asyncio.Task[None]] = set()
     pairs: dict[str, dict[str, SpdyStream]] = {}
 

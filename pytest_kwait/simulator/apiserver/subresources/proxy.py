@@ -1,10 +1,9 @@
-"""`proxy`: HTTP requests forwarded to pods, to services and to kubelets.
+"""`proxy`: HTTP requests forwarded to pods, services and kubelets.
 
-Links in HTML pages are rewritten so that they lead through the proxy again.
+Links in HTML pages are rewritten to lead through the proxy.
 
 Source: k8s.io/apimachinery pkg/util/proxy/{upgradeaware,transport}.go, k8s.io/kubernetes
-pkg/registry/core/{pod,service}, pkg/registry/core/node/rest/proxy.go,
-pkg/kubelet/server/server.go.
+pkg/registry/core/{pod,service}, pkg/registry/core/node/rest/proxy.go, pkg/kubelet/server/server.go.
 """
 
 from __future__ import annotations
@@ -52,10 +51,9 @@ _LINK_ATTRIBUTES = {
 
 
 def rewrite_links(page: str, base: str) -> str:
-    """The page with absolute paths of its own server below `base`.
+    """Move the page's absolute paths on its own server below `base`.
 
-    Every opening tag comes out in the form in which the server writes it: names in lower case,
-    values in double quotes.
+    Opening tags are written as the server does: names in lower case, values in double quotes.
     """
 
     def tag(found: re.Match[str]) -> str:
@@ -86,7 +84,7 @@ _UNFORWARDED_HEADERS = _HOP_BY_HOP_HEADERS | {
 
 
 class ProxyTarget(NamedTuple):
-    """What a proxy request is for."""
+    """The target of a proxy request."""
 
     scheme: str
     name: str
@@ -94,7 +92,7 @@ class ProxyTarget(NamedTuple):
 
 
 def split_scheme_name_port(text: str) -> ProxyTarget | None:
-    """`name`, `name:port` or `scheme:name:port`; None for anything else."""
+    """Parse `name`, `name:port` or `scheme:name:port`; None for any other text."""
     parts = text.split(":")
     if len(parts) > 3:
         return None
@@ -114,11 +112,11 @@ def _unavailable_error(text: str) -> StatusError:
 async def serve_pod_proxy(
     api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
-    """Answer what a port of the pod answers; by default the first that it declares.
+    """Forward a request to a pod's port, by default its first.
 
     Raises:
-        StatusError: 404 without the pod, 400 for one without an address, 503 where nothing
-            listens.
+        StatusError: 404 without the pod, 400 for a pod without an address, 503 for a refused
+            connection.
     """
     place = split_scheme_name_port(target.name)
     if place is None:
@@ -141,10 +139,10 @@ async def serve_pod_proxy(
 async def serve_service_proxy(
     api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
-    """Answer what one of the service's pods answers.
+    """Forward a request to a pod of the service.
 
     Raises:
-        StatusError: 404 without the service, 503 without endpoints, or where nothing listens.
+        StatusError: 404 without the service, 503 without endpoints or for a refused connection.
     """
     place = split_scheme_name_port(target.name)
     if place is None:
@@ -158,7 +156,7 @@ async def serve_service_proxy(
         wanted = named[0]
     endpoints = api.find("endpoints", place.name, namespace)
     if endpoints is None:
-        # The server takes what is missing for what was asked for.
+        # As upstream: missing endpoints are reported as a service.
         raise not_found("", "services", place.name)
     subsets = endpoints.get("subsets")
     if not subsets:
@@ -173,7 +171,7 @@ async def serve_service_proxy(
 
 
 def redirect_with_slash(request: ApiRequest, target: RequestInfo) -> web.Response | None:
-    """The way to the same with a slash at the end, which relative links need."""
+    """Redirect to the same path with a final slash, which relative links need."""
     if target.rest or request.path.endswith("/") or request.method not in ("GET", "HEAD"):
         return None
     query = f"?{request.query_text}" if request.query_text else ""
@@ -307,7 +305,7 @@ async def _build_response(
 async def _iterate_body(
     first: bytes, left: int | None, stream: AsyncIterator[bytes]
 ) -> AsyncIterator[bytes]:
-    """The body piece by piece: `left` bytes, or all that come."""
+    """Yield the body in pieces: `left` bytes, or until the stream ends."""
     piece = first
     while left is None or left > 0:
         if left is not None:
@@ -328,10 +326,10 @@ _KUBELET_PORT = "10250"
 async def serve_node_proxy(
     api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
-    """What the node's kubelet answers.
+    """Forward a request to the node's kubelet.
 
     Raises:
-        StatusError: 404 for a node that does not exist, 503 for one whose kubelet is gone.
+        StatusError: 404 without the node, 503 without its kubelet.
     """
     place = split_scheme_name_port(target.name)
     if place is None:
@@ -364,7 +362,7 @@ async def serve_node_proxy(
 
 
 def _kubelet_metrics(kubelet: Kubelet) -> str:
-    """How much runs; what a real kubelet measures beyond that is not there."""
+    """Return the numbers of running pods and containers as Prometheus metrics."""
     states = kubelet.counts()
     lines = [
         "# HELP kubelet_running_containers [ALPHA] Number of containers currently running",

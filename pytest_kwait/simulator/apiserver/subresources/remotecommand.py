@@ -47,10 +47,10 @@ _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 async def serve_remote_command(
     api: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
-    """Serve `exec` and `attach`: input and output while it runs, then how it ended.
+    """Serve `exec` and `attach`: input and output, then the exit status.
 
     Raises:
-        StatusError: 400 for a pod that is nowhere, or a client that speaks no WebSocket.
+        StatusError: 400, the pod is unscheduled or the client speaks no WebSocket.
     """
     namespace = target.namespace or ""
     pod = api.get("pods", target.name, namespace)
@@ -65,7 +65,7 @@ async def serve_remote_command(
         why = "rpc error: code = InvalidArgument desc = tty and stderr cannot both be true"
         return plain_text_error(why, 500)
     if "tty" in wanted:
-        # A terminal has one stream for all that is written.
+        # A terminal merges stdout and stderr.
         wanted.discard("stderr")
     failure = ""
     session: Session | None = None
@@ -86,7 +86,7 @@ async def serve_remote_command(
     socket, protocol = opened
     command = [value for name, value in request.queries if name == "command"]
     conversation = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, wanted, command)
-    # A client that goes ends the conversation and nothing else.
+    # A disconnected client ends the session.
     with suppress(ConnectionError):
         await conversation.hold(session, failure)
     return socket
@@ -112,7 +112,7 @@ def _start(
 
 
 class _RemoteCommand:
-    """One command and one client."""
+    """A command and its client."""
 
     def __init__(
         self, channels: WebSocketChannels, protocol: str, wanted: set[str], command: list[str]
@@ -123,10 +123,10 @@ class _RemoteCommand:
         self._command = command
 
     async def hold(self, session: Session | None, failure: str) -> None:
-        """Carry everything both ways until the command ends.
+        """Stream input and output until the command ends.
 
         Raises:
-            ConnectionError: the client has gone.
+            ConnectionError: the client is gone.
         """
         first = _ERROR
         for name, channel in (("stderr", _STDERR), ("stdout", _STDOUT)):
@@ -153,7 +153,7 @@ class _RemoteCommand:
         await self._channels.close()
 
     async def _feed(self, session: Session) -> None:
-        """Send on what the client sends; one that goes takes the command with it."""
+        """Pass the client's input on; a disconnect stops the command."""
         async for channel, data in self._channels.received():
             stdin = session.stdin
             if stdin is None:
@@ -190,7 +190,7 @@ class _RemoteCommand:
     async def _send_start_error(self, why: str) -> None:
         text = f"error executing command in container: {why}"
         if self._protocol == V5:
-            # What the container runtime says is told by the kubelet as an error of its own.
+            # The kubelet reports errors of the container runtime as its own.
             text = f"Internal error occurred: {text}"
         if self._protocol not in (V4, V5, BASE64):
             await self._channels.send(_ERROR, text.encode())

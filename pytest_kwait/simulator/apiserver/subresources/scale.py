@@ -54,11 +54,10 @@ _REPLICAS: Path = ("f:spec", "f:replicas")
 async def serve_scale(
     api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
 ) -> web.Response:
-    """Answer with the Scale, as it is or as it has become.
+    """Serve a request on the Scale of a workload.
 
     Raises:
-        StatusError: 404 without the object, 409 where it is newer, 400 or 422 for what is no
-            Scale of it.
+        StatusError: 404 without the object, 409 for a conflict, 400 or 422 for an invalid Scale.
     """
     namespace = target.namespace or ""
     if verb == "get":
@@ -104,21 +103,21 @@ async def serve_scale(
 
 
 async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.Response:
-    """The Scale of what was stored."""
+    """Return the Scale of the stored object."""
     return object_response(
         request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, stored))
     )
 
 
 def _find_entry(api: Cluster, kind: Kind, target: RequestInfo, caller: Caller) -> Entry:
-    """The object, in the version of the request."""
+    """Return the object in the version of the request."""
     entry = api.entry(kind, target.name, target.namespace or "")
     obj = to_version(kind, entry.obj, caller) if kind.custom else entry.obj
     return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
 def _patch_scale(api: Cluster, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
-    # JSON patches see what the server keeps, in which a number of 0 is one like any other.
+    # JSON patches apply to the stored form, which keeps zeros.
     whole = {**scale, "spec": {"replicas": 0, **scale["spec"]}}
     changed = apply_patch(media, whole, data, SCALE_KIND)
     check_subresource_kind(api, changed, SCALE_KIND)
@@ -134,7 +133,7 @@ def _patch_scale(api: Cluster, media: str, scale: Obj, data: bytes, caller: Call
 def _store_scale(
     api: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
 ) -> Obj:
-    """Store what `change` makes of the object's Scale; returns the object."""
+    """Apply `change` to the Scale, and store and return the object."""
     before = _scale_of(kind, entry.obj)
     wanted = change(before)
     metadata = entry.obj["metadata"]
@@ -151,10 +150,10 @@ def _store_scale(
 def _apply_scale(
     api: Cluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
 ) -> Obj:
-    """Store the Scale's replicas as the manager's own; returns the object.
+    """Apply the Scale's replicas as a field manager; return the object.
 
     Raises:
-        StatusError: 409 where another manager has set another number, and `force` is not given.
+        StatusError: 409, another manager owns the replicas and `force` is not given.
     """
     path = _replicas_path(kind)
     wanted = (applied.get("spec") or {}).get("replicas")
@@ -182,7 +181,7 @@ def _apply_scale(
 
 
 def _scale_of(kind: Kind, obj: Obj) -> Obj:
-    """The Scale, with those managers of the object who have set its replicas."""
+    """Return the Scale with the managers of the object's replicas."""
     scale, path = read_scale(kind, obj), _replicas_path(kind)
     managers = [one for one in read_managed_fields(obj) if path in one.fields]
     for one in managers:
