@@ -1,6 +1,6 @@
 """The report of 10,000 waits in headless Chromium: bars 5 MB, and twice a static table's time.
 
-Run it as `python -m benchmarks.report_10000 [ROUNDS]`; it needs a browser, as e2e/report does.
+Run it as `python -m benchmarks.report_10000 [ROUNDS]`; it needs Playwright and a browser.
 Peer: the plainest page of the same waits, a table with a row for each, that is scrolled to its end.
 The report has to do more until it counts as used: it is laid out with its timeline, filtered by a
 word, scrolled to its end, and a wait is opened. Both are opened anew each round.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.pairs import measure, seconds
 from pytest_kwait.suite.report.files import render_page
-from tools.browser import MISSING, Browser, find_browser
+from tools.browser import MISSING, find_browser, launch_browser
 from tools.sample_reports import night, static_table
 
 BAR = 2.0
@@ -56,26 +56,23 @@ def main() -> int:
         ours.write_text(render_page(report), encoding="utf-8")
         peer.write_text(static_table(report), encoding="utf-8")
         size = ours.stat().st_size
-        Path(folder, "browser").mkdir()
-        browser = Browser(path, Path(folder, "browser"))
 
-        def opened(file: Path, use: str, least: int) -> float:
-            tab = browser.open("about:blank")
+        with launch_browser(path) as browser:
 
-            def once() -> None:
-                tab.load(file.as_uri())
-                assert tab.read(use) >= least
+            def opened(file: Path, use: str, least: int) -> float:
+                page = browser.new_page()
 
-            taken = seconds(once)
-            tab.close()
-            return taken
+                def once() -> None:
+                    page.goto(file.as_uri())
+                    assert page.evaluate(use) >= least
 
-        try:
+                taken = seconds(once)
+                page.close()
+                return taken
+
             pairs = measure(
                 lambda: opened(ours, _REPORT, 8), lambda: opened(peer, _TABLE, WAITS), rounds
             )
-        finally:
-            browser.close()
     print(f"{WAITS} waits")
     print(pairs.lines("report: opened, filtered, scrolled, used", "static table: opened, scrolled"))
     ratio = pairs.median_ratio

@@ -1,13 +1,14 @@
 """Regenerate the pictures of docs/images: `python -m tools.pictures`.
 
-The terminal pictures show real runs on the embedded cluster. Needs a headless browser
-(`python -m tools.browser` installs one).
+The terminal pictures show real runs on the embedded cluster. Needs the dependency group
+`browser`, and a headless browser (`python -m tools.browser` installs one).
 """
 
 from __future__ import annotations
 
 import fcntl
 import html
+import io
 import os
 import pty
 import re
@@ -20,13 +21,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PIL import Image
+
 from pytest_kwait.suite.report.files import write_report
-from tools.browser import MISSING, Browser, find_browser
+from tools.browser import MISSING, find_browser, launch_browser
 from tools.sample_reports import night
-from tools.small_png import shrink
 
 if TYPE_CHECKING:
-    from tools.browser import Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 
@@ -158,12 +160,21 @@ def as_html(screen: str) -> str:
 
 
 def save(page: Page, name: str) -> None:
-    """Take a picture of what is to be seen."""
+    """Write a screenshot of the viewport with a palette of 256 colours."""
     path = FOLDER / f"{name}.png"
-    page.screenshot(path)
-    path.write_bytes(shrink(path.read_bytes()))
+    with Image.open(io.BytesIO(page.screenshot())) as image:
+        palette = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        palette.save(path, optimize=True)
     if path.stat().st_size > LIMIT:
         raise SystemExit(f"{path} is larger than {LIMIT} bytes")
+
+
+def open_page(browser: Browser, file: Path, width: int, height: int) -> Page:
+    """Open a file in a page of that size, without animations."""
+    viewport: ViewportSize = {"width": width, "height": height}
+    page = browser.new_page(viewport=viewport, is_mobile=width < 600, reduced_motion="reduce")
+    page.goto(file.as_uri())
+    return page
 
 
 def take_report(browser: Browser, folder: Path) -> None:
@@ -172,22 +183,22 @@ def take_report(browser: Browser, folder: Path) -> None:
     report = night(240)
     for wait in report.waits:
         for log in wait.evidence.get("logs", ()):
-            # There to show that the page escapes it, which is nothing to look at.
+            # The sample has markup here, to show that the page escapes it.
             log["lines"] = ["resolving workers: 2 of 3 have started"]
     write_report(report, file)
-    page = browser.open(file.as_uri(), width=1000, height=640)
+    page = open_page(browser, file, 1000, 640)
     save(page, "report-light")
-    page.media(dark=True)
+    page.emulate_media(color_scheme="dark")
     save(page, "report-dark")
-    page.media(dark=False)
-    page.read("document.querySelector('#timeline').scrollIntoView({block: 'center'})")
+    page.emulate_media(color_scheme="light")
+    page.evaluate("document.querySelector('#timeline').scrollIntoView({block: 'center'})")
     save(page, "report-timeline")
-    page.media(dark=True)
+    page.emulate_media(color_scheme="dark")
     page.click(".failure .entry")
     save(page, "report-wait")
-    page.press("Escape")
-    page.resize(390, 760)
-    page.read("document.activeElement.blur(), scrollTo(0, 0)")
+    page.close()
+    page = open_page(browser, file, 390, 760)
+    page.emulate_media(color_scheme="dark")
     save(page, "report-phone")
     page.close()
 
@@ -199,30 +210,24 @@ def take_terminal(browser: Browser, folder: Path) -> None:
     ):
         file = folder / f"{name}.html"
         file.write_text(as_html(screen))
-        page = browser.open(file.as_uri(), width=900, height=400)
-        width, height = page.read(
+        page = open_page(browser, file, 900, 400)
+        width, height = page.evaluate(
             "(r => [r.width, r.height])(document.querySelector('pre').getBoundingClientRect())"
         )
-        page.resize(round(width), round(height))
+        page.set_viewport_size({"width": round(width), "height": round(height)})
         save(page, name)
         page.close()
 
 
 def main() -> None:
-    """Take all of them."""
+    """Take all pictures."""
     program = find_browser()
     if program is None:
         raise SystemExit(MISSING)
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        (folder / "browser").mkdir()
-        browser = Browser(program, folder / "browser")
-        try:
-            take_report(browser, folder)
-            take_terminal(browser, folder)
-        finally:
-            browser.close()
+    with tempfile.TemporaryDirectory() as name, launch_browser(program) as browser:
+        take_report(browser, Path(name))
+        take_terminal(browser, Path(name))
 
 
 if __name__ == "__main__":

@@ -7,40 +7,58 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.browser import MISSING, find_browser
+from tools.browser import MISSING, find_browser, launch_browser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tools.browser import Browser, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+# Playwright keeps an event loop in the thread: it must end before other tests run theirs.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
     """A headless browser; without one the test is skipped, but not in CI, which installs it."""
+    pytest.importorskip("playwright", reason="needs Playwright: the dependency group `browser`")
     path = find_browser()
     if path is None:
         if os.environ.get("CI"):
             pytest.fail(MISSING)
         pytest.skip(MISSING)
-    from tools.browser import Browser
-
-    browser = Browser(path, tmp_path_factory.mktemp("browser"))
-    yield browser
-    browser.close()
+    with launch_browser(path) as browser:
+        yield browser
 
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Open a page; none of them may complain, or ask anybody for anything."""
-    pages = []
+    """Open a page; the test fails if a page logs errors or requests anything but its own file."""
+    problems: list[str] = []
+    contexts = []
 
-    def visit(url: str, **how: object) -> Page:
-        pages.append(browser.open(url, **how))  # type: ignore[arg-type] # width, height and dark
-        return pages[-1]
+    def record_console(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            problems.append(message.text)
+
+    def record_request(request: Request) -> None:
+        if not request.url.startswith("file:"):
+            problems.append(f"request for {request.url}")
+
+    def visit(url: str, *, width: int = 1280, height: int = 900, dark: bool = False) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            is_mobile=width < 600,
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", record_console)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", record_request)
+        page.goto(url)
+        return page
 
     yield visit
-    complaints = [complaint for page in pages for complaint in page.complaints()]
-    for page in pages:
-        page.close()
-    assert complaints == []
+    for context in contexts:
+        context.close()
+    assert problems == []

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+    from playwright.sync_api import Page
 
     from pytest_kwait.clusters.provider import Cluster
-    from tools.browser import Page
 
 SUITE = """
 import os, signal, threading
 import pytest
-from pytest_kwait.engine.active_waits import PENDING
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
 def pod(*command):
     container = {"name": "main", "image": "busybox:1.36", "command": [*command]}
@@ -39,12 +39,12 @@ def test_fails(kwait, wait_for_pod_success):
     wait_for_pod_success("worker")
 
 class Killer:
-    # Told after what records has been: however slow the machine is, the wait has begun by then.
+    # Called after the recorder: the wait has begun by then, even on a slow machine.
     def begun(self, wait):
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 def test_loses_its_worker(kwait, wait_for_pod_ready):
-    PENDING.add(Killer())
+    ACTIVE_WAITS.add(Killer())
     wait_for_pod_ready("nobody")
 """
 
@@ -90,14 +90,16 @@ def test_two_jobs_one_page(
     capsys.readouterr()
 
     page = visit((tmp_path / "report.html").as_uri())
-    assert page.text("h1") == "✕ 2 tests failed", "\n".join(said)
-    crashed, failed = page.texts("#failures .card")
+    assert page.inner_text("h1") == "✕ 2 tests failed", "\n".join(said)
+    crashed, failed = page.locator("#failures .card").all_inner_texts()
     assert "test_loses_its_worker" in crashed
     assert "unfinished" in crashed
     assert "/nobody to become ready" in crashed
     assert "can no longer succeed: the pod has failed" in failed
     assert "worker/main: no database" in failed
     page.click("#tab-tests")
-    assert page.text(".filters .muted") == "6 of 6"
-    shards = [" · ".join(text.split(" · ")[:2]) for text in page.texts(".runs span")]
+    assert page.inner_text(".filters .muted") == "6 of 6"
+    shards = [
+        " · ".join(text.split(" · ")[:2]) for text in page.locator(".runs span").all_inner_texts()
+    ]
     assert sorted(shards) == [f"shard 1/2 · run {name}", f"shard 2/2 · run {name}"]

@@ -1,6 +1,6 @@
 """The report page in a headless browser: reading, clicking, keyboard.
 
-Needs a headless browser (`python3 -m tools.browser` installs one) and no cluster.
+Needs Playwright and a headless browser (`python3 -m tools.browser` installs one), but no cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tools.browser import Page
+    from playwright.sync_api import Page
 
     Visit = Callable[..., Page]
 
@@ -31,15 +31,17 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_failures_come_first(visit: Visit, url: str) -> None:
     page = visit(url)
-    assert page.text("h1") == "✕ 4 tests failed"
-    assert page.read("document.title") == "✕ 4 tests failed - kwait report"
-    cards = page.texts("#failures .card")
+    assert page.inner_text("h1") == "✕ 4 tests failed"
+    assert page.evaluate("document.title") == "✕ 4 tests failed - kwait report"
+    cards = page.locator("#failures .card").all_inner_texts()
     assert len(cards) == 4
     assert "test_sleepers[40]" in cards[0]
     assert "pod sleepers-x7k2p cannot pull its image" in cards[0]
     assert "Failed \u00d73: Failed to pull image" in cards[0]
-    assert page.texts(".reasons .entry") == ["3 \u00d7\npod sleepers-x7k2p cannot pull its image"]
-    above = page.read(
+    assert page.locator(".reasons .entry").all_inner_texts() == [
+        "3 \u00d7\npod sleepers-x7k2p cannot pull its image"
+    ]
+    above = page.evaluate(
         "document.querySelector('.card').getBoundingClientRect().top"
         " < document.querySelector('#timeline').getBoundingClientRect().top"
     )
@@ -49,7 +51,7 @@ def test_failures_come_first(visit: Visit, url: str) -> None:
 def test_wait_details(visit: Visit, url: str) -> None:
     page = visit(url)
     page.click(".failure .entry")
-    told = page.text("dialog[open]")
+    told = page.inner_text("dialog[open]")
     for part in (
         "can no longer have 3 pods Running",
         "6.30 s of 5m 00s",
@@ -63,24 +65,24 @@ def test_wait_details(visit: Visit, url: str) -> None:
     ):
         assert part in told
     page.click("dialog summary")
-    assert "limit     5m0s, ended after 6.3s" in page.text("dialog details pre")
+    assert "limit     5m0s, ended after 6.3s" in page.inner_text("dialog details pre")
     page.click("dialog .link")
-    assert "Its waits" in page.text("dialog[open]")
+    assert "Its waits" in page.inner_text("dialog[open]")
     page.click("dialog .close")
-    assert page.read("document.querySelector('dialog[open]')") is None
+    assert page.evaluate("document.querySelector('dialog[open]')") is None
 
 
 def test_a_wait_has_an_address(visit: Visit, url: str) -> None:
     page = visit(url)
     page.click(".failure .entry")
-    fragment = page.read("location.hash")
+    fragment = page.evaluate("location.hash")
     other = visit(url + fragment)
-    assert "job nightly-gw0-web-00041/sleepers" in other.text("dialog[open] h2")
+    assert "job nightly-gw0-web-00041/sleepers" in other.inner_text("dialog[open] h2")
 
 
 def test_the_timeline_shows_and_opens_waits(visit: Visit, url: str) -> None:
     page = visit(url)
-    x, y = page.read(
+    x, y = page.evaluate(
         "(() => { const e = document.querySelector('canvas');"
         " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
         " const data = e.getContext('2d').getImageData(0, 0, e.width, e.height).data;"
@@ -88,62 +90,64 @@ def test_the_timeline_shows_and_opens_waits(visit: Visit, url: str) -> None:
         "  if (data[at] === 0xd5 && data[at + 1] === 0x30 && data[at + 2] === 0x3e)"
         "   return [r.x + at / 4 % e.width + 2, r.y + Math.floor(at / 4 / e.width) + 4]; })()"
     )
-    page.mouse("mouseMoved", x, y)
-    tip = page.text(".tip")
+    page.mouse.move(x, y)
+    tip = page.inner_text(".tip")
     assert "doomed after 6.30 s" in tip
     assert "job sleepers to have 3 pods Running" in tip
     assert "seen: pod sleepers-x7k2p: ErrImagePull: manifest unknown" in tip
-    page.mouse("mousePressed", x, y)
-    page.mouse("mouseReleased", x, y)
-    assert "job nightly-gw0-web-00041/sleepers" in page.text("dialog[open] h2")
+    page.mouse.click(x, y)
+    assert "job nightly-gw0-web-00041/sleepers" in page.inner_text("dialog[open] h2")
 
 
 def test_page_works_by_keyboard(visit: Visit, url: str) -> None:
     page = visit(url)
-    page.press("Tab", "Enter")
-    assert page.read("document.activeElement.id") == "failures"
-    page.press("Tab", "Enter")
-    assert "doomed" in page.text("dialog[open] h2")
-    page.press("ArrowRight")
-    assert "00138/sleepers" in page.text("dialog[open] h2")
-    page.press("ArrowLeft", "Escape")
-    assert page.read("document.querySelector('dialog[open]')") is None
+    press(page, "Tab", "Enter")
+    assert page.evaluate("document.activeElement.id") == "failures"
+    press(page, "Tab", "Enter")
+    assert "doomed" in page.inner_text("dialog[open] h2")
+    page.keyboard.press("ArrowRight")
+    assert "00138/sleepers" in page.inner_text("dialog[open] h2")
+    press(page, "ArrowLeft", "Escape")
+    assert page.evaluate("document.querySelector('dialog[open]')") is None
 
-    page.read("document.querySelector('#timeline').focus()")
-    page.press("ArrowRight", "ArrowDown", "End")
-    spoken = page.text("#timeline-spoken")
+    page.evaluate("document.querySelector('#timeline').focus()")
+    press(page, "ArrowRight", "ArrowDown", "End")
+    spoken = page.inner_text("#timeline-spoken")
     assert spoken.startswith("1/2 gw1: ")
-    page.press("+", "+", "0", "Enter")
-    assert page.text("dialog[open] h2").startswith("✓ met")
-    page.press("Escape")
-    assert page.read("document.activeElement.id") == "timeline"
+    press(page, "+", "+", "0", "Enter")
+    assert page.inner_text("dialog[open] h2").startswith("✓ met")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "timeline"
 
-    page.read("document.querySelector('#tab-waits').focus()")
-    page.press("ArrowRight")
-    assert page.read("document.activeElement.id") == "tab-tests"
-    page.read("document.querySelector('.scroll').focus()")
-    page.press("End")
-    assert page.read("document.querySelector('.row.active').getAttribute('aria-rowindex')") == "121"
-    page.press("Home", "ArrowDown", "Enter")
-    assert "Of it, waiting" in page.text("dialog[open]")
+    page.evaluate("document.querySelector('#tab-waits').focus()")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.id") == "tab-tests"
+    page.evaluate("document.querySelector('.scroll').focus()")
+    page.keyboard.press("End")
+    assert (
+        page.evaluate("document.querySelector('.row.active').getAttribute('aria-rowindex')")
+        == "121"
+    )
+    press(page, "Home", "ArrowDown", "Enter")
+    assert "Of it, waiting" in page.inner_text("dialog[open]")
 
 
 def test_tables_are_sorted_and_filtered(visit: Visit, url: str) -> None:
     page = visit(url)
-    assert page.texts(".rows .time")[:2] == ["29.0 s", "24.7 s"]
+    assert page.locator(".rows .time").all_inner_texts()[:2] == ["29.0 s", "24.7 s"]
     page.click(".head .start button")
-    assert page.texts(".rows .start")[0] == "20:26:44"
+    assert page.locator(".rows .start").all_inner_texts()[0] == "20:26:44"
     page.click(".filters input")
-    page.type("sleepers doomed-nothing")
-    assert page.text(".rows") == "Nothing here."
-    page.read("document.querySelector('.filters input').value = ''")
-    page.type("latst")
-    assert page.text(".filters .muted") == "3 of 238"
+    page.keyboard.insert_text("sleepers doomed-nothing")
+    assert page.inner_text(".rows") == "Nothing here."
+    page.evaluate("document.querySelector('.filters input').value = ''")
+    page.keyboard.insert_text("latst")
+    assert page.inner_text(".filters .muted") == "3 of 238"
     page.click("#tab-errors")
-    assert page.texts(".rows .cell.retries")[0] == "5"
-    assert "etcdserver: leader changed" in page.texts(".rows .cell.what")[0]
+    assert page.locator(".rows .cell.retries").all_inner_texts()[0] == "5"
+    assert "etcdserver: leader changed" in page.locator(".rows .cell.what").all_inner_texts()[0]
     page.click("#tab-tests")
-    assert page.texts(".rows .cell.testcell")[0] == "2 waits"
+    assert page.locator(".rows .cell.testcell").all_inner_texts()[0] == "2 waits"
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -151,33 +155,33 @@ def test_tables_are_sorted_and_filtered(visit: Visit, url: str) -> None:
 def test_page_is_legible(visit: Visit, url: str, tmp_path: Path, width: int, dark: bool) -> None:
     """By day and by night, at a desk and on a phone: nothing runs over, contrasts are enough."""
     page = visit(url, width=width, height=844, dark=dark)
-    assert page.read("document.documentElement.scrollWidth") <= width
-    page.screenshot(tmp_path / "page.png")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.screenshot(path=tmp_path / "page.png")
     page.click(".failure .entry")
-    assert page.read("document.querySelector('dialog').scrollWidth") <= width
-    page.screenshot(tmp_path / "wait.png")
+    assert page.evaluate("document.querySelector('dialog').scrollWidth") <= width
+    page.screenshot(path=tmp_path / "wait.png")
     assert _size(tmp_path / "wait.png") == (width, 844)
-    page.press("Escape")
-    poor: Any = page.read(_CONTRAST)
+    page.keyboard.press("Escape")
+    poor: Any = page.evaluate(_CONTRAST)
     assert poor == []
 
 
 def test_page_respects_reduced_motion(visit: Visit, url: str) -> None:
     page = visit(url)
     page.click(".failure .entry")
-    assert page.read("document.getAnimations().length") == 0
-    page.press("Escape")
-    page.media(still=False)
+    assert page.evaluate("document.getAnimations().length") == 0
+    page.keyboard.press("Escape")
+    page.emulate_media(reduced_motion="no-preference")
     page.click(".failure .entry")
-    assert page.read("document.getAnimations().length") == 1
+    assert page.evaluate("document.getAnimations().length") == 1
 
 
 def test_page_prints(visit: Visit, url: str) -> None:
     page = visit(url)
-    page.media(medium="print")
-    assert page.read("getComputedStyle(document.querySelector('.filters')).display") == "none"
-    assert page.read("getComputedStyle(document.querySelector('.card')).display") != "none"
-    assert len(page.call("Page.printToPDF")["data"]) > 10_000
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.querySelector('.filters')).display") == "none"
+    assert page.evaluate("getComputedStyle(document.querySelector('.card')).display") != "none"
+    assert len(page.pdf()) > 10_000
 
 
 def test_ten_thousand_waits_are_a_few_rows(visit: Visit, tmp_path: Path) -> None:
@@ -185,11 +189,16 @@ def test_ten_thousand_waits_are_a_few_rows(visit: Visit, tmp_path: Path) -> None
     path = tmp_path / "long.html"
     write_report(night(10_300, shards=4, workers=4), path)
     page = visit(path.as_uri())
-    assert page.text("#tab-waits .count") == "10,223"
-    assert page.read("document.querySelectorAll('*').length") < 3000
-    page.read("document.querySelector('.scroll').scrollTop = 1e9")
-    page.read("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert page.read("document.querySelector('.rows .row:last-child').ariaRowIndex") == "10224"
+    assert page.inner_text("#tab-waits .count") == "10,223"
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+    page.evaluate("document.querySelector('.scroll').scrollTop = 1e9")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.evaluate("document.querySelector('.rows .row:last-child').ariaRowIndex") == "10224"
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
 
 
 def _size(png: Path) -> tuple[int, int]:
